@@ -1,0 +1,106 @@
+"""Checks of what is passed to ``fit`` and ``predict`` beside the table itself.
+
+Errors say: the argument, the rule, what was found, what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+
+FloatArray = NDArray[np.float64]
+
+
+def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
+    """Targets as a finite array of shape (n_rows,), converted where a dtype is given."""
+    if y is None:
+        raise ValueError(
+            "y: targets are needed, found None. This estimator requires y to be passed, but the "
+            "target y is None: pass one value per row."
+        )
+    target = column_or_1d(y, warn=True)
+    if np.iscomplexobj(target):
+        raise ValueError(
+            "y: targets must be real, found complex numbers. Complex data not supported."
+        )
+    try:
+        target = target if dtype is None else np.asarray(target, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y: targets must be numbers, found {target.dtype} ({error}). "
+            "Use TPNNClassifier for labels."
+        ) from error
+    if target.dtype.kind == "f" and not np.isfinite(target).all():
+        bad = int((~np.isfinite(target)).sum())
+        raise ValueError(
+            f"y: every target must be finite, found NaN or inf in {bad} of {len(target)} rows. "
+            "Drop those rows."
+        )
+    return target
+
+
+def check_rows(n_rows: int, n_targets: int) -> None:
+    """Refuse tables that are too short, or not as long as their targets."""
+    if n_rows != n_targets:
+        raise ValueError(
+            f"y: one value per row of X is needed, found {n_targets} for {n_rows} rows "
+            "(inconsistent numbers of samples). Pass X and y of the same length."
+        )
+    if n_rows < 2:
+        raise ValueError(
+            f"X: at least 2 rows are needed, found {n_rows} sample(s) "
+            f"(n_samples={n_rows}). Pass more rows."
+        )
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Weights as an array of shape (n_rows,), or None where all rows count the same."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight: one weight per row is needed, found shape {weights.shape} for "
+            f"{n_rows} rows. Sample weights must be 1D array or scalar: pass {n_rows} values."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError(
+            "sample_weight: weights must be finite, none negative and not all zero, found values "
+            f"from {weights.min()} to {weights.max()}. Correct them."
+        )
+    return weights
+
+
+def checked_offset(offset: Any, n_rows: int) -> FloatArray:
+    """Offsets as an array of shape (n_rows,), zeros where there are none."""
+    if offset is None:
+        return np.zeros(n_rows)
+    values = np.asarray(offset, np.float64)
+    if values.shape != (n_rows,) or not np.isfinite(values).all():
+        raise ValueError(
+            f"offset: one finite number per row is needed, found shape {values.shape} for {n_rows} "
+            "rows. Pass the known part of the raw score of each row."
+        )
+    return values
+
+
+def seed_from(random_state: Any) -> int:
+    """Seed of a fit, drawn from fresh entropy or from the generator that was passed."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint64))
+    return int(random_state)
+
+
+def available_memory() -> float:
+    """Bytes of memory that are free, swap excluded."""
+    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

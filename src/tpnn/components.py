@@ -1,0 +1,114 @@
+"""ComponentSet: which feature subsets S get a component f_S."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+Component = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ComponentSet:
+    """Ordered set of components, each an increasing tuple of feature indices.
+
+    Components are sorted by order, then by their features: mains first, then pairs.
+
+    Parameters
+    ----------
+    components : tuple of tuple of int
+        The subsets S; each feature at most once in each.
+
+    Examples
+    --------
+    >>> ComponentSet.up_to(3, order=2).components
+    ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
+    >>> ComponentSet.with_mains(3, [(2, 0)]).names(["age", "bmi", "sex"])
+    [('age',), ('bmi',), ('sex',), ('age', 'sex')]
+    """
+
+    components: tuple[Component, ...]
+
+    def __post_init__(self) -> None:
+        tidy = {tuple(sorted(component)) for component in self.components}
+        ordered = tuple(sorted(tidy, key=lambda component: (len(component), component)))
+        object.__setattr__(self, "components", ordered)
+
+    def __iter__(self) -> Iterator[Component]:
+        return iter(self.components)
+
+    def __len__(self) -> int:
+        return len(self.components)
+
+    @classmethod
+    def up_to(cls, n_features: int, order: int) -> ComponentSet:
+        """All components of at most ``order`` features."""
+        orders = range(1, min(order, n_features) + 1)
+        return cls(tuple(s for size in orders for s in combinations(range(n_features), size)))
+
+    @classmethod
+    def with_mains(cls, n_features: int, interactions: Iterable[Component]) -> ComponentSet:
+        """All main effects and the given interactions."""
+        mains = tuple((feature,) for feature in range(n_features))
+        return cls((*mains, *interactions))
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Orders that occur, increasing."""
+        return tuple(sorted({len(component) for component in self.components}))
+
+    def of_order(self, order: int) -> tuple[Component, ...]:
+        """Components of one order."""
+        return tuple(component for component in self.components if len(component) == order)
+
+    def names(self, feature_names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Components as tuples of feature names."""
+        return [tuple(feature_names[i] for i in component) for component in self.components]
+
+
+def canonical(components: Iterable[Component], features: Sequence[int]) -> list[Component]:
+    """Components arranged by the rank of their features in ``features``, axes included.
+
+    >>> canonical([(0,), (1,), (0, 1)], features=[1, 0])
+    [(1,), (0,), (1, 0)]
+    """
+    rank = {feature: position for position, feature in enumerate(features)}
+    ranked = sorted((len(s), sorted(rank[feature] for feature in s)) for s in components)
+    return [tuple(features[position] for position in positions) for _, positions in ranked]
+
+
+def resolve_interactions(
+    interactions: Iterable[Sequence[int | str]], feature_names: Sequence[str], order: int
+) -> list[Component]:
+    """Turn interactions given by name or index into components, checking each.
+
+    >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
+    [(0, 1), (1, 2)]
+    """
+    return [_resolve_one(tuple(given), feature_names, order) for given in interactions]
+
+
+def _resolve_one(
+    given: tuple[int | str, ...], feature_names: Sequence[str], order: int
+) -> Component:
+    index = {name: position for position, name in enumerate(feature_names)}
+    index_or_none = [
+        index.get(feature)
+        if isinstance(feature, str)
+        else (int(feature) if 0 <= feature < len(feature_names) else None)
+        for feature in given
+    ]
+    if None in index_or_none:
+        unknown = given[index_or_none.index(None)]
+        raise ValueError(
+            f"interactions: features must be names or indices of columns, found {unknown!r} in "
+            f"{given}. The columns are {list(feature_names)[:10]}."
+        )
+    component = tuple(sorted(i for i in index_or_none if i is not None))
+    if len(set(component)) != len(component) or not 2 <= len(component) <= order:
+        raise ValueError(
+            f"interactions: each must name 2 to order={order} different features, found {given}. "
+            "Change it, or raise order."
+        )
+    return component

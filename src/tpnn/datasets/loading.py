@@ -1,0 +1,144 @@
+"""Loading of the data sets of the ANOVA-TPNN paper."""
+
+from __future__ import annotations
+
+import os
+from http.client import HTTPException
+from importlib import import_module, resources
+from pathlib import Path
+
+import pandas as pd
+
+_SHIPPED = ("calhousing", "abalone", "wine")
+_OPENML_IDS = {"online_news": 4545, "churn": 42178, "credit": 1597, "letter": 6, "madelon": 1485}
+_OPENML_DROPPED = ["url", "timedelta", "customerID"]  # not predictive, left out by the paper
+_WITHOUT_OPENML = ("fico_heloc", "drybean", "celeba_attr", "online_news_subset", "credit_subset")
+_KNOWN = (*_SHIPPED, *_OPENML_IDS, *_WITHOUT_OPENML)
+
+
+def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
+    """Load a data set by name.
+
+    "calhousing", "abalone" and "wine" come with the package. Any other `name` is read from the
+    file ``<name>.parquet``, with the target as its last column, in the folder that the
+    environment variable ``TPNN_DATA`` names. "online_news", "churn", "credit", "letter" and
+    "madelon" are otherwise fetched from OpenML with their target coded as OpenML has it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+
+    Returns
+    -------
+    X : DataFrame of shape (n, p)
+        Features, one named column each.
+    y : Series of shape (n,)
+        Target, with its name.
+
+    Raises
+    ------
+    ValueError
+        If the name is not known and ``TPNN_DATA`` has no file of that name.
+    FileNotFoundError
+        If the name is known and neither ``TPNN_DATA`` nor OpenML has the data.
+    ImportError
+        If a Parquet file is to be read and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> from tpnn.datasets import load
+    >>> X, y = load("abalone")
+    >>> X.shape, y.name
+    ((4177, 8), 'Rings')
+    """
+    if name in _SHIPPED:
+        return _split(_read_shipped(name))
+    path = _parquet_path(name)
+    if path is not None and path.is_file():
+        return _split(_read_parquet(path))
+    if name not in _KNOWN:
+        raise ValueError(
+            f"name: must be one of {', '.join(_KNOWN)} or a Parquet file in the folder "
+            f"TPNN_DATA, got {name!r} ({_found(path)}); use a known name or {_remedy(name)}"
+        )
+    if name not in _OPENML_IDS:
+        raise _missing(name, f"{_found(path)}, no OpenML data set is known")
+    return _fetch_openml(name, path)
+
+
+def _read_shipped(name: str) -> pd.DataFrame:
+    """Return the table of a data set that comes with the package."""
+    source = resources.files("tpnn.datasets") / "data" / f"{name}.csv.gz"
+    with resources.as_file(source) as path:
+        # Read as text: only the conversion by `astype` is exact in every version of pandas.
+        text = pd.read_csv(path, dtype=str, compression="gzip")
+    types = {column: "float64" for column in text.columns if column != "Sex"}
+    if name == "calhousing":
+        return _average_per_household(text.astype(types))
+    return text.astype({**types, text.columns[-1]: "int64"})
+
+
+def _average_per_household(counts: pd.DataFrame) -> pd.DataFrame:
+    """Replace the counts of a block group by averages, e.g. AveRooms = Rooms / Households."""
+    households = counts["Households"]
+    averages = counts.assign(
+        AveRooms=counts["Rooms"] / households,
+        AveBedrms=counts["Bedrooms"] / households,
+        AveOccup=counts["Population"] / households,
+    )
+    first = ["MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup"]
+    return averages[[*first, "Latitude", "Longitude", "MedHouseVal"]]
+
+
+def _split(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """Split a table into its features and its last column, the target."""
+    return table.iloc[:, :-1], table.iloc[:, -1]
+
+
+def _parquet_path(name: str) -> Path | None:
+    """Return where the Parquet file of a data set belongs, None when TPNN_DATA is not set."""
+    folder = os.environ.get("TPNN_DATA")
+    return Path(folder) / f"{name}.parquet" if folder else None
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    """Read a Parquet file, or raise an ImportError that says how to install pyarrow."""
+    try:
+        return pd.read_parquet(path, engine="pyarrow")
+    except ImportError as error:
+        raise ImportError(
+            f"pyarrow: must be installed to read {path.name}, was not found; "
+            'run `pip install "tpnn[data]"`'
+        ) from error
+
+
+def _fetch_openml(name: str, path: Path | None) -> tuple[pd.DataFrame, pd.Series]:
+    """Fetch a data set from OpenML, or raise a FileNotFoundError when that fails."""
+    fetch_openml = import_module("sklearn.datasets").fetch_openml
+    try:
+        bunch = fetch_openml(data_id=_OPENML_IDS[name], as_frame=True)
+    except (OSError, HTTPException, ValueError) as error:  # OpenML's own error is a ValueError
+        reason = f"OpenML data set {_OPENML_IDS[name]} could not be fetched ({error})"
+        raise _missing(name, f"{_found(path)}, {reason}") from error
+    return bunch.data.drop(columns=_OPENML_DROPPED, errors="ignore"), bunch.target
+
+
+def _missing(name: str, found: str) -> FileNotFoundError:
+    """Return the error for a known data set that is nowhere to be had."""
+    return FileNotFoundError(
+        f"{name}: must be in the folder TPNN_DATA or at OpenML, {found}; {_remedy(name)}"
+    )
+
+
+def _found(path: Path | None) -> str:
+    """Say what was found in place of the Parquet file at `path`."""
+    return "TPNN_DATA is not set" if path is None else f"there is no file {path}"
+
+
+def _remedy(name: str) -> str:
+    """Say how to make the data set `name` available."""
+    return (
+        f"set the environment variable TPNN_DATA to a folder that contains {name}.parquet "
+        "with the target as its last column"
+    )

@@ -1,0 +1,79 @@
+"""Marginal: the measure under which components average to zero.
+
+mu_j puts the mass ``weights[j, m]`` on the rank position ``positions[j, m]``. Features differ in
+their number of nodes; rows are padded with nodes of mass zero, which no average ever sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Nodes and masses of p features, padded to the same number of nodes M.
+
+    Parameters
+    ----------
+    positions : array of shape (p, M)
+        Rank position of each node in [0, 1].
+    weights : array of shape (p, M)
+        Mass of each node; each row sums to one.
+    sizes : array of shape (p,)
+        Number of real nodes of each feature.
+    """
+
+    positions: FloatArray
+    weights: FloatArray
+    sizes: NDArray[np.intp]
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes per feature, padding included."""
+        return int(self.positions.shape[1])
+
+    @classmethod
+    def stack(cls, positions: Sequence[FloatArray], weights: Sequence[FloatArray]) -> Marginal:
+        """Pad the nodes of each feature to a common length.
+
+        >>> Marginal.stack([np.array([0.5]), np.array([0.25, 0.75])],
+        ...                [np.array([1.0]), np.array([0.5, 0.5])]).weights
+        array([[1. , 0. ], [0.5, 0.5]])
+        """
+        sizes = np.array([len(nodes) for nodes in positions])
+        padded = np.full((2, len(sizes), sizes.max()), 0.0)
+        for feature, size in enumerate(sizes):
+            padded[0, feature, :size] = positions[feature]
+            padded[0, feature, size:] = positions[feature][-1]
+            padded[1, feature, :size] = weights[feature]
+        return cls(padded[0], padded[1], sizes)
+
+
+def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
+    """Part of a table that averages to zero along each of its axes.
+
+    Subtracting the weighted mean along one axis after the other is the orthogonal projection onto
+    the functions that satisfy the sum-to-zero condition, because the measure is a product.
+
+    >>> centre(np.array([[1.0, 2.0], [3.0, 8.0]]), [np.array([0.5, 0.5])] * 2)
+    array([[ 1., -1.], [-1.,  1.]])
+    """
+    for axis, mass in enumerate(weights):
+        mean = np.tensordot(table, mass, axes=(axis, 0))
+        table = table - np.expand_dims(mean, axis)
+    return table
+
+
+def worst_mean(table: FloatArray, weights: Sequence[FloatArray]) -> float:
+    """Largest absolute mean of a table along any axis, relative to its standard deviation."""
+    spread = table**2
+    for mass in weights:
+        spread = np.tensordot(mass, spread, axes=(0, 0))
+    means = [np.abs(np.tensordot(table, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)]
+    return float(max(means) / np.sqrt(spread)) if spread > 0 else float(max(means))

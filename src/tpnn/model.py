@@ -1,0 +1,242 @@
+"""AnovaModel: what survives training. Nodes, tables and a link; NumPy only."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.components import ComponentSet
+from tpnn.encoding import Axis, Table, TableEncoder
+from tpnn.links import LINKS, Link
+from tpnn.marginals import worst_mean
+from tpnn.solution import Terms
+from tpnn.storage import read_archive, write_archive
+from tpnn.workers import Workers, split
+
+FloatArray = NDArray[np.float64]
+
+Located = tuple[NDArray[np.intp], FloatArray]
+Consumer = Callable[[int, slice, FloatArray], object]
+
+ROWS_PER_TASK = 8192  # rows interpolated at a time, small enough to stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class AnovaModel:
+    """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Nodes and masses of the features.
+    components : ComponentSet
+        The subsets S.
+    tables : sequence of array of shape (M_1, ..., M_d)
+        Values of each f_S on its nodes; between nodes the model interpolates linearly.
+    spreads : sequence of array, shapes as ``tables``
+        Standard deviation of each value over the bags.
+    intercept : float
+        Mean of f under the product of the marginals.
+    link : Link
+        From raw score to prediction.
+    activation, scale : str
+        Which basis the terms refer to.
+    stored_terms : sequence of Terms
+        The TPNN terms behind each table.
+    """
+
+    encoder: TableEncoder
+    components: ComponentSet
+    tables: tuple[FloatArray, ...]
+    spreads: tuple[FloatArray, ...]
+    intercept: float
+    link: Link
+    activation: str
+    scale: str
+    stored_terms: tuple[Terms, ...]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return self.encoder.feature_names
+
+    @property
+    def component_names(self) -> list[tuple[str, ...]]:
+        """Components as tuples of feature names."""
+        return self.components.names(self.feature_names)
+
+    def axes(self, component: Sequence[int]) -> tuple[Axis, ...]:
+        """Axes of a component, at the resolution of its order."""
+        return tuple(self.encoder.axes[len(component)][feature] for feature in component)
+
+    def raw_scores(self, X: Any) -> FloatArray:
+        """Intercept plus all components, shape (n_rows,)."""
+        table = self.encoder.read(X)
+        raw = np.full(table.n_rows, self.intercept)
+        self._for_each_component(
+            table, lambda _, rows, values: np.add(raw[rows], values, raw[rows])
+        )
+        return raw
+
+    def predict(self, X: Any) -> FloatArray:
+        """Prediction on the scale of the target: the link's inverse of the raw score, (n_rows,)."""
+        return self.link.inverse(self.raw_scores(X))
+
+    def component_scores(self, X: Any) -> FloatArray:
+        """Value of every component on every row, shape (n_rows, n_components).
+
+        ``intercept + component_scores(X).sum(1)`` is the raw score.
+        """
+        table = self.encoder.read(X)
+        scores = np.empty((len(self.components), table.n_rows))
+        self._for_each_component(table, lambda i, rows, values: np.copyto(scores[i, rows], values))
+        return scores.T
+
+    def identifiability_error(self) -> float:
+        """Worst |mean along an axis| of any component, relative to its standard deviation.
+
+        Zero, up to rounding, means that the decomposition is the only one of f with respect to the
+        training marginals.
+        """
+        return max(
+            worst_mean(table, [axis.weights for axis in self.axes(component)])
+            for component, table in zip(self.components, self.tables, strict=True)
+        )
+
+    def terms(self) -> list[Terms]:
+        """TPNN terms (features, b, gamma, beta) of each component, features by name."""
+        return [
+            terms._replace(features=names)
+            for names, terms in zip(self.component_names, self.stored_terms, strict=True)
+        ]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
+        axes = [axis for per_order in self.encoder.axes.values() for axis in per_order]
+        header = {
+            "names": self.encoder.names,
+            "n_features": self.encoder.n_features,
+            "orders": list(self.encoder.axes),
+            "n_nodes": [axis.n_nodes for axis in axes],
+            "components": self.components.components,
+            "n_terms": [len(terms.beta) for terms in self.stored_terms],
+            "intercept": self.intercept,
+            "link": self.link.name,
+            "activation": self.activation,
+            "scale": self.scale,
+        }
+        arrays = {
+            "node_values": _flatten([axis.values for axis in axes]),
+            "node_weights": _flatten([axis.weights for axis in axes]),
+            "tables": _flatten(self.tables),
+            "spreads": _flatten(self.spreads),
+            "term_b": _flatten([terms.b for terms in self.stored_terms]),
+            "term_gamma": _flatten([terms.gamma for terms in self.stored_terms]),
+            "term_beta": _flatten([terms.beta for terms in self.stored_terms]),
+        }
+        write_archive(path, header, arrays)
+
+    def _for_each_component(self, table: Table, consume: Consumer) -> None:
+        """Call ``consume(component number, rows, values)`` for all components, block by block."""
+        columns = [table.column(feature) for feature in range(table.n_features)]
+        cells = [values.ravel() for values in self.tables]
+        strides = [_strides(values.shape) for values in self.tables]
+
+        def work(task: tuple[int, int]) -> None:
+            rows = slice(*task)
+            located = self._locate(columns, rows)
+            for index, component in enumerate(self.components):
+                nodes, fractions = zip(
+                    *(located[len(component), j] for j in component), strict=True
+                )
+                base = sum(map(operator.mul, nodes, strides[index]))
+                values = _interpolate(cells[index], base, strides[index], list(fractions))
+                consume(index, rows, values)
+
+        tasks = split(table.n_rows, -(-table.n_rows // ROWS_PER_TASK))
+        with Workers(1 if len(tasks) == 1 else None) as workers:
+            workers.map(work, tasks)
+
+    def _locate(self, columns: list[FloatArray], rows: slice) -> dict[tuple[int, int], Located]:
+        """Lower node and fraction for each (order, feature) that a component uses."""
+        used = {(len(component), feature) for component in self.components for feature in component}
+        return {
+            (order, feature): self.encoder.axes[order][feature].locate(columns[feature][rows])
+            for order, feature in used
+        }
+
+
+def load_model(path: str | os.PathLike[str]) -> AnovaModel:
+    """Read a model written by ``AnovaModel.save``.
+
+    The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
+    file raises ValueError.
+    """
+    header, arrays = read_archive(path)
+    components = ComponentSet(tuple(tuple(s) for s in header["components"]))
+    encoder = _load_encoder(header, arrays)
+    shapes = [tuple(encoder.axes[len(s)][j].n_nodes for j in s) for s in components]
+    return AnovaModel(
+        encoder,
+        components,
+        tuple(_unflatten(arrays["tables"], shapes)),
+        tuple(_unflatten(arrays["spreads"], shapes)),
+        header["intercept"],
+        LINKS[header["link"]],
+        header["activation"],
+        header["scale"],
+        _load_terms(components, header["n_terms"], arrays),
+    )
+
+
+def _load_encoder(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TableEncoder:
+    sizes = [(size,) for size in header["n_nodes"]]
+    values = _unflatten(arrays["node_values"], sizes)
+    weights = _unflatten(arrays["node_weights"], sizes)
+    axes = map(Axis, values, weights)
+    by_order = {o: tuple(islice(axes, header["n_features"])) for o in header["orders"]}
+    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order)
+
+
+def _load_terms(
+    components: ComponentSet, counts: list[int], arrays: dict[str, NDArray[Any]]
+) -> tuple[Terms, ...]:
+    shapes = [(len(s), count) for s, count in zip(components, counts, strict=True)]
+    b = _unflatten(arrays["term_b"], shapes)
+    gamma = _unflatten(arrays["term_gamma"], shapes)
+    beta = _unflatten(arrays["term_beta"], [(count,) for count in counts])
+    return tuple(map(Terms, components, b, gamma, beta))
+
+
+def _flatten(arrays: Sequence[FloatArray]) -> FloatArray:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+def _unflatten(flat: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    pieces = np.split(flat, ends[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """Cells from one node to the next along each axis; none where there is one node only."""
+    return [math.prod(shape[a + 1 :]) if size > 1 else 0 for a, size in enumerate(shape)]
+
+
+def _interpolate(
+    cells: FloatArray, base: NDArray[np.intp], strides: list[int], fractions: list[FloatArray]
+) -> FloatArray:
+    """Multilinear interpolation: along the first axis, between two interpolations of the rest."""
+    if not strides:
+        return cells.take(base)
+    lower = _interpolate(cells, base, strides[1:], fractions[1:])
+    upper = _interpolate(cells, base + strides[0], strides[1:], fractions[1:])
+    return lower + fractions[0] * (upper - lower)

@@ -1,0 +1,116 @@
+"""ComponentNetwork: parameters (b, gamma, beta) -> component tables, batched by order and by bag.
+
+    f_S(u_S) = sum_k beta_{S,k} prod_{j in S} phi(u_j | b_{S,j,k}, gamma_{S,j,k})
+
+evaluated on the nodes only. With shared bases (NBM-TPNN), b and gamma depend on |S| and k alone,
+while the centring constant remains that of each feature's own measure.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tpnn.basis import Activation, Scale, centred_basis
+from tpnn.marginals import Marginal
+from tpnn.solution import Terms
+
+START_WIDTH = 0.1  # gamma at the start, on the rank scale
+
+
+class ComponentNetwork(nn.Module):
+    """All components of one order, for all bags.
+
+    Parameters
+    ----------
+    marginal : Marginal
+        Nodes and masses of every feature at this order's resolution.
+    features : tensor of shape (C, d), long
+        Features of each component.
+    centres : tensor of shape (B, C, d, K), or (B, 1, K) with shared bases
+        Starting b of each basis on the rank scale, for B bags of K bases.
+    shared_bases : bool
+        Whether all components share their bases, as in NBM-TPNN.
+    activation : {"sigmoid", "relu"}
+        sigma.
+    scale : {"centred", "paper"}
+        Whether phi is divided by eta.
+    """
+
+    positions: Tensor  # (C, d, M), or (p, M) with shared bases
+    weights: Tensor  # as positions
+    features: Tensor  # (C, d)
+
+    def __init__(
+        self,
+        marginal: Marginal,
+        features: Tensor,
+        centres: Tensor,
+        shared_bases: bool,
+        activation: Activation,
+        scale: Scale,
+    ) -> None:
+        super().__init__()
+        n_bags, n_bases = centres.shape[0], centres.shape[-1]
+        self.n_components = len(features)
+        self.shared_bases, self.activation, self.scale = shared_bases, activation, scale
+        rows = torch.arange(len(marginal.sizes)) if shared_bases else features
+        self.register_buffer("features", features)
+        self.register_buffer("positions", torch.as_tensor(marginal.positions)[rows])
+        self.register_buffer("weights", torch.as_tensor(marginal.weights)[rows])
+        self.centres = nn.Parameter(centres)
+        self.log_widths = nn.Parameter(torch.full_like(centres, START_WIDTH).log())
+        self.coefficients = nn.Parameter(torch.zeros(n_bags, self.n_components, n_bases))
+
+    def bases(self, axis: int) -> Tensor:  # (B, C, M, K)
+        """Centred bases of one axis of every component."""
+        own = slice(None) if self.shared_bases else (slice(None), slice(None), axis)
+        rows = slice(None) if self.shared_bases else (slice(None), axis)
+        bases = centred_basis(
+            self.positions[rows].to(self.centres),
+            self.weights[rows].to(self.centres),
+            self.centres[own],
+            self.log_widths[own].exp(),
+            self.activation,
+            self.scale,
+        )
+        return bases[:, self.features[:, axis]] if self.shared_bases else bases
+
+    def forward(self) -> Tensor:  # (C, M**d, B)
+        """Tables of all components, cells in row-major order, bags last."""
+        order = self.features.shape[1]
+        product = self.bases(0) * self.coefficients.unsqueeze(-2)
+        for axis in range(1, order - 1):
+            product = (product.unsqueeze(-2) * self.bases(axis).unsqueeze(-3)).flatten(2, 3)
+        if order == 1:
+            tables = product.sum(-1)
+        else:
+            tables = (product @ self.bases(order - 1).transpose(-1, -2)).flatten(2)
+        return tables.permute(1, 2, 0)
+
+    def terms(self) -> list[Terms]:
+        """Bases of each component over all bags; their sum is the mean of the bags' tables."""
+        n_bags, n_components, n_bases = self.coefficients.shape
+        order = self.features.shape[1]
+        shape = (n_bags, n_components, order, n_bases)
+        inserted = [1] if self.shared_bases else []  # the axes of a component share their bases
+        centres, widths = (
+            parameter.reshape(*parameter.shape[:-1], *inserted, n_bases)
+            for parameter in (self.centres, self.log_widths.exp())
+        )
+        by_component = [
+            parameter.detach().expand(shape).permute(1, 2, 0, 3).flatten(2).double().numpy()
+            for parameter in (centres, widths, self.coefficients.unsqueeze(2) / n_bags)
+        ]  # each (C, d, B * K)
+        return [
+            Terms(tuple(component), b, gamma, beta[0])
+            for component, b, gamma, beta in zip(self.features.tolist(), *by_component, strict=True)
+        ]
+
+
+def start_centres(
+    n_components: int, order: int, n_bases: int, n_bags: int, shared_bases: bool, seed: int
+) -> Tensor:  # (B, C, d, K), or (B, 1, K) with shared bases
+    """Draw the starting b, uniform on the rank scale."""
+    shape = (n_bags, 1, n_bases) if shared_bases else (n_bags, n_components, order, n_bases)
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,75 @@
+"""Objectives: a loss, its gradient, its link, the targets it accepts and where it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.links import LINKS, Link
+
+FloatArray = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What training minimises: sum of weight * loss(y, f(x)).
+
+    Parameters
+    ----------
+    name : str
+        Value of the estimator's ``objective``.
+    link : Link
+        Link between the raw score f(x) and the prediction.
+    loss, gradient : callable (y, raw) -> array
+        Loss of each row and its derivative in the raw score; both broadcast over bags.
+    curvature : float
+        Upper bound of the second derivative of the loss in the raw score.
+    standardised : bool
+        Whether training sees y shifted and scaled to mean 0 and standard deviation 1.
+    """
+
+    name: str
+    link: Link
+    loss: Callable[[FloatArray, FloatArray], FloatArray]
+    gradient: Callable[[FloatArray, FloatArray], FloatArray]
+    curvature: float
+    standardised: bool
+
+    def start(self, y: FloatArray, weights: FloatArray) -> float:
+        """Raw score of the best constant prediction."""
+        mean = np.array(np.average(y, weights=weights))
+        return float(self.link.forward(mean))
+
+
+def _squared_error(y: FloatArray, raw: FloatArray) -> FloatArray:
+    return 0.5 * (raw - y) ** 2
+
+
+def _squared_error_gradient(y: FloatArray, raw: FloatArray) -> FloatArray:
+    return raw - y
+
+
+def _logistic(y: FloatArray, raw: FloatArray) -> FloatArray:
+    loss: FloatArray = np.maximum(raw, 0) + np.log1p(np.exp(-np.abs(raw))) - y * raw
+    return loss
+
+
+def _logistic_gradient(y: FloatArray, raw: FloatArray) -> FloatArray:
+    decay = np.exp(-np.abs(raw))
+    gradient: FloatArray = np.where(raw >= 0, 1, decay) / (1 + decay) - y
+    return gradient
+
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        Objective(
+            "squared_error", LINKS["identity"], _squared_error, _squared_error_gradient, 1.0, True
+        ),
+        Objective("log_loss", LINKS["logit"], _logistic, _logistic_gradient, 0.25, False),
+    )
+}

@@ -1,0 +1,119 @@
+"""What values each parameter of the estimators may take, and the sentence when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Rule(NamedTuple):
+    """A parameter's rule in words, as a test, and a value that satisfies it."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    example: Any
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and int(value) >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value < float("inf")
+
+
+def _is_count_by_order(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_count, [*value.keys(), *value.values()]))
+
+
+def _one_of(*values: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def _is_interactions(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in ("auto", "all")
+    return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
+
+
+def _is_random_state(value: Any) -> bool:
+    if value is None or isinstance(value, np.random.RandomState | np.random.Generator):
+        return True
+    return _is_whole(value) and 0 <= int(value) < 2**32
+
+
+COUNT = Rule("a whole number of at least 1", _is_count, 1)
+POSITIVE = Rule("a positive number", _is_positive, 0.01)
+
+RULES: dict[str, Rule] = {
+    "order": COUNT,
+    "interactions": Rule(
+        '"auto", "all", or a list of tuples of feature names or indices', _is_interactions, "all"
+    ),
+    "solver": Rule('"auto" or "gradient"', _one_of("auto", "gradient"), "auto"),
+    "n_bases": Rule(
+        'a whole number of at least 1, a dict from order to such numbers, or "auto"',
+        lambda value: value == "auto" or _is_count(value) or _is_count_by_order(value),
+        "auto",
+    ),
+    "n_bags": COUNT,
+    "scale": Rule('"centred" or "paper"', _one_of("centred", "paper"), "centred"),
+    "activation": Rule('"sigmoid" or "relu"', _one_of("sigmoid", "relu"), "sigmoid"),
+    "shared_bases": Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False),
+    "max_nodes": Rule(
+        "a whole number from 2 to 65535, or a dict from order to such numbers",
+        lambda value: all(
+            _is_count(nodes) and 2 <= nodes <= 65535
+            for nodes in (value.values() if isinstance(value, Mapping) else [value])
+        ),
+        256,
+    ),
+    "learning_rate": POSITIVE,
+    "l2": Rule(
+        "a number of at least 0",
+        lambda value: _is_positive(value) or (_is_number(value) and value == 0),
+        1e-3,
+    ),
+    "max_steps": COUNT,
+    "patience": COUNT,
+    "validation_fraction": Rule(
+        "a number between 0 and 1, both excluded",
+        lambda value: _is_positive(value) and value < 1,
+        0.15,
+    ),
+    "device": Rule('"auto" or "cpu"', _one_of("auto", "cpu"), "auto"),
+    "time_limit": Rule(
+        "None or a positive number of seconds",
+        lambda value: value is None or _is_positive(value),
+        60.0,
+    ),
+    "random_state": Rule(
+        "None, a whole number from 0 to 2**32 - 1, or a NumPy generator", _is_random_state, 0
+    ),
+    "verbose": Rule(
+        '"auto", 0 or 1',
+        lambda value: value in ("auto", 0, 1),
+        1,
+    ),
+}
+
+
+def check_parameters(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first value that breaks its rule."""
+    for name, value in values.items():
+        rule = RULES[name]
+        if not rule.holds(value):
+            raise ValueError(
+                f"{name}: must be {rule.words}, found {value!r}. "
+                f"Pass for example {name}={rule.example!r}."
+            )

@@ -1,0 +1,52 @@
+"""Solution: what a solver hands over to be frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Terms(NamedTuple):
+    """TPNN terms of one component with d features: sum_k beta_k prod_j phi(u_j | b_jk, gamma_jk).
+
+    Parameters
+    ----------
+    features : tuple of int or of str
+        The d features.
+    b, gamma : array of shape (d, K)
+        Centre and width of each basis on the rank scale.
+    beta : array of shape (K,)
+        Coefficients.
+    """
+
+    features: tuple[Any, ...]
+    b: FloatArray
+    gamma: FloatArray
+    beta: FloatArray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Fitted components on the training scale, in the order of the component set.
+
+    Parameters
+    ----------
+    intercepts : array of shape (n_bags,)
+        Intercept of each bag.
+    tables : list of array of shape (M_1, ..., M_d, n_bags)
+        Values of each component on its nodes.
+    terms : list of Terms
+        Each component's bases over all bags; their sum is the mean of the bags' tables.
+    history : list of dict
+        What happened at each step.
+    """
+
+    intercepts: FloatArray
+    tables: list[FloatArray]
+    terms: list[Terms]
+    history: list[dict[str, float]]

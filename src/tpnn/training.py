@@ -1,0 +1,257 @@
+"""Gradient solver: full-batch Adam on the tables, early stopping for each bag.
+
+One step: parameters -> tables (torch) -> raw scores of all rows (gather) -> loss and gradient per
+row -> histograms of the gradient (its adjoint) -> back through the tables to the parameters. The
+validation loss of every bag comes out of the same pass over the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tpnn.lookup import CodedComponents
+from tpnn.network import ComponentNetwork
+from tpnn.objectives import Objective
+from tpnn.solution import Solution
+from tpnn.workers import Workers, split
+
+Float32Array = NDArray[np.float32]
+Progress = Callable[[dict[str, float]], None]
+
+TOLERANCE = 1e-3  # relative fall of the validation loss that counts as progress
+HALVING_STEP = 300  # the learning rate at step t is divided by 1 + t / HALVING_STEP
+ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Targets and bag weights of the training rows.
+
+    Parameters
+    ----------
+    y : array of shape (n, 1)
+        Target on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in each bag's two sums; columns sum to one.
+    """
+
+    y: Float32Array
+    offset: Float32Array
+    training: Float32Array
+    validation: Float32Array
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How fast and how long to train.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Step size of Adam.
+    l2 : float
+        Ridge penalty on beta.
+    max_steps, patience : int
+        Steps at most, and steps without a better validation loss after which a bag is done.
+    deadline : float
+        Time of ``time.monotonic`` at which to stop with the best so far.
+    """
+
+    learning_rate: float
+    l2: float
+    max_steps: int
+    patience: int
+    deadline: float
+
+
+class _Part:
+    """Some components of one order: network, optimiser, best parameters, place in the tables."""
+
+    def __init__(
+        self,
+        network: ComponentNetwork,
+        coded: CodedComponents,
+        first: int,
+        tables: Float32Array,
+        schedule: Schedule,
+    ) -> None:
+        self.network, self.coded = network, coded
+        self.first, self.last = first, first + network.n_components
+        self.tables = torch.from_numpy(tables[self.first : self.last])  # what the gather reads
+        self.best = [parameter.detach().clone() for parameter in network.parameters()]
+        groups: list[dict[str, Any]] = [
+            {"params": [network.centres, network.log_widths]},
+            {"params": [network.coefficients], "weight_decay": schedule.l2},
+        ]
+        self.optimiser = torch.optim.Adam(groups, lr=schedule.learning_rate, fused=True)
+
+    def publish(self) -> None:
+        """Compute the tables of the current parameters."""
+        self.output = self.network()
+        self.tables.copy_(self.output.detach())
+
+    def keep(self, improved: NDArray[np.bool_]) -> None:
+        """Remember the current parameters of the bags that improved."""
+        bags = torch.from_numpy(improved)
+        for best, parameter in zip(self.best, self.network.parameters(), strict=True):
+            best[bags] = parameter.detach()[bags]
+
+    def advance(self, gradient: Float32Array, learning_rate: float) -> None:
+        """One Adam step down the gradient (n_rows, n_bags) of the loss in the raw scores."""
+        sums = self.coded.histogram(gradient, self.first, self.last)
+        self.optimiser.zero_grad()
+        self.output.backward(torch.from_numpy(sums))
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate
+        self.optimiser.step()
+        self.publish()
+
+    def restore(self) -> None:
+        """Go back to the best parameters, in double precision."""
+        with torch.no_grad():
+            for best, parameter in zip(self.best, self.network.parameters(), strict=True):
+                parameter.copy_(best)
+        self.network.double()
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Keep torch to the calling thread: the parallel work is that of ``Workers``.
+
+    A second pool of spinning threads would fight with it for the cores.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class GradientSolver:
+    """Trains the networks of all orders on one set of rows.
+
+    Parameters
+    ----------
+    networks : list of list of ComponentNetwork
+        For each order, networks that together hold its components, in order.
+    coded : list of CodedComponents
+        For each order, all its components over the training rows.
+    rows : TrainingRows
+        Targets and bag weights.
+    objective : Objective
+        The loss.
+    schedule : Schedule
+        Step size and stopping.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[Sequence[ComponentNetwork]],
+        coded: Sequence[CodedComponents],
+        rows: TrainingRows,
+        objective: Objective,
+        schedule: Schedule,
+    ) -> None:
+        self.coded, self.rows, self.objective, self.schedule = coded, rows, objective, schedule
+        self.n_rows, self.n_bags = rows.training.shape
+        self.tables = [np.empty((*order.shape, self.n_bags), np.float32) for order in coded]
+        self.parts = [
+            _Part(network, order, first, tables, schedule)
+            for members, order, tables in zip(networks, coded, self.tables, strict=True)
+            for network, first in _with_offsets(members)
+        ]
+        self.gradient = np.empty_like(rows.training)
+        self.intercepts = np.full(self.n_bags, 0.0, np.float32)
+
+    def fit(self, start: float, progress: Progress) -> Solution:
+        """Train from the constant ``start`` until every bag has stopped improving."""
+        history: list[dict[str, float]] = []
+        began = time.monotonic()
+        best = np.full(self.n_bags, np.inf)
+        mark, last_fall = best.copy(), np.zeros(self.n_bags, int)
+        best_intercepts = self.intercepts = np.full(self.n_bags, start, np.float32)
+        with _one_torch_thread(), Workers() as workers:
+            workers.map(_Part.publish, self.parts)
+            for step in range(self.schedule.max_steps + 1):
+                training, validation, slope = self._evaluate(workers)
+                improved = validation < best
+                best = np.where(improved, validation, best)
+                fell = validation < mark * (1 - TOLERANCE)
+                mark, last_fall = np.where(fell, validation, mark), np.where(fell, step, last_fall)
+                best_intercepts = np.where(improved, self.intercepts, best_intercepts)
+                for part in self.parts:
+                    part.keep(improved)
+                now = time.monotonic()
+                history.append(
+                    {
+                        "step": step,
+                        "training_loss": float(training.mean()),
+                        "validation_loss": float(validation.mean()),
+                        "seconds": now - began,
+                    }
+                )
+                progress(history[-1])
+                stalled = (step - last_fall >= self.schedule.patience).all()
+                if stalled or now >= self.schedule.deadline:
+                    break
+                self.intercepts = self.intercepts - slope / np.float32(self.objective.curvature)
+                rate = self.schedule.learning_rate / (1 + step / HALVING_STEP)
+                workers.map(
+                    partial(_Part.advance, gradient=self.gradient, learning_rate=rate), self.parts
+                )
+        return self._solution(best_intercepts, history)
+
+    def _evaluate(self, workers: Workers) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """Training and validation loss and the derivative in the intercept, each (n_bags,).
+
+        Leaves the training loss's derivative in the raw scores in ``self.gradient``.
+        """
+
+        def score(task: tuple[int, int]) -> Float32Array:
+            rows = slice(*task)
+            raw = self.rows.offset[rows] + self.intercepts
+            for order, tables in zip(self.coded, self.tables, strict=True):
+                order.gather(tables, task[0], raw)
+            loss = self.objective.loss(self.rows.y[rows], raw)
+            gradient = self.objective.gradient(self.rows.y[rows], raw) * self.rows.training[rows]
+            self.gradient[rows] = gradient
+            weighted = (loss * self.rows.training[rows], loss * self.rows.validation[rows])
+            return np.stack([part.sum(0) for part in (*weighted, gradient)])
+
+        tasks = split(self.n_rows, -(-self.n_rows // ROWS_PER_TASK))
+        training, validation, slope = np.sum(workers.map(score, tasks), axis=0)
+        return training, validation, slope
+
+    def _solution(
+        self, intercepts: NDArray[np.floating], history: list[dict[str, float]]
+    ) -> Solution:
+        tables, terms = [], []
+        for part in self.parts:
+            part.restore()
+            with torch.no_grad():
+                values = part.network().numpy()  # (C, cells, B)
+            shape = (part.coded.n_nodes,) * part.coded.features.shape[1]
+            tables += [table.reshape(*shape, self.n_bags) for table in values]
+            terms += part.network.terms()
+        return Solution(intercepts.astype(np.float64), tables, terms, history)
+
+
+def _with_offsets(
+    networks: Sequence[ComponentNetwork],
+) -> Iterator[tuple[ComponentNetwork, int]]:
+    first = 0
+    for network in networks:
+        yield network, first
+        first += network.n_components
