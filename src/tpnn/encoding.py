@@ -51,10 +51,10 @@ class Table:
     def column(self, feature: int) -> FloatArray:
         """Column as float64 of shape (n_rows,), checked to be finite."""
         if self.names:
-            raw = np.asarray(self._source[self.names[feature]])
+            raw = self._source[self.names[feature]]
         else:
-            raw = self._source[:, feature]
-        values = _as_floats(raw, self.name(feature))
+            raw = getattr(self._source, "iloc", self._source)[:, feature]
+        values = _as_floats(np.asarray(raw), self.name(feature))
         finite = np.isfinite(values)
         if not finite.all():
             found = "NaN" if np.isnan(values).any() else "inf"
@@ -81,8 +81,11 @@ class Table:
         return table
 
 
-def _checked_names(columns: Iterable[Any]) -> tuple[str, ...]:
+def _checked_names(columns: Iterable[Any]) -> tuple[str, ...] | None:
+    """Column names, or None where columns are numbered rather than named."""
     names = tuple(columns)
+    if not any(isinstance(name, str) for name in names):
+        return None
     if not all(isinstance(name, str) for name in names):
         odd = next(name for name in names if not isinstance(name, str))
         raise TypeError(
@@ -160,17 +163,19 @@ class Axis:
 
         Values beyond the outer nodes stay on them: an outlier cannot extrapolate.
         """
-        last = max(self.n_nodes - 2, 0)
-        lower = np.clip(np.searchsorted(self.values, x, side="right") - 1, 0, last)
         if self.n_nodes == 1:
-            return lower, np.zeros(len(x))
-        left = self.values[lower]
-        step = np.diff(self.values)[lower]
-        return lower, np.clip((x - left) / step, 0.0, 1.0)
+            return np.zeros(len(x), np.intp), np.zeros(len(x))
+        x = np.clip(x, self.values[0], self.values[-1])
+        lower = np.minimum(np.searchsorted(self.values, x, side="right") - 1, self.n_nodes - 2)
+        halves = self.values / 2  # the difference of two huge values must not overflow
+        step = np.diff(halves)[lower]
+        fraction = np.zeros(len(x))
+        np.divide(x / 2 - halves[lower], step, out=fraction, where=step > 0)
+        return lower, fraction
 
     def codes(self, x: FloatArray) -> NDArray[np.uint16]:
         """Nearest node of each value, (n,)."""
-        middles = self.values[:-1] + np.diff(self.values) / 2
+        middles = self.values[:-1] / 2 + self.values[1:] / 2
         return np.searchsorted(middles, x, side="left").astype(np.uint16)
 
 

@@ -134,11 +134,15 @@ class _TPNN(BaseEstimator):
         return self.model_.raw_scores(table) + checked_offset(offset, table.n_rows)
 
     def _fit(
-        self, X: Any, y: FloatArray, sample_weight: Any, offset: Any, objective: Objective
+        self,
+        X: Any,
+        y: FloatArray,
+        weights: FloatArray | None,
+        offset: Any,
+        objective: Objective,
     ) -> None:
         table = Table(X)
         check_rows(table.n_rows, len(y))
-        weights = checked_weights(sample_weight, table.n_rows)
         seed = seed_from(self.random_state)
         deadline = time.monotonic() + (self.time_limit or math.inf)
         nodes = self._nodes_by_order(table.n_features)
@@ -259,8 +263,8 @@ class _TPNN(BaseEstimator):
         count, order = features.shape
         n_bases = self._bases(order)
         centres = start_centres(count, order, n_bases, self.n_bags, self.shared_bases, seed + order)
-        values = count * self.n_bags * order * marginal.n_nodes * n_bases
-        n_parts = 1 if self.shared_bases else -(-values // PART_SIZE)
+        per_component = self.n_bags * order * marginal.n_nodes * n_bases
+        most = count if self.shared_bases else max(1, PART_SIZE // per_component)
         return [
             ComponentNetwork(
                 marginal,
@@ -270,7 +274,7 @@ class _TPNN(BaseEstimator):
                 self.activation,
                 self.scale,
             )
-            for first, last in split(count, n_parts)
+            for first, last in split(count, most)
         ]
 
     def _freeze(
@@ -295,7 +299,8 @@ class _TPNN(BaseEstimator):
                 gamma=terms.gamma[axes],
                 beta=terms.beta * data.scale,
             )
-            frozen[component] = (table.mean(-1), table.std(-1), terms)
+            mean, spread = (np.ascontiguousarray(part) for part in (table.mean(-1), table.std(-1)))
+            frozen[component] = (mean, spread, terms)
         tables, spreads, all_terms = zip(
             *(frozen[component] for component in components), strict=True
         )
@@ -424,7 +429,8 @@ class TPNNRegressor(RegressorMixin, _TPNN):
         self._forget()
         check_parameters(self.get_params())
         target = checked_target(y, np.float64)
-        self._fit(X, target, sample_weight, offset, OBJECTIVES["squared_error"])
+        weights = checked_weights(sample_weight, len(target))
+        self._fit(X, target, weights, offset, OBJECTIVES["squared_error"])
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
@@ -457,13 +463,15 @@ class TPNNClassifier(ClassifierMixin, _TPNN):
         check_parameters(self.get_params())
         labels = checked_target(y, None)
         check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
+        weights = checked_weights(sample_weight, len(labels))
+        classes = np.unique(labels if weights is None else labels[weights > 0])
         if len(classes) != 2:
             raise ValueError(
                 f"y: exactly two classes are needed, found {len(classes)} class(es) "
                 f"{classes[:5].tolist()}. Only binary classification is supported."
             )
-        self._fit(X, codes.astype(np.float64), sample_weight, offset, OBJECTIVES["log_loss"])
+        second = (labels == classes[1]).astype(np.float64)
+        self._fit(X, second, weights, offset, OBJECTIVES["log_loss"])
         self.classes_ = classes
         return self
 
@@ -473,7 +481,8 @@ class TPNNClassifier(ClassifierMixin, _TPNN):
 
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Probability of each class, shape (n_rows, 2)."""
-        second = self.model_.link.inverse(self.decision_function(X, offset))
+        raw = self.decision_function(X, offset)
+        second = self.model_.link.inverse(raw)
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:

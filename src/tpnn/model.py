@@ -161,7 +161,7 @@ class AnovaModel:
                 values = _interpolate(cells[index], base, strides[index], list(fractions))
                 consume(index, rows, values)
 
-        tasks = split(table.n_rows, -(-table.n_rows // ROWS_PER_TASK))
+        tasks = split(table.n_rows, ROWS_PER_TASK)
         with Workers(1 if len(tasks) == 1 else None) as workers:
             workers.map(work, tasks)
 

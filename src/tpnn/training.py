@@ -230,7 +230,7 @@ class GradientSolver:
             weighted = (loss * self.rows.training[rows], loss * self.rows.validation[rows])
             return np.stack([part.sum(0) for part in (*weighted, gradient)])
 
-        tasks = split(self.n_rows, -(-self.n_rows // ROWS_PER_TASK))
+        tasks = split(self.n_rows, ROWS_PER_TASK)
         training, validation, slope = np.sum(workers.map(score, tasks), axis=0)
         return training, validation, slope
 

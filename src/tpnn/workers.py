@@ -36,11 +36,11 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
 
-def split(size: int, parts: int) -> list[tuple[int, int]]:
-    """Cut ``range(size)`` into at most ``parts`` pieces of nearly equal length.
+def split(size: int, longest: int) -> list[tuple[int, int]]:
+    """Cut ``range(size)`` into pieces of nearly equal length, none longer than ``longest``.
 
-    >>> split(5, 2)
+    >>> split(5, 3)
     [(0, 2), (2, 5)]
     """
-    edges = [size * part // parts for part in range(parts + 1)]
-    return [(low, high) for low, high in pairwise(edges) if high > low]
+    parts = -(-size // longest)
+    return list(pairwise(size * part // parts for part in range(parts + 1))) if parts else []

@@ -1,0 +1,1 @@
+"""Measurements of what the library reaches: ``python -m benchmarks``, from the repository root."""

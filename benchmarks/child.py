@@ -1,0 +1,48 @@
+"""What is measured in a fresh interpreter: ``python -m benchmarks.child TASK ARGUMENT ...``.
+
+Imports are inside the functions: which modules are loaded, and when, is part of what is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def first_fit() -> None:
+    """Print the seconds of the first fit in this process, imports and loading excluded."""
+    from benchmarks.data import california
+    from benchmarks.measure import seconds
+    from tpnn import TPNNRegressor
+
+    data = california(seed=0, most_rows=20_000)
+    model = TPNNRegressor(n_bags=1, max_steps=2, random_state=0)
+    print(seconds(lambda: model.fit(data.X, data.y)))
+
+
+def load_and_predict(path: str, n_features: str) -> None:
+    """Apply a saved model and print how many of torch and numba were loaded for it."""
+    import numpy as np
+
+    from tpnn import load_model
+
+    load_model(path).predict(np.zeros((10, int(n_features))))
+    print(len({"torch", "numba"} & sys.modules.keys()))
+
+
+def fit_when_told(n_rows: str, n_bags: str) -> None:
+    """Prepare a table and the library, say so, then fit once a line arrives."""
+    from benchmarks.data import random_table
+    from tpnn import TPNNRegressor
+
+    model = TPNNRegressor(order=1, n_bags=int(n_bags), max_steps=10, random_state=0)
+    model.fit(*random_table(200))
+    X, y = random_table(int(n_rows))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    model.fit(X, y)
+
+
+TASKS = {task.__name__: task for task in (first_fit, load_and_predict, fit_when_told)}
+
+if __name__ == "__main__":
+    TASKS[sys.argv[1]](*sys.argv[2:])

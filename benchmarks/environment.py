@@ -1,0 +1,31 @@
+"""Where a measurement was taken."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import tpnn
+
+
+def environment() -> dict[str, str | int]:
+    """Return date, versions and processor."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in ("numpy", "torch", "numba")},
+        "tpnn": tpnn.__version__,
+        "cpu": _processor(),
+        "cores": os.cpu_count() or 1,
+    }
+
+
+def _processor() -> str:
+    """Return the model of the processor, which Linux alone says in full."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()

@@ -1,0 +1,134 @@
+"""What every measurement uses: its sizes, its rows of results, clocks and fresh interpreters."""
+
+from __future__ import annotations
+
+import operator
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large the measurements are.
+
+    Parameters
+    ----------
+    folder : Path
+        Where results and figures are written.
+    splits, bag_splits : int
+        Splits of California housing for one bag and for the default number of bags.
+    steps, timed_steps, short_steps : int
+        Most steps of fits that are judged by their error, of fits whose times are compared, and of
+        fits that need not converge.
+    training_rows : int
+        Most rows that a fit on California housing sees.
+    predicted_rows, fitted_rows : int
+        Rows of the measurements of prediction and memory.
+    growing_rows : tuple of int
+        Rows of the measurement of growth, increasing.
+    """
+
+    folder: Path
+    splits: int
+    bag_splits: int
+    steps: int
+    timed_steps: int
+    short_steps: int
+    training_rows: int
+    predicted_rows: int
+    fitted_rows: int
+    growing_rows: tuple[int, ...]
+
+
+def full_plan(folder: Path) -> Plan:
+    """Return the sizes that the bars refer to."""
+    return Plan(
+        folder,
+        splits=5,
+        bag_splits=3,
+        steps=2000,
+        timed_steps=150,
+        short_steps=60,
+        training_rows=20_000,
+        predicted_rows=1_000_000,
+        fitted_rows=1_000_000,
+        growing_rows=(10_000, 30_000, 100_000, 300_000, 1_000_000),
+    )
+
+
+def quick_plan(folder: Path) -> Plan:
+    """Return sizes that show in seconds whether every measurement works."""
+    return Plan(
+        folder,
+        splits=2,
+        bag_splits=1,
+        steps=10,
+        timed_steps=5,
+        short_steps=3,
+        training_rows=1_000,
+        predicted_rows=20_000,
+        fitted_rows=20_000,
+        growing_rows=(1_000, 2_000, 4_000, 8_000),
+    )
+
+
+class Row(NamedTuple):
+    """One line of the table; ``reached`` is None where there is no bar."""
+
+    name: str
+    what: str
+    value: float
+    unit: str
+    bar: str
+    reached: bool | None
+
+
+def row(name: str, what: str, value: float, unit: str, bar: str = "") -> Row:
+    """Return a line of the table, judged by a bar such as ``"<= 4"``.
+
+    >>> row("busy", "slowdown", 2.5, "times", "<= 4").reached
+    True
+    """
+    value, reached = float(value), None
+    if bar:
+        comparison, limit = bar.split()
+        reached = COMPARISONS[comparison](value, float(limit))
+    return Row(name, what, value, unit, bar, reached)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Time one call."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def child_command(task: str, *arguments: object) -> list[str]:
+    """Command that runs a function of ``benchmarks.child`` in a fresh interpreter."""
+    return [sys.executable, "-m", "benchmarks.child", task, *map(str, arguments)]
+
+
+def child_output(task: str, *arguments: object, **environment: str) -> str:
+    """Return what a function of ``benchmarks.child`` prints in a fresh interpreter."""
+    finished = subprocess.run(
+        child_command(task, *arguments),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return finished.stdout.strip()

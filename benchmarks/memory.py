@@ -1,0 +1,51 @@
+"""Memory that a fit needs beside its table, watched from outside the process that fits."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+
+import psutil
+
+from benchmarks.data import N_FEATURES
+from benchmarks.measure import ROOT, Plan, Row, child_command, row
+
+INTERVAL = 0.005  # seconds between two looks
+
+
+def measure_memory(plan: Plan) -> list[Row]:
+    """Measure the peak of resident memory during a fit beyond that just before it."""
+    table = f"{plan.fitted_rows:,} x {N_FEATURES}"
+    rows = []
+    for n_bags in (1, 8):
+        peak = _extra_bytes(plan.fitted_rows, n_bags) / 1e9
+        rows.append(row("memory", f"fit on {table}, {n_bags} bag(s)", peak, "GB", "<= 1"))
+    return rows
+
+
+def _extra_bytes(n_rows: int, n_bags: int) -> int:
+    command = child_command("fit_when_told", n_rows, n_bags)
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        before = int(psutil.Process(child.pid).memory_info().rss)
+        child.stdin.write("fit\n")
+        child.stdin.flush()
+        peak = _peak(child)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return peak - before
+
+
+def _peak(child: subprocess.Popen[str]) -> int:
+    """Return the largest resident memory of a process until it ends."""
+    process, peak = psutil.Process(child.pid), 0
+    while child.poll() is None:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end between the two looks
+            peak = max(peak, process.memory_info().rss)
+        time.sleep(INTERVAL)
+    return peak

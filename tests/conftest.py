@@ -1,0 +1,49 @@
+"""Shared data and settings: small tables, quick fits, no screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+QUICK: dict[str, Any] = {
+    "n_bags": 2, "n_bases": {1: 8, 2: 6, 3: 4}, "max_nodes": {1: 32, 2: 12, 3: 6},
+    "max_steps": 40, "patience": 40, "random_state": 0, "verbose": 0,
+}  # fmt: skip
+
+
+def pytest_configure() -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+
+
+@pytest.fixture(scope="session")
+def quick() -> dict[str, Any]:
+    """Settings of a fit that takes a fraction of a second."""
+    return dict(QUICK)
+
+
+@pytest.fixture(scope="session")
+def table() -> tuple[pd.DataFrame, pd.Series]:
+    """400 rows: two continuous features, one with a heavy atom, one with three levels."""
+    rng = np.random.default_rng(7)
+    X = pd.DataFrame(
+        {
+            "smooth": rng.normal(size=400),
+            "skewed": rng.exponential(size=400),
+            "atom": np.where(rng.random(400) < 0.6, 0.0, rng.normal(size=400)),
+            "level": rng.integers(0, 3, 400).astype(float),
+        }
+    )
+    signal = np.sin(X.smooth) + 0.5 * np.sqrt(X.skewed) * X.level + X["atom"] ** 2
+    return X, signal + 0.1 * rng.normal(size=400)
+
+
+@pytest.fixture(scope="session")
+def labels(table: tuple[pd.DataFrame, pd.Series]) -> pd.Series:
+    """Two classes for the same rows."""
+    _, y = table
+    return (y > y.median()).map({True: "high", False: "low"})

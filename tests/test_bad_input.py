@@ -1,0 +1,178 @@
+"""Wrong input gets one clear sentence: the argument, the rule, what was found, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from tests.conftest import QUICK
+from tpnn import TPNNClassifier, TPNNRegressor
+
+X = np.random.default_rng(0).normal(size=(30, 3))
+Y = X[:, 0] + X[:, 1] * X[:, 2]
+
+
+def changed(array: np.ndarray, value: float) -> np.ndarray:
+    array = array.copy()
+    array[4, ...] = value
+    return array
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(X, columns=["a", "b", "c"]).assign(**columns)
+
+
+BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
+    "no rows": (X[:0], Y[:0], "X: at least 2 rows are needed, found 0"),
+    "one row": (X[:1], Y[:1], "X: at least 2 rows are needed, found 1"),
+    "no columns": (X[:, :0], Y, "X: a table needs columns, found 0"),
+    "one dimension": (X[:, 0], Y, "X: a 2-dimensional table is needed, found shape"),
+    "three dimensions": (X[None], Y, "X: a 2-dimensional table is needed, found shape"),
+    "infinite": (changed(X, np.inf), Y, "X: every value must be finite, found inf in column 'x0'"),
+    "missing": (changed(X, np.nan), Y, "X: every value must be finite, found NaN in column 'x0'"),
+    "strings": (frame(b=["one"] * 30), Y, "X: columns must be numeric, found .* in 'b'"),
+    "complex": (X + 1j, Y, "X: columns must be real numbers, found complex"),
+    "repeated names": (
+        frame().set_axis(["a", "b", "a"], axis=1), Y, "X: column names must be unique, found .*'a'"
+    ),
+    "mixed names": (frame().set_axis(["a", 1, "c"], axis=1), Y, "X: feature names must all be str"),
+    "sparse": (sparse.csr_matrix(X), Y, "X: a dense table is needed, found a sparse"),
+    "lengths": (X, Y[:-1], "y: one value per row of X is needed, found 29 for 30"),
+    "no target": (X, None, "y: targets are needed, found None"),
+    "NaN target": (X, changed(Y, np.nan), "y: every target must be finite, found NaN or inf in 1"),
+    "infinite target": (X, changed(Y, np.inf), "y: every target must be finite"),
+    "string target": (X, ["a"] * 30, "y: targets must be numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_table(case: str) -> None:
+    table, target, words = BAD_TABLES[case]
+    with pytest.raises((ValueError, TypeError), match=f"^{words}") as caught:
+        TPNNRegressor(**QUICK).fit(table, target)
+    assert str(caught.value).rstrip(").").count(". ") >= 1  # a sentence that says what to do
+
+
+BAD_PARAMETERS: dict[str, list[Any]] = {
+    "order": [0, 1.5, "two", True],
+    "interactions": ["some", 3, [0, 1]],
+    "solver": ["adam"],
+    "n_bases": [0, "many", {2: 0}],
+    "n_bags": [0, 2.0],
+    "scale": ["big"],
+    "activation": ["tanh"],
+    "shared_bases": [1],
+    "max_nodes": [1, 70000, {1: 1}],
+    "learning_rate": [0, -1.0, float("inf")],
+    "l2": [-1e-3],
+    "max_steps": [0],
+    "patience": [0],
+    "validation_fraction": [0.0, 1.0],
+    "device": ["tpu", "cuda"],
+    "time_limit": [0, -3],
+    "random_state": [-1, "seed", 2**32],
+    "verbose": [2, "yes"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_PARAMETERS.items() for value in values]
+)
+def test_bad_parameter(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}: must be .*, found .*\. Pass for example {name}="):
+        TPNNRegressor(**{**QUICK, name: value}).fit(X, Y)
+
+
+def test_every_parameter_is_checked() -> None:
+    assert set(BAD_PARAMETERS) == set(TPNNRegressor().get_params())
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.ones(29), "sample_weight: one weight per row is needed, found shape"),
+        (-np.ones(30), "sample_weight: weights must be finite, none negative"),
+        (np.zeros(30), "sample_weight: weights must be finite, none negative and not all zero"),
+        (changed(np.ones(30), np.nan), "sample_weight: weights must be finite"),
+    ],
+)
+def test_bad_weights(weights: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{words}"):
+        TPNNRegressor(**QUICK).fit(X, Y, sample_weight=weights)
+
+
+def test_bad_offset() -> None:
+    model = TPNNRegressor(**QUICK)
+    with pytest.raises(ValueError, match="^offset: one finite number per row"):
+        model.fit(X, Y, offset=np.ones(3))
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match="^offset: one finite number per row"):
+        model.predict(X, offset=changed(Y, np.nan))
+
+
+@pytest.mark.parametrize("labels", [np.zeros(30), np.arange(30) % 3])
+def test_classes_other_than_two(labels: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="^y: exactly two classes are needed, found [13] class"):
+        TPNNClassifier(**QUICK).fit(X, labels)
+
+
+def test_more_components_than_memory() -> None:
+    wide = np.random.default_rng(0).normal(size=(20, 3000))
+    with pytest.raises(MemoryError, match=r"^interactions: .* GB are free\. Lower order, n_bags"):
+        TPNNRegressor().fit(wide, wide[:, 0])
+
+
+def test_predict_before_fit() -> None:
+    for method in (TPNNRegressor().predict, TPNNClassifier().predict_proba, TPNNRegressor().explain):
+        with pytest.raises(NotFittedError):
+            method(X)
+
+
+def test_columns_are_found_by_name() -> None:
+    model = TPNNRegressor(**QUICK).fit(frame(), Y)
+    expected = model.predict(frame())
+    assert np.array_equal(model.predict(frame()[["c", "a", "b"]]), expected)
+    assert np.array_equal(model.predict(frame(extra=1.0)), expected)
+    assert np.array_equal(model.predict(X), expected)
+    with pytest.raises(ValueError, match=r"^X: the columns seen during fit are needed, \['b'\] is"):
+        model.predict(frame()[["a", "c"]])
+
+
+def test_wrong_number_of_columns() -> None:
+    model = TPNNRegressor(**QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match="^X: the number of columns must be that of fit: X has 2"):
+        model.predict(X[:, :2])
+    with pytest.raises(ValueError, match="^X: every value must be finite"):
+        model.predict(changed(X, np.inf))
+
+
+def test_constant_column_has_no_effect() -> None:
+    with_constant = np.column_stack([X, np.full(30, 7.0)])
+    model = TPNNRegressor(**QUICK).fit(with_constant, Y)
+    importance = model.explain().importance()
+    assert all(value == 0 for names, value in importance.items() if "x3" in names)
+    assert max(importance.values()) > 0
+
+
+def test_constant_target_is_predicted_exactly() -> None:
+    model = TPNNRegressor(**QUICK).fit(X, np.full(30, 4.5))
+    assert np.allclose(model.predict(X), 4.5, atol=1e-12)
+    assert model.model_.identifiability_error() <= 1e-12
+
+
+def test_tiny_table() -> None:
+    model = TPNNRegressor(**QUICK).fit([[0.0], [1.0]], [0.0, 1.0])
+    low, high = model.predict([[0.0], [1.0]])
+    assert low < high
+
+
+def test_huge_and_tiny_magnitudes() -> None:
+    scaled = X * np.array([1e300, 1e-300, 1.0])
+    model = TPNNRegressor(**QUICK).fit(scaled, Y)
+    assert np.allclose(model.predict(scaled), TPNNRegressor(**QUICK).fit(X, Y).predict(X), atol=0.5)
+    assert np.isfinite(model.predict(scaled * 1e5)).all()

@@ -1,0 +1,85 @@
+"""The import rule: a module may use only what the design names for it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tpnn
+
+SOURCE = Path(tpnn.__file__).parent
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "encoding": set(),
+    "marginals": set(),
+    "components": set(),
+    "links": set(),
+    "solution": set(),
+    "storage": set(),
+    "workers": set(),
+    "resampling": set(),
+    "parameters": set(),
+    "checks": set(),
+    "lookup": set(),
+    "basis": {"marginals"},
+    "network": {"basis", "marginals", "components", "solution"},
+    "objectives": {"links"},
+    "training": {"network", "objectives", "lookup", "solution", "workers"},
+    "model": {"encoding", "marginals", "components", "links", "solution", "storage", "workers"},
+    "explain": {"model"},
+    "plots": {"explain"},
+    "datasets": {"datasets"},
+    "estimators": {
+        "basis", "checks", "components", "encoding", "explain", "lookup", "marginals", "model",
+        "network", "objectives", "parameters", "resampling", "solution", "training", "workers",
+    },
+    "__init__": {
+        "components", "datasets", "estimators", "explain", "model", "plots",
+    },
+}  # fmt: skip
+
+
+def modules() -> dict[Path, str]:
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        relative = path.relative_to(SOURCE)
+        found[path] = relative.parts[0].removesuffix(".py")
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of ours that a file imports anywhere, late imports included."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "tpnn":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tpnn."):
+            names.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tpnn.")}
+    return names
+
+
+@pytest.mark.parametrize(("path", "module"), modules().items(), ids=lambda value: str(value)[-24:])
+def test_imports_only_what_it_may(path: Path, module: str) -> None:
+    assert imported(path) <= MAY_IMPORT[module]
+
+
+def test_every_module_is_named() -> None:
+    assert set(modules().values()) == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda value: value.stem)
+def test_sizes(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 500
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body
+            documented = ast.get_docstring(node) is not None
+            start = body[0].end_lineno if documented else node.lineno
+            assert node.end_lineno is not None
+            assert start is not None
+            assert node.end_lineno - start <= 60, node.name
