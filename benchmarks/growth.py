@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from benchmarks.data import N_FEATURES, random_table
+from benchmarks.data import N_FEATURES, FloatArray, random_table
 from benchmarks.measure import Plan, Row, row
 from tpnn import TPNNRegressor
 
@@ -34,7 +35,7 @@ def measure_growth(plan: Plan) -> list[Row]:
     ]
 
 
-def _step_seconds(X: np.ndarray, y: np.ndarray) -> float:
+def _step_seconds(X: FloatArray, y: FloatArray) -> float:
     """Return the median time of a step of main effects with one bag."""
     model = TPNNRegressor(order=1, n_bags=1, max_steps=STEPS, random_state=0).fit(X, y)
     return float(np.median(np.diff([record["seconds"] for record in model.history_])))
@@ -51,6 +52,8 @@ def _draw(sizes: Sequence[int], times: Sequence[float], path: Path) -> None:
     linear = [times[-1] * n / sizes[-1] for n in sizes]
     axes.loglog(sizes, linear, "--", color=GREY, linewidth=1.0, label="proportional to the rows")
     axes.loglog(sizes, times, "o-", color=BLUE, linewidth=1.6, markersize=5, label="measured")
+    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("rows")
     axes.set_ylabel("seconds per step")
     axes.set_title(f"Main effects of {N_FEATURES} features, one bag", fontsize=10)

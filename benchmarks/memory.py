@@ -20,7 +20,7 @@ def measure_memory(plan: Plan) -> list[Row]:
     rows = []
     for n_bags in (1, 8):
         peak = _extra_bytes(plan.fitted_rows, n_bags) / 1e9
-        rows.append(row("memory", f"fit on {table}, {n_bags} bag(s)", peak, "GB", "<= 1"))
+        rows.append(row("memory", f"peak of a fit on {table}, n_bags={n_bags}", peak, "GB", "<= 1"))
     return rows
 
 

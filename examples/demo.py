@@ -45,7 +45,9 @@ def main() -> None:
     for names, value in ranked[:10]:
         share = value / ranked[0][1]
         print(f"  {' x '.join(names):<24}{share:6.3f}  {'#' * round(40 * share)}")
-    print(f"\nWorst mean along any axis of any component: {model.model_.identifiability_error():.1e}")
+    print(
+        f"\nWorst mean along any axis of any component: {model.model_.identifiability_error():.1e}"
+    )
     print("(zero up to rounding: no other decomposition of this model averages to zero)")
 
     OUTPUT.mkdir(exist_ok=True)

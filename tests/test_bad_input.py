@@ -53,7 +53,7 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_bad_table(case: str) -> None:
     table, target, words = BAD_TABLES[case]
-    with pytest.raises((ValueError, TypeError), match=f"^{words}") as caught:
+    with pytest.raises((ValueError, TypeError), match=rf"^{words}") as caught:
         TPNNRegressor(**QUICK).fit(table, target)
     assert str(caught.value).rstrip(").").count(". ") >= 1  # a sentence that says what to do
 
@@ -81,10 +81,13 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in BAD_PARAMETERS.items() for value in values]
+    ("name", "value"),
+    [(name, value) for name, values in BAD_PARAMETERS.items() for value in values],
 )
 def test_bad_parameter(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}: must be .*, found .*\. Pass for example {name}="):
+    with pytest.raises(
+        ValueError, match=rf"^{name}: must be .*, found .*\. Pass for example {name}="
+    ):
         TPNNRegressor(**{**QUICK, name: value}).fit(X, Y)
 
 
@@ -102,22 +105,22 @@ def test_every_parameter_is_checked() -> None:
     ],
 )
 def test_bad_weights(weights: np.ndarray, words: str) -> None:
-    with pytest.raises(ValueError, match=f"^{words}"):
+    with pytest.raises(ValueError, match=rf"^{words}"):
         TPNNRegressor(**QUICK).fit(X, Y, sample_weight=weights)
 
 
 def test_bad_offset() -> None:
     model = TPNNRegressor(**QUICK)
-    with pytest.raises(ValueError, match="^offset: one finite number per row"):
+    with pytest.raises(ValueError, match=r"^offset: one finite number per row"):
         model.fit(X, Y, offset=np.ones(3))
     model.fit(X, Y)
-    with pytest.raises(ValueError, match="^offset: one finite number per row"):
+    with pytest.raises(ValueError, match=r"^offset: one finite number per row"):
         model.predict(X, offset=changed(Y, np.nan))
 
 
 @pytest.mark.parametrize("labels", [np.zeros(30), np.arange(30) % 3])
 def test_classes_other_than_two(labels: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="^y: exactly two classes are needed, found [13] class"):
+    with pytest.raises(ValueError, match=r"^y: exactly two classes are needed, found [13] class"):
         TPNNClassifier(**QUICK).fit(X, labels)
 
 
@@ -128,7 +131,11 @@ def test_more_components_than_memory() -> None:
 
 
 def test_predict_before_fit() -> None:
-    for method in (TPNNRegressor().predict, TPNNClassifier().predict_proba, TPNNRegressor().explain):
+    for method in (
+        TPNNRegressor().predict,
+        TPNNClassifier().predict_proba,
+        TPNNRegressor().explain,
+    ):
         with pytest.raises(NotFittedError):
             method(X)
 
@@ -145,9 +152,9 @@ def test_columns_are_found_by_name() -> None:
 
 def test_wrong_number_of_columns() -> None:
     model = TPNNRegressor(**QUICK).fit(X, Y)
-    with pytest.raises(ValueError, match="^X: the number of columns must be that of fit: X has 2"):
+    with pytest.raises(ValueError, match=r"^X: the number of columns must be that of fit: X has 2"):
         model.predict(X[:, :2])
-    with pytest.raises(ValueError, match="^X: every value must be finite"):
+    with pytest.raises(ValueError, match=r"^X: every value must be finite"):
         model.predict(changed(X, np.inf))
 
 

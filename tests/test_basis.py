@@ -37,7 +37,9 @@ def test_paper_scale_is_the_formula_of_the_paper() -> None:
     eta = weights @ s
     c = -(1 - eta) / eta
     expected = (1 - s) + c * s
-    assert torch.allclose(centred_basis(positions, weights, centres, widths, scale="paper"), expected)
+    assert torch.allclose(
+        centred_basis(positions, weights, centres, widths, scale="paper"), expected
+    )
 
 
 @pytest.mark.parametrize("scale", ["centred", "paper"])

@@ -9,9 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from tpnn.encoding import Axis, Table, TableEncoder, make_axis, place_nodes
 
-columns = arrays(
-    float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False)
-)
+columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
 
 
 def axis_of(x: np.ndarray, max_nodes: int) -> Axis:

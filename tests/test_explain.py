@@ -66,7 +66,7 @@ def test_main_effect_draws_the_table(explanation: Explanation) -> None:
 
 
 def test_unknown_component(explanation: Explanation) -> None:
-    with pytest.raises(ValueError, match="^component: must be one of the model's components"):
+    with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
         plots.main_effect(explanation, "age")
 
 

@@ -154,7 +154,7 @@ def test_network_and_frozen_model_agree(quick: dict[str, Any]) -> None:
     model = TPNNRegressor(**{**quick, "n_bags": 1, "max_steps": 25}).fit(X, y)
     best = min(record["validation_loss"] for record in model.history_)
     residual = (y - model.predict(X)) / y.std()
-    training = [r["training_loss"] for r in model.history_ if r["validation_loss"] == best][0]
+    training = next(r["training_loss"] for r in model.history_ if r["validation_loss"] == best)
     share = model.validation_fraction
     expected = (1 - share) * training + share * best
     assert 0.5 * np.mean(residual**2) == pytest.approx(expected, rel=0.02)
@@ -170,10 +170,10 @@ def test_same_seed_same_model(task: Any, quick: dict[str, Any]) -> None:
 
 def test_global_seeds_change_nothing(task: Any, quick: dict[str, Any]) -> None:
     kind, X, y = task
-    state = np.random.get_state()[1].copy()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 - the global one is the point
     torch_state = torch.get_rng_state()
     one = fit(kind, quick, X, y)
-    assert np.array_equal(np.random.get_state()[1], state)
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     assert torch.equal(torch.get_rng_state(), torch_state)
     torch.manual_seed(99)
     assert identical(one.model_, fit(kind, quick, X, y).model_)

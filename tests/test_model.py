@@ -32,9 +32,7 @@ def small_model(order: int) -> AnovaModel:
     terms = tuple(Terms(s, rng.random((len(s), 2)), rng.random((len(s), 2)), rng.random(2))
                   for s in components)  # fmt: skip
     link = LINKS["identity"]
-    return AnovaModel(
-        encoder, components, tables, tables, 0.3, link, "sigmoid", "centred", terms
-    )
+    return AnovaModel(encoder, components, tables, tables, 0.3, link, "sigmoid", "centred", terms)
 
 
 def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> float:
@@ -130,7 +128,7 @@ def test_truncated_file(saved: Any, tmp_path: Path, keep: float) -> None:
     data = path.read_bytes()
     broken = tmp_path / "broken"
     broken.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
-    with pytest.raises(ValueError, match="^path: must be a file written by AnovaModel.save"):
+    with pytest.raises(ValueError, match=r"^path: must be a file written by AnovaModel.save"):
         load_model(broken)
 
 

@@ -27,7 +27,9 @@ def by_hand(network: ComponentNetwork, marginal: Marginal, bag: int, index: int)
     """f_S on its nodes, term by term from ``terms`` of a network with one bag."""
     product: torch.Tensor | None = None
     for axis, feature in enumerate(network.features[index].tolist()):
-        centres = network.centres[bag, 0] if network.shared_bases else network.centres[bag, index, axis]
+        centres = (
+            network.centres[bag, 0] if network.shared_bases else network.centres[bag, index, axis]
+        )
         logs = network.log_widths
         widths = (logs[bag, 0] if network.shared_bases else logs[bag, index, axis]).exp()
         nodes = [torch.as_tensor(a[feature]) for a in (marginal.positions, marginal.weights)]

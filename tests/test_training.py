@@ -27,7 +27,7 @@ def test_history_tells_what_happened(table: Any, quick: Any) -> None:
 
 
 def test_first_step_is_the_best_constant(table: Any, quick: Any) -> None:
-    """Before the first step the model is the constant, whose loss on standardised targets is 1/2."""
+    """Before the first step the model is the constant: loss 1/2 on standardised targets."""
     X, y = table
     history = TPNNRegressor(**{**quick, "n_bags": 8}).fit(X, y).history_
     assert history[0]["training_loss"] == pytest.approx(0.5, rel=0.1)
@@ -129,3 +129,17 @@ def test_progress_bar(table: Any, quick: Any, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().err
     assert "TPNNRegressor: 100%" in shown
     assert "validation_loss" in shown
+
+
+def test_adam_is_adam() -> None:
+    ours = torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0]))
+    theirs = torch.nn.Parameter(ours.detach().clone())
+    reference = torch.optim.Adam([theirs], lr=0.1)
+    optimiser = training.Adam([ours])
+    for _ in range(20):
+        for parameter in (ours, theirs):
+            parameter.grad = None
+            (parameter**4).sum().backward()
+        optimiser.step(0.1)
+        reference.step()
+    assert torch.allclose(ours, theirs, atol=1e-6)

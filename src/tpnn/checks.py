@@ -102,5 +102,10 @@ def seed_from(random_state: Any) -> int:
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free, swap excluded."""
-    return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    """Bytes of memory that a program can have without swapping."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return 1024.0 * int(fields["MemAvailable"].split()[0])
+    except (OSError, KeyError):
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -7,12 +7,12 @@ validation loss of every bag comes out of the same pass over the rows.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -75,6 +75,34 @@ class Schedule:
     deadline: float
 
 
+class Adam:
+    """Adam with its usual constants (torch's own takes seconds to import).
+
+    Parameters
+    ----------
+    parameters : list of tensor
+        What to update, from the gradients that autograd leaves on them.
+    """
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.means = [torch.zeros_like(parameter) for parameter in parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        """Move every parameter against its gradient."""
+        self.steps += 1
+        rate = learning_rate / (1 - 0.9**self.steps)
+        correction = math.sqrt(1 - 0.999**self.steps)
+        for parameter, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
+            assert parameter.grad is not None
+            mean.lerp_(parameter.grad, 0.1)
+            square.mul_(0.999).addcmul_(parameter.grad, parameter.grad, value=0.001)
+            parameter.addcdiv_(mean, square.sqrt().div_(correction).add_(1e-8), value=-rate)
+
+
 class _Part:
     """Some components of one order: network, optimiser, best parameters, place in the tables."""
 
@@ -84,17 +112,13 @@ class _Part:
         coded: CodedComponents,
         first: int,
         tables: Float32Array,
-        schedule: Schedule,
+        l2: float,
     ) -> None:
-        self.network, self.coded = network, coded
+        self.network, self.coded, self.l2 = network, coded, l2
         self.first, self.last = first, first + network.n_components
         self.tables = torch.from_numpy(tables[self.first : self.last])  # what the gather reads
         self.best = [parameter.detach().clone() for parameter in network.parameters()]
-        groups: list[dict[str, Any]] = [
-            {"params": [network.centres, network.log_widths]},
-            {"params": [network.coefficients], "weight_decay": schedule.l2},
-        ]
-        self.optimiser = torch.optim.Adam(groups, lr=schedule.learning_rate, fused=True)
+        self.optimiser = Adam(list(network.parameters()))
 
     def publish(self) -> None:
         """Compute the tables of the current parameters."""
@@ -110,11 +134,12 @@ class _Part:
     def advance(self, gradient: Float32Array, learning_rate: float) -> None:
         """One Adam step down the gradient (n_rows, n_bags) of the loss in the raw scores."""
         sums = self.coded.histogram(gradient, self.first, self.last)
-        self.optimiser.zero_grad()
+        self.network.zero_grad()
         self.output.backward(torch.from_numpy(sums))
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate
-        self.optimiser.step()
+        coefficients = self.network.coefficients
+        assert coefficients.grad is not None
+        coefficients.grad.add_(coefficients.detach(), alpha=self.l2)
+        self.optimiser.step(learning_rate)
         self.publish()
 
     def restore(self) -> None:
@@ -168,7 +193,7 @@ class GradientSolver:
         self.n_rows, self.n_bags = rows.training.shape
         self.tables = [np.empty((*order.shape, self.n_bags), np.float32) for order in coded]
         self.parts = [
-            _Part(network, order, first, tables, schedule)
+            _Part(network, order, first, tables, schedule.l2)
             for members, order, tables in zip(networks, coded, self.tables, strict=True)
             for network, first in _with_offsets(members)
         ]
@@ -204,7 +229,7 @@ class GradientSolver:
                 )
                 progress(history[-1])
                 stalled = (step - last_fall >= self.schedule.patience).all()
-                if stalled or now >= self.schedule.deadline:
+                if stalled or step == self.schedule.max_steps or now >= self.schedule.deadline:
                     break
                 self.intercepts = self.intercepts - slope / np.float32(self.objective.curvature)
                 rate = self.schedule.learning_rate / (1 + step / HALVING_STEP)
