@@ -14,7 +14,8 @@ columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_
 
 def axis_of(x: np.ndarray, max_nodes: int) -> Axis:
     values, counts = np.unique(x, return_counts=True)
-    return make_axis(values, counts.astype(float), max_nodes)
+    masses = counts.astype(float)
+    return make_axis(values, masses, place_nodes(values, masses, max_nodes))
 
 
 @given(columns, st.integers(2, 20))
@@ -92,3 +93,11 @@ def test_more_than_256_nodes_use_two_bytes() -> None:
     for most, dtype in ((256, np.uint8), (300, np.uint16)):
         encoder = TableEncoder.fit(Table(X), {1: most})
         assert encoder.codes(Table(X), 1, np.arange(600)).dtype == dtype
+
+
+@given(columns)
+def test_coarse_nodes_are_fine_nodes(x: np.ndarray) -> None:
+    encoder = TableEncoder.fit(Table(x[:, None]), {1: 12, 2: 6, 3: 3})
+    fine, coarse, coarsest = (encoder.axes[order][0].values for order in (1, 2, 3))
+    assert np.isin(coarse, fine).all()
+    assert np.isin(coarsest, coarse).all()

@@ -15,8 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor
 
+GROWN = {**QUICK, "solver": "grow", "n_bases": "auto"}
 
-@parametrize_with_checks([TPNNRegressor(**QUICK), TPNNClassifier(**QUICK)])
+
+@parametrize_with_checks(
+    [kind(**s) for s in (QUICK, GROWN) for kind in (TPNNRegressor, TPNNClassifier)]
+)
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -210,15 +210,29 @@ def _distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, Fl
     return values[masses > 0], masses[masses > 0]
 
 
-def make_axis(values: FloatArray, masses: FloatArray, max_nodes: int) -> Axis:
-    """Axis over distinct values: nodes, then each value's mass shared by its two neighbours."""
-    axis = Axis(place_nodes(values, masses, max_nodes), np.empty(0))
+def make_axis(values: FloatArray, masses: FloatArray, nodes: FloatArray) -> Axis:
+    """Axis with the given nodes: each value's mass is shared by its two neighbours."""
+    axis = Axis(nodes, np.empty(0))
     lower, fraction = axis.locate(values)
     shares = masses / masses.sum()
     weights = np.zeros(axis.n_nodes)
     np.add.at(weights, lower, shares * (1 - fraction))
     np.add.at(weights, np.minimum(lower + 1, axis.n_nodes - 1), shares * fraction)
     return Axis(axis.values, weights)
+
+
+def _nested_axes(values: FloatArray, masses: FloatArray, sizes: list[int]) -> list[Axis]:
+    """One axis per size; the nodes of each are nodes of every finer one.
+
+    So a piecewise linear function on coarse nodes is one on fine nodes too.
+    """
+    axes: dict[int, Axis] = {}
+    nodes, weights = values, masses
+    for size in sorted(set(sizes), reverse=True):
+        nodes = place_nodes(nodes, weights, size)
+        axes[size] = make_axis(values, masses, nodes)
+        weights = axes[size].weights
+    return [axes[size] for size in sizes]
 
 
 @dataclass(frozen=True)
@@ -251,10 +265,10 @@ class TableEncoder:
         weights : array of shape (n_rows,), optional
             Mass of each row; rows of mass zero leave no trace.
         """
-        by_feature = []
-        for feature in range(table.n_features):
-            values, masses = _distinct(table.column(feature), weights)
-            by_feature.append([make_axis(values, masses, most) for most in max_nodes.values()])
+        by_feature = [
+            _nested_axes(*_distinct(table.column(feature), weights), list(max_nodes.values()))
+            for feature in range(table.n_features)
+        ]
         by_order = zip(*by_feature, strict=True)
         return cls(table.names, dict(zip(max_nodes, by_order, strict=True)))
 

@@ -7,18 +7,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from tpnn.basis import Activation, Scale
 from tpnn.checks import (
     available_memory,
     check_rows,
@@ -27,19 +25,17 @@ from tpnn.checks import (
     checked_weights,
     seed_from,
 )
-from tpnn.components import Component, ComponentSet, canonical, resolve_interactions
+from tpnn.components import ComponentSet, resolve_interactions
 from tpnn.encoding import Table, TableEncoder
 from tpnn.explain import Explanation, ShapValues
-from tpnn.lookup import CodedComponents
+from tpnn.growing import GrowSolver, Limits
 from tpnn.marginals import Marginal
 from tpnn.model import AnovaModel
-from tpnn.network import ComponentNetwork, start_centres
 from tpnn.objectives import OBJECTIVES, Objective
 from tpnn.parameters import check_parameters
-from tpnn.resampling import distinct_rows, draw_bags, row_keys
-from tpnn.solution import Solution
-from tpnn.training import GradientSolver, Progress, Schedule, TrainingRows
-from tpnn.workers import split
+from tpnn.problem import Bagging, Problem, Targets
+from tpnn.purification import Nodes
+from tpnn.solution import Progress, Solution
 
 FloatArray = NDArray[np.float64]
 
@@ -51,19 +47,7 @@ NODES_BY_ORDER = {
 }  # beyond these, finer nodes cost more than they give
 BASES_BY_ORDER = {1: 50, 2: 100, 3: 50}
 FEWEST_NODES, FEWEST_BASES = 6, 20  # for orders above those listed
-PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
-
-
-@dataclass(frozen=True)
-class _TrainingSet:
-    """Distinct rows on the training scale, in canonical order."""
-
-    table: Table
-    where: NDArray[np.intp]  # (n,) rows of the table
-    rows: TrainingRows
-    start: float  # raw score of the best constant
-    shift: float  # y = shift + scale * target
-    scale: float
+FEW_FEATURES = 12  # up to here the growing solver affords twice the nodes in pairs
 
 
 class _TPNN(BaseEstimator):
@@ -86,8 +70,8 @@ class _TPNN(BaseEstimator):
         solver: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
-        scale: Scale = "centred",
-        activation: Activation = "sigmoid",
+        scale: str = "centred",
+        activation: str = "sigmoid",
         shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
         learning_rate: float = 0.02,
@@ -133,32 +117,22 @@ class _TPNN(BaseEstimator):
         table = self.model_.encoder.read(X, type(self).__name__)
         return self.model_.raw_scores(table) + checked_offset(offset, table.n_rows)
 
-    def _fit(
-        self,
-        X: Any,
-        y: FloatArray,
-        weights: FloatArray | None,
-        offset: Any,
-        objective: Objective,
-    ) -> None:
+    def _fit(self, X: Any, targets: Targets, objective: Objective) -> None:
         table = Table(X)
-        check_rows(table.n_rows, len(y))
-        seed = seed_from(self.random_state)
+        check_rows(table.n_rows, len(targets.y))
         deadline = time.monotonic() + (self.time_limit or math.inf)
-        nodes = self._nodes_by_order(table.n_features)
+        seed = seed_from(self.random_state)
+        solver = self._solver_name()
+        nodes = self._nodes_by_order(table.n_features, solver)
         self._check_memory(table.n_features, nodes)
-        encoder = TableEncoder.fit(table, nodes, weights)
-        features = encoder.canonical_order()
-        components = self._components(encoder)
-        data = self._training_set(
-            table, features, y, weights, checked_offset(offset, table.n_rows), objective, seed
+        encoder = TableEncoder.fit(table, nodes, targets.weights)
+        bagging = Bagging(self.n_bags, self.validation_fraction, seed)
+        problem = Problem.build(
+            table, encoder, self._components(encoder), targets, objective, bagging
         )
-        ordered = canonical(components, features)
-        with self._progress() as progress:
-            solution = self._gradient_solution(
-                encoder, ordered, data, objective, seed, deadline, progress
-            )
-        self.model_ = self._freeze(encoder, components, ordered, solution, data, objective)
+        solve = self._grow if solver == "grow" else self._descend
+        solution = solve(problem, seed, deadline)
+        self.model_ = problem.freeze(solution, self.activation, self.scale)
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = solution.history
@@ -166,16 +140,67 @@ class _TPNN(BaseEstimator):
         if table.names is not None:
             self.feature_names_in_ = np.array(table.names, dtype=object)
 
+    def _solver_name(self) -> str:
+        """Growing, unless something is asked for that only gradient descent does."""
+        needs_gradient = {
+            "order": self.order > 2,
+            "n_bases": self.n_bases != "auto",
+            "scale": self.scale != "centred",
+            "activation": self.activation != "sigmoid",
+            "shared_bases": self.shared_bases,
+        }
+        asked = [name for name, needed in needs_gradient.items() if needed]
+        if self.solver == "grow" and asked:
+            raise ValueError(
+                f"solver: 'grow' does main effects and pairs of plain centred sigmoids, found "
+                f"{asked[0]}={getattr(self, asked[0])!r}. Pass solver='gradient'."
+            )
+        if self.solver == "auto":
+            return "gradient" if asked else "grow"
+        return self.solver
+
+    def _grow(self, problem: Problem, seed: int, deadline: float) -> Solution:
+        nodes = {
+            order: [Nodes(axis.values, axis.weights) for axis in axes]
+            for order, axes in problem.encoder.axes.items()
+        }
+        limits = Limits(deadline)
+        solver = GrowSolver(problem.coded, nodes, problem.rows, problem.objective, limits, seed)
+        with self._progress(2 * self.n_bags, "tree") as progress:
+            return solver.fit(problem.start, progress)
+
+    def _descend(self, problem: Problem, seed: int, deadline: float) -> Solution:
+        training = _torch_module("training")
+        marginals = [
+            Marginal.stack([axis.positions for axis in axes], [axis.weights for axis in axes])
+            for axes in (problem.encoder.axes[order] for order in problem.components.orders)
+        ]
+        bases = {order: self._bases(order) for order in problem.components.orders}
+        settings = training.NetworkSettings(bases, self.shared_bases, self.activation, self.scale)
+        schedule = training.Schedule(
+            self.learning_rate, self.l2, self.max_steps, self.patience, deadline
+        )
+        solver = training.GradientSolver(
+            problem.coded, marginals, settings, problem.rows, problem.objective, schedule, seed
+        )
+        with self._progress(self.max_steps, "step") as progress:
+            solution: Solution = solver.fit(problem.start, progress)
+        return solution
+
     def _forget(self) -> None:
         """Drop what an earlier fit left, so that a fit that fails leaves no model behind."""
         for name in [name for name in vars(self) if name.endswith("_") and name[0] != "_"]:
             delattr(self, name)
 
-    def _nodes_by_order(self, n_features: int) -> dict[int, int]:
+    def _nodes_by_order(self, n_features: int, solver: str) -> dict[int, int]:
         orders = range(1, min(self.order, n_features) + 1)
+        finest = dict(NODES_BY_ORDER)
+        if solver == "grow" and n_features <= FEW_FEATURES:
+            finest[2] *= 2
+        nodes = {order: finest.get(order, FEWEST_NODES) for order in orders}
         if isinstance(self.max_nodes, dict):
-            return {o: self.max_nodes.get(o, NODES_BY_ORDER.get(o, FEWEST_NODES)) for o in orders}
-        return {o: min(self.max_nodes, NODES_BY_ORDER.get(o, FEWEST_NODES)) for o in orders}
+            return {order: self.max_nodes.get(order, nodes[order]) for order in orders}
+        return {order: min(self.max_nodes, nodes[order]) for order in orders}
 
     def _bases(self, order: int) -> int:
         if self.n_bases == "auto":
@@ -209,122 +234,14 @@ class _TPNN(BaseEstimator):
                 "interactions to include."
             )
 
-    def _training_set(
-        self,
-        table: Table,
-        features: Sequence[int],
-        y: FloatArray,
-        weights: FloatArray | None,
-        offset: FloatArray,
-        objective: Objective,
-        seed: int,
-    ) -> _TrainingSet:
-        keys = row_keys((table.column(feature) for feature in features), table.n_rows)
-        distinct = distinct_rows(keys, np.stack([y, offset]), weights)
-        y, offset = y[distinct.rows], offset[distinct.rows]
-        shift, scale = 0.0, 1.0
-        if objective.standardised:
-            shift = float(np.average(y - offset, weights=distinct.weights))
-            variance = float(np.average((y - offset - shift) ** 2, weights=distinct.weights))
-            scale = math.sqrt(variance) or 1.0
-        target, known = (y - shift) / scale, offset / scale
-        start = objective.start(target, distinct.weights) - float(known @ distinct.weights)
-        bags = draw_bags(distinct, self.n_bags, self.validation_fraction, seed)
-        column, known_column = (values[:, None].astype(np.float32) for values in (target, known))
-        rows = TrainingRows(column, known_column, *bags)
-        return _TrainingSet(table, distinct.rows, rows, start, shift, scale)
-
-    def _gradient_solution(
-        self,
-        encoder: TableEncoder,
-        components: list[Component],
-        data: _TrainingSet,
-        objective: Objective,
-        seed: int,
-        deadline: float,
-        progress: Progress,
-    ) -> Solution:
-        networks, coded = [], []
-        for order in sorted({len(component) for component in components}):
-            axes = encoder.axes[order]
-            marginal = Marginal.stack([a.positions for a in axes], [a.weights for a in axes])
-            features = np.array([component for component in components if len(component) == order])
-            codes = encoder.codes(data.table, order, data.where)
-            coded.append(CodedComponents(codes, features, marginal.n_nodes))
-            networks.append(self._networks(marginal, features, seed))
-        schedule = Schedule(self.learning_rate, self.l2, self.max_steps, self.patience, deadline)
-        solver = GradientSolver(networks, coded, data.rows, objective, schedule)
-        return solver.fit(data.start, progress)
-
-    def _networks(
-        self, marginal: Marginal, features: NDArray[np.intp], seed: int
-    ) -> list[ComponentNetwork]:
-        """Networks that share the components of one order; shared bases need a single one."""
-        count, order = features.shape
-        n_bases = self._bases(order)
-        centres = start_centres(count, order, n_bases, self.n_bags, self.shared_bases, seed + order)
-        per_component = self.n_bags * order * marginal.n_nodes * n_bases
-        most = count if self.shared_bases else max(1, PART_SIZE // per_component)
-        return [
-            ComponentNetwork(
-                marginal,
-                torch.as_tensor(features[first:last]),
-                centres if self.shared_bases else centres[:, first:last].clone(),
-                self.shared_bases,
-                self.activation,
-                self.scale,
-            )
-            for first, last in split(count, most)
-        ]
-
-    def _freeze(
-        self,
-        encoder: TableEncoder,
-        components: ComponentSet,
-        ordered: list[Component],
-        solution: Solution,
-        data: _TrainingSet,
-        objective: Objective,
-    ) -> AnovaModel:
-        """Average the bags, leave the training scale, and put axes and components in user order."""
-        frozen = {}
-        for given, padded, terms in zip(ordered, solution.tables, solution.terms, strict=True):
-            axes = sorted(range(len(given)), key=given.__getitem__)
-            component = tuple(given[axis] for axis in axes)
-            sizes = (encoder.axes[len(given)][feature].n_nodes for feature in component)
-            table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))] * data.scale
-            terms = terms._replace(
-                features=component,
-                b=terms.b[axes],
-                gamma=terms.gamma[axes],
-                beta=terms.beta * data.scale,
-            )
-            mean, spread = (np.ascontiguousarray(part) for part in (table.mean(-1), table.std(-1)))
-            frozen[component] = (mean, spread, terms)
-        tables, spreads, all_terms = zip(
-            *(frozen[component] for component in components), strict=True
-        )
-        intercept = data.shift + data.scale * float(solution.intercepts.mean())
-        return AnovaModel(
-            encoder,
-            components,
-            tables,
-            spreads,
-            intercept,
-            objective.link,
-            self.activation,
-            self.scale,
-            all_terms,
-        )
-
     @contextmanager
-    def _progress(self) -> Iterator[Progress]:
+    def _progress(self, total: int, unit: str) -> Iterator[Progress]:
         """Show a progress bar, by default on a terminal and only when fitting takes a while."""
         shown = sys.stderr.isatty() if self.verbose == "auto" else bool(self.verbose)
         with tqdm(
-            total=self.max_steps,
+            total=total,
             desc=type(self).__name__,
-            unit="step",
+            unit=unit,
             leave=bool(shown),
             disable=not shown,
             delay=0.5 if self.verbose == "auto" else 0.0,
@@ -430,7 +347,8 @@ class TPNNRegressor(RegressorMixin, _TPNN):
         check_parameters(self.get_params())
         target = checked_target(y, np.float64)
         weights = checked_weights(sample_weight, len(target))
-        self._fit(X, target, weights, offset, OBJECTIVES["squared_error"])
+        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        self._fit(X, targets, OBJECTIVES["squared_error"])
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
@@ -471,7 +389,8 @@ class TPNNClassifier(ClassifierMixin, _TPNN):
                 f"{classes[:5].tolist()}. Only binary classification is supported."
             )
         second = (labels == classes[1]).astype(np.float64)
-        self._fit(X, second, weights, offset, OBJECTIVES["log_loss"])
+        targets = Targets(second, weights, checked_offset(offset, len(labels)))
+        self._fit(X, targets, OBJECTIVES["log_loss"])
         self.classes_ = classes
         return self
 
@@ -494,3 +413,14 @@ class TPNNClassifier(ClassifierMixin, _TPNN):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def _torch_module(name: str) -> Any:
+    """Import a module of ours that needs torch."""
+    try:
+        return import_module(f"tpnn.{name}")
+    except ImportError as error:
+        raise ImportError(
+            "solver: the gradient solver needs torch, which is not installed. "
+            'Run: pip install "tpnn[torch]"'
+        ) from error

@@ -26,6 +26,7 @@ FloatArray = NDArray[np.float64]
 Located = tuple[NDArray[np.intp], FloatArray]
 Consumer = Callable[[int, slice, FloatArray], object]
 
+STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
 ROWS_PER_TASK = 8192  # rows interpolated at a time, small enough to stay in the cache
 
 
@@ -49,8 +50,8 @@ class AnovaModel:
         From raw score to prediction.
     activation, scale : str
         Which basis the terms refer to.
-    stored_terms : sequence of Terms
-        The TPNN terms behind each table.
+    stored_terms : sequence of Terms, or None
+        The TPNN terms behind each table; None where each table is a sum of steps between nodes.
     """
 
     encoder: TableEncoder
@@ -61,7 +62,7 @@ class AnovaModel:
     link: Link
     activation: str
     scale: str
-    stored_terms: tuple[Terms, ...]
+    stored_terms: tuple[Terms, ...] | None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -112,10 +113,17 @@ class AnovaModel:
         )
 
     def terms(self) -> list[Terms]:
-        """TPNN terms (features, b, gamma, beta) of each component, features by name."""
+        """TPNN terms (features, b, gamma, beta) of each component, features by name.
+
+        On the nodes their sum is the table.
+        """
+        stored = self.stored_terms or [
+            _step_terms(table, self.axes(component))
+            for component, table in zip(self.components, self.tables, strict=True)
+        ]
         return [
             terms._replace(features=names)
-            for names, terms in zip(self.component_names, self.stored_terms, strict=True)
+            for names, terms in zip(self.component_names, stored, strict=True)
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -127,7 +135,7 @@ class AnovaModel:
             "orders": list(self.encoder.axes),
             "n_nodes": [axis.n_nodes for axis in axes],
             "components": self.components.components,
-            "n_terms": [len(terms.beta) for terms in self.stored_terms],
+            "n_terms": [len(terms.beta) for terms in self.stored_terms or ()],
             "intercept": self.intercept,
             "link": self.link.name,
             "activation": self.activation,
@@ -138,10 +146,9 @@ class AnovaModel:
             "node_weights": _flatten([axis.weights for axis in axes]),
             "tables": _flatten(self.tables),
             "spreads": _flatten(self.spreads),
-            "term_b": _flatten([terms.b for terms in self.stored_terms]),
-            "term_gamma": _flatten([terms.gamma for terms in self.stored_terms]),
-            "term_beta": _flatten([terms.beta for terms in self.stored_terms]),
         }
+        for name in ("b", "gamma", "beta") if self.stored_terms else ():
+            arrays[f"term_{name}"] = _flatten([getattr(t, name) for t in self.stored_terms or ()])
         write_archive(path, header, arrays)
 
     def _for_each_component(self, table: Table, consume: Consumer) -> None:
@@ -208,7 +215,9 @@ def _load_encoder(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Ta
 
 def _load_terms(
     components: ComponentSet, counts: list[int], arrays: dict[str, NDArray[Any]]
-) -> tuple[Terms, ...]:
+) -> tuple[Terms, ...] | None:
+    if not counts:
+        return None
     shapes = [(len(s), count) for s, count in zip(components, counts, strict=True)]
     b = _unflatten(arrays["term_b"], shapes)
     gamma = _unflatten(arrays["term_gamma"], shapes)
@@ -224,6 +233,30 @@ def _unflatten(flat: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[Floa
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     pieces = np.split(flat, ends[:-1])
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
+    """Terms of a table as a sum of steps between its nodes.
+
+    A centred table is sum_k beta_k prod_j (eta_jk - s_jk) with a step s_jk in the middle between
+    neighbouring nodes and beta the mixed differences of the table, up to their sign.
+    """
+    beta = table
+    for axis in range(len(axes)):
+        beta = -np.diff(beta, axis=axis)
+    middles = [(axis.positions[1:] + axis.positions[:-1]) / 2 for axis in axes]
+    narrow = [
+        np.full(len(m), STEP_WIDTH * _gap(a.positions)) for m, a in zip(middles, axes, strict=True)
+    ]
+    b, gamma = (
+        np.stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
+        for values in (middles, narrow)
+    )
+    return Terms((), b, gamma, beta.ravel())
+
+
+def _gap(positions: FloatArray) -> float:
+    return float(np.diff(positions).min()) if len(positions) > 1 else 1.0
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:

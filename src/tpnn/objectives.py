@@ -13,6 +13,8 @@ from tpnn.links import LINKS, Link
 
 FloatArray = NDArray[Any]
 
+SMALLEST_VARIANCE = 1e-3  # rows that are all but certain keep some weight
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -26,6 +28,8 @@ class Objective:
         Link between the raw score f(x) and the prediction.
     loss, gradient : callable (y, raw) -> array
         Loss of each row and its derivative in the raw score; both broadcast over bags.
+    variance : callable mean -> array
+        Second derivative of the loss in the raw score, as a function of the mean.
     curvature : float
         Upper bound of the second derivative of the loss in the raw score.
     standardised : bool
@@ -36,6 +40,7 @@ class Objective:
     link: Link
     loss: Callable[[FloatArray, FloatArray], FloatArray]
     gradient: Callable[[FloatArray, FloatArray], FloatArray]
+    variance: Callable[[FloatArray], FloatArray]
     curvature: float
     standardised: bool
 
@@ -64,12 +69,31 @@ def _logistic_gradient(y: FloatArray, raw: FloatArray) -> FloatArray:
     return gradient
 
 
+def _bernoulli_variance(mean: FloatArray) -> FloatArray:
+    variance: FloatArray = np.maximum(mean * (1 - mean), SMALLEST_VARIANCE)
+    return variance
+
+
 OBJECTIVES = {
     objective.name: objective
     for objective in (
         Objective(
-            "squared_error", LINKS["identity"], _squared_error, _squared_error_gradient, 1.0, True
+            "squared_error",
+            LINKS["identity"],
+            _squared_error,
+            _squared_error_gradient,
+            np.ones_like,
+            1.0,
+            True,
         ),
-        Objective("log_loss", LINKS["logit"], _logistic, _logistic_gradient, 0.25, False),
+        Objective(
+            "log_loss",
+            LINKS["logit"],
+            _logistic,
+            _logistic_gradient,
+            _bernoulli_variance,
+            0.25,
+            False,
+        ),
     )
 }

@@ -60,7 +60,7 @@ RULES: dict[str, Rule] = {
     "interactions": Rule(
         '"auto", "all", or a list of tuples of feature names or indices', _is_interactions, "all"
     ),
-    "solver": Rule('"auto" or "gradient"', _one_of("auto", "gradient"), "auto"),
+    "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
     "n_bases": Rule(
         'a whole number of at least 1, a dict from order to such numbers, or "auto"',
         lambda value: value == "auto" or _is_count(value) or _is_count_by_order(value),

@@ -60,6 +60,26 @@ class DistinctRows:
     keys: KeyArray
 
 
+@dataclass(frozen=True)
+class TrainingRows:
+    """Targets and bag weights of the training rows.
+
+    Parameters
+    ----------
+    y : array of shape (n, 1)
+        Target on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in each bag's two sums; columns sum to one.
+    """
+
+    y: NDArray[np.float32]
+    offset: NDArray[np.float32]
+    training: NDArray[np.float32]
+    validation: NDArray[np.float32]
+
+
 def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | None) -> DistinctRows:
     """Merge rows that agree in features and in every target; rows of weight zero are left out.
 

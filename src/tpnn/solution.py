@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Progress = Callable[[dict[str, float]], None]
 
 
 class Terms(NamedTuple):
@@ -40,13 +42,14 @@ class Solution:
         Intercept of each bag.
     tables : list of array of shape (M_1, ..., M_d, n_bags)
         Values of each component on its nodes.
-    terms : list of Terms
-        Each component's bases over all bags; their sum is the mean of the bags' tables.
+    terms : list of Terms, or None
+        Each component's bases over all bags; their sum is the mean of the bags' tables. None where
+        the tables themselves, as sums of steps, are the terms.
     history : list of dict
         What happened at each step.
     """
 
     intercepts: FloatArray
     tables: list[FloatArray]
-    terms: list[Terms]
+    terms: list[Terms] | None
     history: list[dict[str, float]]

@@ -9,47 +9,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tpnn.basis import Activation, Scale
 from tpnn.lookup import CodedComponents
-from tpnn.network import ComponentNetwork
+from tpnn.marginals import Marginal
+from tpnn.network import ComponentNetwork, start_centres
 from tpnn.objectives import Objective
-from tpnn.solution import Solution
+from tpnn.resampling import TrainingRows
+from tpnn.solution import Progress, Solution
 from tpnn.workers import Workers, split
 
 Float32Array = NDArray[np.float32]
-Progress = Callable[[dict[str, float]], None]
 
+PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
 TOLERANCE = 1e-3  # relative fall of the validation loss that counts as progress
 HALVING_STEP = 300  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
-
-
-@dataclass(frozen=True)
-class TrainingRows:
-    """Targets and bag weights of the training rows.
-
-    Parameters
-    ----------
-    y : array of shape (n, 1)
-        Target on the training scale.
-    offset : array of shape (n, 1)
-        Known part of the raw score.
-    training, validation : array of shape (n, n_bags)
-        Weight of each row in each bag's two sums; columns sum to one.
-    """
-
-    y: Float32Array
-    offset: Float32Array
-    training: Float32Array
-    validation: Float32Array
 
 
 @dataclass(frozen=True)
@@ -73,6 +57,48 @@ class Schedule:
     max_steps: int
     patience: int
     deadline: float
+
+
+class NetworkSettings(NamedTuple):
+    """Kind and number of the bases.
+
+    Parameters
+    ----------
+    n_bases : dict from order to int
+        Number of bases K of each component.
+    shared_bases, activation, scale
+        As in ``ComponentNetwork``.
+    """
+
+    n_bases: dict[int, int]
+    shared_bases: bool
+    activation: Activation
+    scale: Scale
+
+
+def make_networks(
+    marginal: Marginal,
+    features: NDArray[np.intp],
+    settings: NetworkSettings,
+    n_bags: int,
+    seed: int,
+) -> list[ComponentNetwork]:
+    """Networks that together hold the components of one order; shared bases need a single one."""
+    count, order = features.shape
+    n_bases, shared = settings.n_bases[order], settings.shared_bases
+    centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
+    most = count if shared else max(1, PART_SIZE // (n_bags * order * marginal.n_nodes * n_bases))
+    return [
+        ComponentNetwork(
+            marginal,
+            torch.as_tensor(features[first:last]),
+            centres if shared else centres[:, first:last].clone(),
+            shared,
+            settings.activation,
+            settings.scale,
+        )
+        for first, last in split(count, most)
+    ]
 
 
 class Adam:
@@ -169,33 +195,41 @@ class GradientSolver:
 
     Parameters
     ----------
-    networks : list of list of ComponentNetwork
-        For each order, networks that together hold its components, in order.
     coded : list of CodedComponents
         For each order, all its components over the training rows.
+    marginals : list of Marginal
+        For each order, the measure of every feature.
+    settings : NetworkSettings
+        Kind and number of the bases.
     rows : TrainingRows
         Targets and bag weights.
     objective : Objective
         The loss.
     schedule : Schedule
         Step size and stopping.
+    seed : int
+        Seed of the starting b.
     """
 
     def __init__(
         self,
-        networks: Sequence[Sequence[ComponentNetwork]],
         coded: Sequence[CodedComponents],
+        marginals: Sequence[Marginal],
+        settings: NetworkSettings,
         rows: TrainingRows,
         objective: Objective,
         schedule: Schedule,
+        seed: int,
     ) -> None:
         self.coded, self.rows, self.objective, self.schedule = coded, rows, objective, schedule
         self.n_rows, self.n_bags = rows.training.shape
         self.tables = [np.empty((*order.shape, self.n_bags), np.float32) for order in coded]
         self.parts = [
             _Part(network, order, first, tables, schedule.l2)
-            for members, order, tables in zip(networks, coded, self.tables, strict=True)
-            for network, first in _with_offsets(members)
+            for order, marginal, tables in zip(coded, marginals, self.tables, strict=True)
+            for network, first in _with_offsets(
+                make_networks(marginal, order.features, settings, self.n_bags, seed)
+            )
         ]
         self.gradient = np.empty_like(rows.training)
         self.intercepts = np.full(self.n_bags, 0.0, np.float32)

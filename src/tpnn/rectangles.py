@@ -1,0 +1,185 @@
+"""Rectangle trees on tables: the greedy step of the growing solver, compiled.
+
+A visit to a component looks at the histogram of the residual over its cells, cuts the table into a
+few rectangles where that histogram has structure, and adds a small constant on each. Sums over
+rectangles cost four look-ups in a summed-area table. A main effect is a table with one column.
+
+A rectangle is a sum of at most four products of steps, and a step is a sigmoid of width zero, so
+whatever grows here is a tensor product neural network.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+
+class TreeSettings(NamedTuple):
+    """Shape of one tree.
+
+    Parameters
+    ----------
+    n_leaves : int
+        Rectangles per tree.
+    rate : float
+        Shrinkage of the leaf values.
+    ridge : float
+        Added to the mass of a leaf, in rows.
+    min_mass : float
+        Smallest mass of a leaf, in rows.
+    share : float
+        Share of the possible cuts that are tried, drawn at random.
+    fewest : int
+        Cuts tried along an axis at least, where there are as many.
+    random_first : bool
+        Whether the first cut is drawn uniformly: it makes pure interactions visible.
+    """
+
+    n_leaves: int
+    rate: float
+    ridge: float
+    min_mass: float
+    share: float
+    fewest: int
+    random_first: bool
+
+
+@nb.njit(nogil=True, cache=True)
+def draw(state: Any) -> Any:
+    """Next 64 random bits (splitmix64); ``state`` is an array of one uint64."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    bits = state[0]
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@nb.njit(nogil=True, cache=True)
+def draw_uniform(state: Any) -> Any:
+    """Random number in [0, 1)."""
+    return (draw(state) >> np.uint64(40)) * (1.0 / (1 << 24))
+
+
+@nb.njit(nogil=True, cache=True)
+def draw_below(state: Any, size: int) -> Any:
+    """Random integer in [0, size)."""
+    return np.int64(draw_uniform(state) * size)
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
+    """Sum ``values`` over the rows in each cell of a table."""
+    sums[:] = 0.0
+    for i in range(len(values)):
+        sums[rows[i], columns[i]] += values[i]
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def summed_area(sums: Any, area: Any) -> None:
+    """``area[a, b]`` is the sum of ``sums[:a, :b]``; area has one row and column more."""
+    n_rows, n_columns = sums.shape
+    area[0] = 0.0
+    for a in range(n_rows):
+        running = sums[0, 0] * 0
+        area[a + 1, 0] = 0.0
+        for b in range(n_columns):
+            running += sums[a, b]
+            area[a + 1, b + 1] = running + area[a, b + 1]
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, inline="always")
+def _box_sum(area: Any, top: int, bottom: int, left: int, right: int) -> Any:
+    return area[bottom, right] - area[top, right] - area[bottom, left] + area[top, left]
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> Any:
+    """Gain, axis and place of the best of some random cuts of a box; gain 0 where there is none."""
+    top, bottom, left, right = box[0], box[1], box[2], box[3]
+    total = _box_sum(residual, top, bottom, left, right)
+    weight = _box_sum(mass, top, bottom, left, right)
+    base = total * total / (weight + settings.ridge)
+    best, best_axis, best_place = 0.0, 0, 0
+    if weight < 2 * settings.min_mass:
+        return best, best_axis, best_place
+    for axis in range(2):
+        low, high = box[2 * axis], box[2 * axis + 1]
+        places = high - low - 1
+        tries = min(places, max(settings.fewest, int(settings.share * places)))
+        for attempt in range(tries):
+            place = low + 1 + (attempt if tries == places else draw_below(state, places))
+            if axis == 0:
+                part = _box_sum(residual, top, place, left, right)
+                part_weight = _box_sum(mass, top, place, left, right)
+            else:
+                part = _box_sum(residual, top, bottom, left, place)
+                part_weight = _box_sum(mass, top, bottom, left, place)
+            rest, rest_weight = total - part, weight - part_weight
+            if part_weight < settings.min_mass or rest_weight < settings.min_mass:
+                continue
+            gain = part * part / (part_weight + settings.ridge) - base
+            gain += rest * rest / (rest_weight + settings.ridge)
+            if gain > best:
+                best, best_axis, best_place = gain, axis, place
+    return best, best_axis, best_place
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
+    """Cut a box in two: ``leaf`` keeps the lower part and ``new`` gets the upper one."""
+    boxes[new] = boxes[leaf]
+    boxes[leaf, 2 * axis + 1] = place
+    boxes[new, 2 * axis] = place
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -> Any:
+    """Cut the table best-first into ``boxes`` (n_leaves, 4); return their number and the gain."""
+    n_rows, n_columns = residual.shape[0] - 1, residual.shape[1] - 1
+    boxes[0, 0], boxes[0, 1], boxes[0, 2], boxes[0, 3] = 0, n_rows, 0, n_columns
+    n_boxes, total_gain = 1, 0.0
+    changed: Any = 0
+    if settings.random_first and n_rows + n_columns > 2:
+        axis = draw_below(state, 2)
+        if boxes[0, 2 * axis + 1] < 2:
+            axis = 1 - axis
+        _cut(boxes, 0, 1, axis, 1 + draw_below(state, boxes[0, 2 * axis + 1] - 1))
+        n_boxes = 2
+    gains = np.zeros(settings.n_leaves)
+    axes = np.zeros(settings.n_leaves, np.int64)
+    places = np.zeros(settings.n_leaves, np.int64)
+    while True:
+        for leaf in (changed, n_boxes - 1):
+            cut = _best_cut(residual, mass, boxes[leaf], settings, state)
+            gains[leaf], axes[leaf], places[leaf] = cut
+        changed = np.argmax(gains[:n_boxes])
+        if n_boxes == settings.n_leaves or gains[changed] <= 0.0:
+            return n_boxes, total_gain
+        total_gain += gains[changed]
+        _cut(boxes, changed, n_boxes, axes[changed], places[changed])
+        n_boxes += 1
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def fill_step(
+    residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, table: Any, step: Any
+) -> None:
+    """Write each box's value into ``step`` and add it to ``table``."""
+    for leaf in range(n_boxes):
+        top, bottom, left, right = boxes[leaf]
+        weight = max(_box_sum(mass, top, bottom, left, right), 0.0)
+        total = _box_sum(residual, top, bottom, left, right)
+        value = np.float32(settings.rate * total / (weight + settings.ridge))
+        for a in range(top, bottom):
+            for b in range(left, right):
+                step[a, b] = value
+                table[a, b] += value
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: Any) -> None:
+    """Residual after the step: each row loses hessian times the step in its cell."""
+    for i in range(len(residual)):
+        residual[i] -= hessian[i] * step[rows[i], columns[i]]

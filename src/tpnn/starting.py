@@ -1,0 +1,245 @@
+"""Smooth start of the growing solver: ridge regression on a fixed dictionary of centred sigmoids.
+
+Main effects use a few sigmoids per feature, pairs their products. The normal equations are solved
+by conjugate gradients on the tables, for all bags at once, and stopped on each bag's held-out rows;
+logistic loss adds a few rounds of reweighting. Small noisy data owe most of their accuracy to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.lookup import CodedComponents
+from tpnn.marginals import Marginal
+from tpnn.objectives import Objective
+from tpnn.workers import Workers, split
+
+FloatArray = NDArray[Any]  # single precision throughout
+
+SIGMOIDS = {1: 24, 2: 8}  # dictionary size of a feature, by order
+WIDTHS = {1: 0.05, 2: 0.12}  # gamma on the rank scale
+PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
+RIDGE = 3.0  # in rows
+MAX_ITERATIONS, PATIENCE = 60, 4
+REWEIGHTINGS = 4
+ROWS_PER_TASK = 4096
+
+
+def dictionary(marginal: Marginal, order: int) -> FloatArray:
+    """Centred sigmoids of every feature on its nodes, shape (n_features, M, D)."""
+    count = SIGMOIDS[order]
+    centres = (np.arange(count) + 0.5) / count
+    logits = (marginal.positions[:, :, None] - centres) / WIDTHS[order]
+    steps = 1 / (1 + np.exp(-logits))
+    steps -= np.einsum("fm,fmd->fd", marginal.weights, steps)[:, None]
+    return steps.astype(np.float32)
+
+
+class MainDictionary:
+    """Tables of main effects as linear functions of coefficients (n_features, D, n_bags)."""
+
+    def __init__(self, marginal: Marginal, features: NDArray[np.intp]) -> None:
+        self.bases = dictionary(marginal, 1)[features]
+
+    def zeros(self, n_bags: int) -> FloatArray:
+        """Coefficients of the zero function."""
+        return np.zeros((len(self.bases), self.bases.shape[2], n_bags), np.float32)
+
+    def tables(self, coefficients: FloatArray) -> FloatArray:
+        """Tables (n_features, M, n_bags)."""
+        return self.bases @ coefficients
+
+    def adjoint(self, tables: FloatArray) -> FloatArray:
+        """Transpose of ``tables``."""
+        return self.bases.transpose(0, 2, 1) @ tables
+
+
+class PairDictionary:
+    """Tables of pairs, A V B', as linear functions of coefficients V (n_pairs, D, D, n_bags)."""
+
+    def __init__(self, marginal: Marginal, pairs: NDArray[np.intp]) -> None:
+        bases = dictionary(marginal, 2)
+        self.first = bases[pairs[:, 0]] * np.float32(PAIR_SCALE)
+        self.second = bases[pairs[:, 1]]
+
+    def zeros(self, n_bags: int) -> FloatArray:
+        """Coefficients of the zero function."""
+        n_pairs, _, size = self.first.shape
+        return np.zeros((n_pairs, size, size, n_bags), np.float32)
+
+    def tables(self, coefficients: FloatArray) -> FloatArray:
+        """Tables (n_pairs, M * M, n_bags)."""
+        n_pairs, nodes, size = self.first.shape
+        swapped = coefficients.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
+        along_second = (self.second @ swapped).reshape(n_pairs, nodes, size, -1)
+        swapped = along_second.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
+        return (self.first @ swapped).reshape(n_pairs, nodes * nodes, -1)
+
+    def adjoint(self, tables: FloatArray) -> FloatArray:
+        """Transpose of ``tables``."""
+        n_pairs, nodes, size = self.first.shape
+        cells = tables.reshape(n_pairs, nodes, -1)
+        along_first = (self.first.transpose(0, 2, 1) @ cells).reshape(n_pairs, size, nodes, -1)
+        swapped = along_first.transpose(0, 2, 1, 3).reshape(n_pairs, nodes, -1)
+        back = (self.second.transpose(0, 2, 1) @ swapped).reshape(n_pairs, size, size, -1)
+        return back.transpose(0, 2, 1, 3)
+
+
+@dataclass
+class Start:
+    """Best coefficients of every bag so far, and the tables they make.
+
+    Parameters
+    ----------
+    losses : array of shape (n_bags,)
+        Loss on the held-out rows.
+    coefficients : list of array of shape (..., n_bags)
+        One array per order.
+    intercepts : array of shape (n_bags,)
+        Constants.
+    """
+
+    losses: FloatArray
+    coefficients: list[FloatArray]
+    intercepts: FloatArray
+
+    def update(
+        self, losses: FloatArray, coefficients: list[FloatArray], intercepts: FloatArray
+    ) -> NDArray[np.bool_]:
+        """Take over the bags whose loss is smaller than before, and say which."""
+        improved = losses < self.losses
+        self.losses[improved] = losses[improved]
+        self.intercepts[improved] = intercepts[improved]
+        for kept, new in zip(self.coefficients, coefficients, strict=True):
+            kept[..., improved] = new[..., improved]
+        return improved
+
+
+class SmoothStart:
+    """Conjugate gradients for the ridge problem of all bags.
+
+    Parameters
+    ----------
+    dictionaries : list
+        One dictionary per order.
+    coded : list of CodedComponents
+        Components of each order over the rows.
+    y : array of shape (n, 1)
+        Targets on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in each bag: training in rows, validation as shares.
+    objective : Objective
+        The loss.
+    workers : Workers
+        Threads.
+    """
+
+    def __init__(
+        self,
+        dictionaries: Sequence[MainDictionary | PairDictionary],
+        coded: Sequence[CodedComponents],
+        y: FloatArray,
+        offset: FloatArray,
+        training: FloatArray,
+        validation: FloatArray,
+        objective: Objective,
+        workers: Workers,
+    ) -> None:
+        self.dictionaries, self.coded, self.workers = dictionaries, coded, workers
+        self.y, self.training, self.validation = y, training, validation
+        self.offset, self.objective = offset, objective
+        self.n_rows, self.n_bags = training.shape
+
+    def fit(self, intercept: float) -> tuple[list[FloatArray], FloatArray]:
+        """Tables (n_components, n_cells, n_bags) of each order, and intercepts (n_bags,)."""
+        intercepts = np.full(self.n_bags, intercept, np.float32)
+        coefficients = [d.zeros(self.n_bags) for d in self.dictionaries]
+        raw: FloatArray = self.offset + intercepts
+        best = Start(np.full(self.n_bags, np.inf, np.float32), coefficients, intercepts)
+        best.update(self._loss(raw), coefficients, intercepts)
+        for _ in range(REWEIGHTINGS if self.objective.name == "log_loss" else 1):
+            coefficients = self._solve(raw, coefficients, intercepts, best)
+            mean = self.objective.link.inverse(raw)
+            slope = (self.training * (self.y - mean)).sum(0)
+            shift = slope / (self.training * self.objective.variance(mean)).sum(0)
+            intercepts, raw = intercepts + shift, raw + shift
+        tables = [d.tables(c) for d, c in zip(self.dictionaries, best.coefficients, strict=True)]
+        return tables, best.intercepts
+
+    def _solve(
+        self,
+        raw: FloatArray,
+        coefficients: list[FloatArray],
+        intercepts: FloatArray,
+        best: Start,
+    ) -> list[FloatArray]:
+        """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
+        mean = self.objective.link.inverse(raw)
+        hessian = self.objective.variance(mean)
+        scale = np.sqrt(self.training * hessian)
+        residual = np.sqrt(self.training / hessian) * (self.y - mean)
+        gradient = self._downhill(scale * residual, coefficients)
+        direction, size = gradient, _squares(gradient)
+        stalled = np.zeros(self.n_bags, int)
+        for _ in range(MAX_ITERATIONS):
+            change = self._gather(direction)
+            scaled = scale * change
+            length = size / (_squares([scaled]) + RIDGE * _squares(direction) + 1e-30)
+            coefficients = [c + length * d for c, d in zip(coefficients, direction, strict=True)]
+            residual -= length * scaled
+            raw += length * change
+            improved = best.update(self._loss(raw), coefficients, intercepts)
+            stalled = np.where(improved, 0, stalled + 1)
+            if (stalled >= PATIENCE).all():
+                break
+            gradient = self._downhill(scale * residual, coefficients)
+            before, size = size, _squares(gradient)
+            ratio = size / (before + 1e-30)
+            direction = [g + ratio * d for g, d in zip(gradient, direction, strict=True)]
+        return coefficients
+
+    def _downhill(self, residual: FloatArray, coefficients: list[FloatArray]) -> list[FloatArray]:
+        """Negative gradient of half the penalised sum of squares."""
+        sums = [
+            np.concatenate(
+                self.workers.map(
+                    lambda piece, part=part: part.histogram(residual, *piece),
+                    split(part.shape[0], 4),
+                )
+            )
+            for part in self.coded
+        ]
+        return [
+            d.adjoint(s) - np.float32(RIDGE) * c
+            for d, s, c in zip(self.dictionaries, sums, coefficients, strict=True)
+        ]
+
+    def _gather(self, coefficients: list[FloatArray]) -> FloatArray:
+        """Value of the dictionary's functions on every row, (n, n_bags)."""
+        tables = [d.tables(c) for d, c in zip(self.dictionaries, coefficients, strict=True)]
+        values = np.zeros((self.n_rows, self.n_bags), np.float32)
+
+        def add(piece: tuple[int, int]) -> None:
+            for part, table in zip(self.coded, tables, strict=True):
+                part.gather(table, piece[0], values[slice(*piece)])
+
+        self.workers.map(add, split(self.n_rows, ROWS_PER_TASK))
+        return values
+
+    def _loss(self, raw: FloatArray) -> FloatArray:
+        loss: FloatArray = (self.objective.loss(self.y, raw) * self.validation).sum(0)
+        return loss
+
+
+def _squares(parts: Sequence[FloatArray]) -> FloatArray:
+    """Sum of squares of each bag, (n_bags,)."""
+    flat = [part.reshape(-1, part.shape[-1]) for part in parts]
+    total: FloatArray = np.sum([np.einsum("rb,rb->b", part, part) for part in flat], axis=0)
+    return total

@@ -1,0 +1,284 @@
+"""The growing solver: trees on tables, the smooth start, widths, and what it reaches."""
+
+from __future__ import annotations
+
+import _thread
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+import tpnn
+from tpnn import TPNNClassifier, TPNNRegressor, datasets
+from tpnn.lookup import CodedComponents
+from tpnn.marginals import Marginal, worst_mean
+from tpnn.objectives import OBJECTIVES
+from tpnn.purification import Nodes, purify_tables
+from tpnn.rectangles import (
+    TreeSettings,
+    cell_sums,
+    draw_uniform,
+    fill_step,
+    grow_tree,
+    subtract_step,
+    summed_area,
+)
+from tpnn.smoothing import smoother
+from tpnn.starting import RIDGE, MainDictionary, PairDictionary, SmoothStart
+from tpnn.workers import Workers
+
+EVERY_CUT = TreeSettings(4, 1.0, 0.0, 1.0, 1.0, 100, False)
+
+
+def table_case(seed: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(seed)
+    rows, columns = (rng.integers(0, size, 500).astype(np.uint8) for size in shape)
+    return rows, columns, rng.normal(size=500).astype(np.float32)
+
+
+def areas(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: Any) -> np.ndarray:
+    sums = np.empty(shape, np.float32)
+    cell_sums(rows, columns, values, sums)
+    area = np.empty((shape[0] + 1, shape[1] + 1))
+    summed_area(sums, area)
+    return area
+
+
+def test_summed_area_by_hand() -> None:
+    rows, columns, values = table_case(0, (6, 9))
+    area = areas(rows, columns, values, (6, 9))
+    inside = (rows < 4) & (columns < 7)
+    assert area[4, 7] == pytest.approx(values[inside].sum(), abs=1e-4)
+    assert area[6, 9] == pytest.approx(values.sum(), abs=1e-4)
+
+
+def test_tree_is_a_partition_and_its_leaves_are_means() -> None:
+    rows, columns, values = table_case(1, (6, 9))
+    residual = areas(rows, columns, values, (6, 9))
+    mass = areas(rows, columns, np.ones(500, np.float32), (6, 9))
+    boxes = np.empty((4, 4), np.int64)
+    n_boxes, gain = grow_tree(residual, mass, EVERY_CUT, np.zeros(1, np.uint64), boxes)
+    assert n_boxes == 4
+    assert gain > 0
+    covered, step, table = np.zeros((6, 9)), np.empty((6, 9), np.float32), np.zeros((6, 9), "f4")
+    for top, bottom, left, right in boxes:
+        covered[top:bottom, left:right] += 1
+    assert (covered == 1).all()
+    fill_step(residual, mass, boxes, n_boxes, EVERY_CUT, table, step)
+    for top, bottom, left, right in boxes:
+        inside = (rows >= top) & (rows < bottom) & (columns >= left) & (columns < right)
+        assert step[top, left] == pytest.approx(values[inside].mean(), abs=1e-4)
+    before = (values.astype(float) ** 2).sum()
+    subtract_step(rows, columns, step, np.ones(500, np.float32), values)
+    drop = before - (values.astype(float) ** 2).sum()
+    root = residual[-1, -1] ** 2 / 500
+    assert drop == pytest.approx(gain + root, rel=1e-3)  # the gain is what squared error falls by
+
+
+def test_first_cut_of_a_main_effect_is_the_best_one() -> None:
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 20, 1000).astype(np.uint8)
+    values = np.where(codes >= 13, 1.0, -1.0).astype(np.float32)
+    nil = np.zeros(1000, np.uint8)
+    residual, mass = (areas(codes, nil, v, (20, 1)) for v in (values, np.ones_like(values)))
+    boxes = np.empty((2, 4), np.int64)
+    grow_tree(residual, mass, EVERY_CUT._replace(n_leaves=2), np.zeros(1, np.uint64), boxes)
+    assert sorted(boxes[:, :2].tolist()) == [[0, 13], [13, 20]]
+
+
+def test_random_numbers_are_uniform() -> None:
+    state = np.array([5], np.uint64)
+    draws = np.array([draw_uniform(state) for _ in range(4000)])
+    assert 0 <= draws.min() < draws.max() < 1
+    assert draws.mean() == pytest.approx(0.5, abs=0.02)
+    assert np.histogram(draws, 10, (0, 1))[0].min() > 320
+
+
+def marginal_of(sizes: list[int], seed: int) -> Marginal:
+    rng = np.random.default_rng(seed)
+    weights = [rng.dirichlet(np.ones(size)) for size in sizes]
+    return Marginal.stack([np.cumsum(w) - w / 2 for w in weights], weights)
+
+
+def test_smooth_start_is_ridge_regression() -> None:
+    """Against scikit-learn on the explicit design matrix of the dictionary."""
+    rng = np.random.default_rng(0)
+    marginal = marginal_of([7, 7, 7], 0)
+    pairs = np.array([[0, 1], [1, 2]])
+    codes = rng.integers(0, 7, (3, 400)).astype(np.uint8)
+    mains, products = MainDictionary(marginal, np.arange(3)), PairDictionary(marginal, pairs)
+    coded = [CodedComponents(codes, np.arange(3)[:, None], 7), CodedComponents(codes, pairs, 7)]
+    y = rng.normal(size=(400, 1)).astype(np.float32)
+    columns = [mains.bases[j][codes[j]] for j in range(3)]
+    for (a, b), left, right in zip(pairs, products.first, products.second, strict=True):
+        columns.append((left[codes[a]][:, :, None] * right[codes[b]][:, None]).reshape(400, -1))
+    expected = Ridge(RIDGE, fit_intercept=False).fit(np.hstack(columns), y[:, 0])
+    ones = np.ones_like(y)
+    with Workers(1) as workers:
+        problem = SmoothStart(
+            [mains, products],
+            coded,
+            y,
+            0 * y,
+            ones,
+            ones / 400,
+            OBJECTIVES["squared_error"],
+            workers,
+        )
+        tables, _ = problem.fit(0.0)
+    raw = np.zeros((400, 1), np.float32)
+    for part, table in zip(coded, tables, strict=True):
+        part.gather(table, 0, raw)
+    assert np.allclose(raw[:, 0], expected.predict(np.hstack(columns)), atol=2e-2)
+
+
+def test_dictionaries_have_adjoints() -> None:
+    rng = np.random.default_rng(1)
+    marginal = marginal_of([5, 5, 5], 1)
+    for dictionary in (
+        MainDictionary(marginal, np.array([2, 0, 1])),
+        PairDictionary(marginal, np.array([[0, 2], [1, 0]])),
+    ):
+        coefficients = rng.normal(size=dictionary.zeros(3).shape)
+        tables = dictionary.tables(coefficients)
+        other = rng.normal(size=tables.shape)
+        assert np.vdot(tables, other) == pytest.approx(
+            np.vdot(coefficients, dictionary.adjoint(other)), rel=1e-5
+        )
+
+
+def test_smoother_turns_steps_into_sigmoids() -> None:
+    positions = np.array([0.1, 0.3, 0.6, 0.9])
+    table = np.array([1.0, -2.0, 0.5, 3.0])
+    kernel = smoother(positions, 0.07)
+    assert np.allclose(kernel.sum(1), 1)
+    middles = (positions[1:] + positions[:-1]) / 2
+    sigmoids = 1 / (1 + np.exp(-(positions[:, None] - middles) / 0.07))
+    assert np.allclose(kernel @ table, table[0] + sigmoids @ np.diff(table))
+
+
+def test_purification_changes_no_value_and_is_pure() -> None:
+    rng = np.random.default_rng(0)
+    sizes = {1: (8, 6), 2: (4, 3)}
+    fine = [np.sort(rng.normal(size=size)) for size in sizes[1]]
+    coarse = [
+        values[:: len(values) // size][:size] for values, size in zip(fine, sizes[2], strict=True)
+    ]
+    nodes = {
+        order: [Nodes(values, rng.dirichlet(np.ones(len(values)))) for values in axes]
+        for order, axes in ((1, fine), (2, coarse))
+    }
+    tables = {(0,): rng.normal(size=8), (1,): rng.normal(size=6), (0, 1): rng.normal(size=(4, 3))}
+    intercept, pure = purify_tables(tables, nodes)
+    for component, table in pure.items():
+        weights = [nodes[len(component)][feature].weights for feature in component]
+        if len(component) == 2:
+            assert worst_mean(table, weights) < 1e-12
+    grid = np.array([(a, b) for a in coarse[0] for b in coarse[1]])
+
+    def total(parts: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
+        mains = sum(np.interp(grid[:, j], fine[j], parts[(j,)]) for j in (0, 1))
+        return mains + parts[(0, 1)].ravel()
+
+    assert np.allclose(total(tables), intercept + total(pure))
+
+
+def test_pure_interactions_are_found() -> None:
+    """XOR has no main effect; the random first cut makes it visible."""
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 3))
+    y = np.sign(X[:, 0] - 0.5) * np.sign(X[:, 1] - 0.5) + 0.1 * rng.normal(size=2000)
+    model = TPNNRegressor(n_bags=2, random_state=0, verbose=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert next(iter(model.explain().importance())) == ("x0", "x1")
+
+
+def test_auto_grows_unless_gradients_are_needed(table: Any) -> None:
+    X, y = table
+    quick = {"n_bags": 1, "max_steps": 3, "random_state": 0, "verbose": 0}
+    assert "rounds" in TPNNRegressor(**quick).fit(X, y).history_[0]
+    for asked in ({"order": 3}, {"n_bases": 4}, {"shared_bases": True}, {"activation": "relu"}):
+        assert "step" in TPNNRegressor(**quick, **asked).fit(X, y).history_[0]
+        with pytest.raises(ValueError, match=rf"^solver: 'grow' does .*found {next(iter(asked))}="):
+            TPNNRegressor(**quick, **asked, solver="grow").fit(X, y)
+
+
+def test_time_limit(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(n_bags=2, time_limit=1e-6, random_state=0, verbose=0).fit(X, y)
+    assert all(record["rounds"] == 0 for record in model.history_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_interrupt_leaves_the_estimator_unfitted() -> None:
+    X = np.random.default_rng(0).normal(size=(60_000, 12))
+    model = TPNNRegressor(n_bags=64, verbose=0)
+    threading.Timer(3.0, _thread.interrupt_main).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0] * X[:, 1])
+    assert time.monotonic() - began < 30
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_default_fit_does_not_import_torch() -> None:
+    code = (
+        "import sys, numpy as np; from tpnn import TPNNRegressor, TPNNClassifier;"
+        "X = np.random.default_rng(0).normal(size=(60, 2));"
+        "TPNNRegressor(n_bags=1).fit(X, X[:, 0]).explain(X).importance();"
+        "TPNNClassifier(n_bags=1).fit(X, X[:, 0] > 0).predict(X);"
+        "print('torch' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(tpnn.__file__).parents[1],
+    )  # fmt: skip
+    assert run.stdout == "False\n"
+
+
+def test_gradient_solver_without_torch_names_the_extra(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = table
+    for name in ("tpnn.training", "tpnn.network", "tpnn.basis"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r'pip install "tpnn\[torch\]"'):
+        TPNNRegressor(solver="gradient", n_bags=1).fit(X, y)
+
+
+def split(name: str) -> tuple[Any, Any, Any, Any]:
+    X, y = datasets.load(name)
+    X = X.select_dtypes("number")
+    order = np.random.RandomState(0).permutation(len(y))
+    cut = int(0.8 * len(y))
+    return X.iloc[order[:cut]], y.iloc[order[:cut]], X.iloc[order[cut:]], y.iloc[order[cut:]]
+
+
+@pytest.mark.parametrize(
+    ("name", "bar"), [("calhousing", 0.452), ("wine", 0.685), ("abalone", 2.30)]
+)
+def test_default_keeps_its_accuracy(name: str, bar: float) -> None:
+    """A guard: test RMSE of the default on one split, with a margin of about two per cent."""
+    X, y, X_test, y_test = split(name)
+    model = TPNNRegressor(random_state=0, verbose=0).fit(X, y)
+    error = float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2)))
+    assert error < bar
+    assert model.model_.identifiability_error() < 1e-12
+
+
+def test_classifier_is_better_than_main_effects_where_there_is_a_pair() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.random((3000, 4))
+    label = rng.random(3000) < 1 / (1 + np.exp(-8 * (X[:, 0] - 0.5) * (X[:, 1] - 0.5) * 4))
+    pairs = TPNNClassifier(n_bags=2, random_state=0, verbose=0).fit(X[:2000], label[:2000])
+    mains = TPNNClassifier(order=1, n_bags=2, random_state=0, verbose=0).fit(X[:2000], label[:2000])
+    assert pairs.score(X[2000:], label[2000:]) > mains.score(X[2000:], label[2000:]) + 0.1
