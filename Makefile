@@ -5,12 +5,20 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint types check benchmark clean
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+
+$(VENV)/.runtime: $(BIN)/python pyproject.toml
+	$(INSTALL) ".[plots]"
 	touch $@
 
-demo: $(VENV)/.installed ## fit California housing and look at the result
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) ".[dev]"
+	touch $@ $(VENV)/.runtime
+
+demo: $(VENV)/.runtime ## fit California housing and look at the result
 	$(BIN)/python examples/demo.py
 
 test: lint types check ## everything that must pass

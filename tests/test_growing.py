@@ -31,7 +31,7 @@ from tpnn.rectangles import (
     summed_area,
 )
 from tpnn.smoothing import smoother
-from tpnn.starting import RIDGE, MainDictionary, PairDictionary, SmoothStart
+from tpnn.starting import RIDGE, MainDictionary, PairDictionary, SmoothStart, coarsen
 from tpnn.workers import Workers
 
 EVERY_CUT = TreeSettings(4, 1.0, 0.0, 1.0, 1.0, 100, False)
@@ -132,11 +132,22 @@ def test_smooth_start_is_ridge_regression() -> None:
             OBJECTIVES["squared_error"],
             workers,
         )
-        tables, _ = problem.fit(0.0)
+        coefficients = problem.fit(0.0).coefficients
     raw = np.zeros((400, 1), np.float32)
-    for part, table in zip(coded, tables, strict=True):
-        part.gather(table, 0, raw)
+    for part, dictionary, c in zip(coded, (mains, products), coefficients, strict=True):
+        part.gather(dictionary.tables(c), 0, raw)
     assert np.allclose(raw[:, 0], expected.predict(np.hstack(columns)), atol=2e-2)
+
+
+def test_coarsening_keeps_mass_and_mean() -> None:
+    marginal = marginal_of([7, 3], 2)
+    codes = np.array([[0, 3, 6], [0, 1, 2]], np.uint8)
+    coarse, merged = coarsen(marginal, codes, 4)
+    assert coarse.sizes.tolist() == [4, 3]
+    assert np.allclose(coarse.weights.sum(1), 1)
+    means = [(m.weights * m.positions).sum(1) for m in (marginal, coarse)]
+    assert np.allclose(*means)
+    assert merged.tolist() == [[0, 1, 3], [0, 1, 2]]
 
 
 def test_dictionaries_have_adjoints() -> None:

@@ -166,7 +166,7 @@ class _TPNN(BaseEstimator):
         }
         limits = Limits(deadline)
         solver = GrowSolver(problem.coded, nodes, problem.rows, problem.objective, limits, seed)
-        with self._progress(2 * self.n_bags, "tree") as progress:
+        with self._progress(2 * self.n_bags, "bag") as progress:
             return solver.fit(problem.start, progress)
 
     def _descend(self, problem: Problem, seed: int, deadline: float) -> Solution:
@@ -267,10 +267,13 @@ class TPNNRegressor(RegressorMixin, _TPNN):
     interactions : {"auto", "all"} or list of tuples, default="auto"
         Components beyond the main effects: all up to ``order``, or tuples of feature names or
         indices. "auto" includes all.
-    solver : {"auto", "gradient"}, default="auto"
-        "gradient" learns b, gamma and beta by gradient descent, as the paper does.
+    solver : {"auto", "grow", "gradient"}, default="auto"
+        "grow" adds bases where the residual still has structure; it does main effects and pairs and
+        is the more accurate and faster one. "gradient" learns b, gamma and beta by gradient
+        descent, as the paper does; it needs torch. "auto" grows unless ``order``, ``n_bases``,
+        ``scale``, ``activation`` or ``shared_bases`` ask for what only gradient descent does.
     n_bases : int, dict from order to int, or "auto", default="auto"
-        Number of bases K of each component.
+        Number of bases K of each component (gradient solver; growth decides by itself).
     n_bags : int, default=8
         Models trained on different parts of the rows and averaged. Their differences are the
         bands of the explanation.
@@ -283,13 +286,13 @@ class TPNNRegressor(RegressorMixin, _TPNN):
     max_nodes : int or dict from order to int, default=256
         Largest number of nodes of a feature; interactions use fewer.
     learning_rate : float, default=0.02
-        Step size of Adam.
+        Step size of Adam (gradient solver).
     l2 : float, default=1e-3
-        Ridge penalty on beta.
+        Ridge penalty on beta (gradient solver).
     max_steps : int, default=2000
-        Largest number of full-batch steps.
+        Largest number of full-batch steps (gradient solver).
     patience : int, default=50
-        Steps without a better validation loss after which a bag is done.
+        Steps without a better validation loss after which a bag is done (gradient solver).
     validation_fraction : float, default=0.15
         Share of the rows that each bag holds out for early stopping.
     device : {"auto", "cpu"}, default="auto"
@@ -310,7 +313,7 @@ class TPNNRegressor(RegressorMixin, _TPNN):
     intercept_ : float
         Mean of the model under the product of the marginals.
     history_ : list of dict
-        Losses and seconds of every step.
+        Losses and seconds of every step, or of every bag that was grown.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of shape (n_features_in_,)

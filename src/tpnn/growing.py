@@ -34,7 +34,14 @@ from tpnn.rectangles import TreeSettings
 from tpnn.resampling import TrainingRows
 from tpnn.smoothing import CANDIDATE_WIDTHS, smoother
 from tpnn.solution import Progress, Solution
-from tpnn.starting import MainDictionary, PairDictionary, SmoothStart
+from tpnn.starting import (
+    PAIR_NODES,
+    Dictionary,
+    MainDictionary,
+    PairDictionary,
+    SmoothStart,
+    coarsen,
+)
 from tpnn.workers import Workers
 
 Float32Array = NDArray[np.float32]
@@ -172,8 +179,8 @@ class Grower:
         _, fine, _ = mains.shape
         _, coarse, _ = pairs.shape
         return Growth(
-            mains.copy(),
-            pairs.copy(),
+            np.array(mains, order="C"),
+            np.array(pairs, order="C"),
             np.zeros((len(mains), fine + 1, 2)),
             np.zeros((len(pairs), coarse + 1, coarse + 1)),
             np.zeros(n_rows, np.float32),
@@ -324,26 +331,26 @@ class GrowSolver:
         return side(self.rows.training[:, bag]), side(self.rows.validation[:, bag])
 
     def _smooth_starts(self, intercept: float, workers: Workers) -> list[Start]:
-        """Smooth start of every bag."""
-        dictionaries: list[MainDictionary | PairDictionary]
-        dictionaries = [MainDictionary(self.marginals[0], self.coded[0].features[:, 0])]
+        """Smooth start of every bag; pairs are solved for on fewer nodes than they grow on."""
+        fine, coarse = self.marginals
+        solved: list[Dictionary] = [MainDictionary(fine, self.coded[0].features[:, 0])]
+        coded = [self.coded[0]]
         if len(self.pairs):
-            dictionaries.append(PairDictionary(self.marginals[1], self.pairs))
+            coarser, codes = coarsen(coarse, self.coarse, PAIR_NODES)
+            solved.append(PairDictionary(coarser, self.pairs))
+            coded.append(CodedComponents(codes, self.pairs, coarser.n_nodes))
         in_rows = self.rows.training * np.count_nonzero(self.rows.training, axis=0)
-        tables, intercepts = SmoothStart(
-            dictionaries, self.coded, self.rows.y, self.rows.offset, in_rows.astype(np.float32),
+        best = SmoothStart(
+            solved, coded, self.rows.y, self.rows.offset, in_rows.astype(np.float32),
             self.rows.validation, self.objective, workers,
         ).fit(intercept)  # fmt: skip
-        nodes = self.marginals[1].n_nodes
-        pairs = (
-            tables[1] if len(self.pairs) else np.empty((0, nodes * nodes, self.n_bags), np.float32)
-        )
+        mains = solved[0].tables(best.coefficients[0])[:, :, None]
+        pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, self.n_bags), np.float32)
+        if len(self.pairs):
+            tables = PairDictionary(coarse, self.pairs).tables(best.coefficients[1])
+            pairs = tables.reshape(-1, *pairs.shape[1:])
         return [
-            (
-                np.ascontiguousarray(tables[0][:, :, bag, None]),
-                np.ascontiguousarray(pairs[:, :, bag]).reshape(-1, nodes, nodes),
-                float(intercepts[bag]),
-            )
+            (mains[..., bag], pairs[..., bag], float(best.intercepts[bag]))
             for bag in range(self.n_bags)
         ]
 

@@ -25,6 +25,7 @@ SIGMOIDS = {1: 24, 2: 8}  # dictionary size of a feature, by order
 WIDTHS = {1: 0.05, 2: 0.12}  # gamma on the rank scale
 PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
 RIDGE = 3.0  # in rows
+PAIR_NODES = 32  # per feature, while solving
 MAX_ITERATIONS, PATIENCE = 60, 4
 REWEIGHTINGS = 4
 ROWS_PER_TASK = 4096
@@ -38,6 +39,25 @@ def dictionary(marginal: Marginal, order: int) -> FloatArray:
     steps = 1 / (1 + np.exp(-logits))
     steps -= np.einsum("fm,fmd->fd", marginal.weights, steps)[:, None]
     return steps.astype(np.float32)
+
+
+def coarsen(
+    marginal: Marginal, codes: NDArray[np.unsignedinteger[Any]], most: int
+) -> tuple[Marginal, NDArray[np.uint8]]:
+    """Merge neighbouring nodes until no feature has more than ``most``; follow with the codes.
+
+    The dictionary is so smooth that it needs few nodes, and every iteration costs their number.
+    """
+    positions, weights = [], []
+    merged = np.empty(codes.shape, np.uint8)
+    for feature, size in enumerate(marginal.sizes):
+        groups = np.arange(size) * min(size, most) // size
+        mass = np.bincount(groups, marginal.weights[feature, :size]).astype(np.float64)
+        moment = (marginal.weights * marginal.positions)[feature, :size]
+        positions.append(np.bincount(groups, moment) / mass)
+        weights.append(mass)
+        merged[feature] = groups.astype(np.uint8)[codes[feature]]
+    return Marginal.stack(positions, weights), merged
 
 
 class MainDictionary:
@@ -90,9 +110,12 @@ class PairDictionary:
         return back.transpose(0, 2, 1, 3)
 
 
+Dictionary = MainDictionary | PairDictionary
+
+
 @dataclass
 class Start:
-    """Best coefficients of every bag so far, and the tables they make.
+    """Best coefficients of every bag so far.
 
     Parameters
     ----------
@@ -143,7 +166,7 @@ class SmoothStart:
 
     def __init__(
         self,
-        dictionaries: Sequence[MainDictionary | PairDictionary],
+        dictionaries: Sequence[Dictionary],
         coded: Sequence[CodedComponents],
         y: FloatArray,
         offset: FloatArray,
@@ -157,12 +180,16 @@ class SmoothStart:
         self.offset, self.objective = offset, objective
         self.n_rows, self.n_bags = training.shape
 
-    def fit(self, intercept: float) -> tuple[list[FloatArray], FloatArray]:
-        """Tables (n_components, n_cells, n_bags) of each order, and intercepts (n_bags,)."""
+    def fit(self, intercept: float) -> Start:
+        """Find the best coefficients of every bag, from the given constant on."""
         intercepts = np.full(self.n_bags, intercept, np.float32)
         coefficients = [d.zeros(self.n_bags) for d in self.dictionaries]
         raw: FloatArray = self.offset + intercepts
-        best = Start(np.full(self.n_bags, np.inf, np.float32), coefficients, intercepts)
+        best = Start(
+            np.full(self.n_bags, np.inf, np.float32),
+            [c.copy() for c in coefficients],
+            intercepts.copy(),
+        )
         best.update(self._loss(raw), coefficients, intercepts)
         for _ in range(REWEIGHTINGS if self.objective.name == "log_loss" else 1):
             coefficients = self._solve(raw, coefficients, intercepts, best)
@@ -170,8 +197,7 @@ class SmoothStart:
             slope = (self.training * (self.y - mean)).sum(0)
             shift = slope / (self.training * self.objective.variance(mean)).sum(0)
             intercepts, raw = intercepts + shift, raw + shift
-        tables = [d.tables(c) for d, c in zip(self.dictionaries, best.coefficients, strict=True)]
-        return tables, best.intercepts
+        return best
 
     def _solve(
         self,
