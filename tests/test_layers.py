@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
     "lookup": set(),
     "rectangles": set(),
+    "compiled": set(),
     "smoothing": set(),
     "purification": set(),
     "basis": {"marginals"},

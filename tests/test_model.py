@@ -61,6 +61,18 @@ def test_many_rows_take_several_blocks() -> None:
     assert np.array_equal(model.raw_scores(X)[9000:9010], model.raw_scores(X[9000:9010]))
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_compiled_and_plain_scores_are_identical(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model(order)
+    X = np.random.default_rng(0).normal(size=(60_000, 3)) * 2
+    X[:6] = [[v] * 3 for v in (0.0, 1e300, -1e300, 5e-324, model.axes((0,))[0].values[1], -0.0)]
+    compiled = model.component_scores(X)
+    monkeypatch.setattr("tpnn.model.COMPILED_FROM", 10**9)
+    assert np.array_equal(model.component_scores(X), compiled)
+
+
 def test_no_rows_give_no_scores() -> None:
     model = small_model(2)
     assert model.raw_scores(np.empty((0, 3))).shape == (0,)

@@ -7,6 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -23,10 +24,10 @@ from tpnn.workers import Workers, split
 
 FloatArray = NDArray[np.float64]
 
-Located = tuple[NDArray[np.intp], FloatArray]
 Consumer = Callable[[int, slice, FloatArray], object]
 
 STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
+COMPILED_FROM = 50_000  # rows; below, loading numba would take longer than NumPy needs
 ROWS_PER_TASK = 8192  # rows interpolated at a time, small enough to stay in the cache
 
 
@@ -57,7 +58,7 @@ class AnovaModel:
     encoder: TableEncoder
     components: ComponentSet
     tables: tuple[FloatArray, ...]
-    spreads: tuple[FloatArray, ...]
+    spreads: tuple[NDArray[np.float32], ...]
     intercept: float
     link: Link
     activation: str
@@ -157,28 +158,26 @@ class AnovaModel:
         cells = [values.ravel() for values in self.tables]
         strides = [_strides(values.shape) for values in self.tables]
 
+        compiled = _compiled_kernels(table.n_rows, max(self.components.orders))
+        interpolate = compiled.interpolate if compiled else _interpolate
+        locators: dict[tuple[int, int], Any] = {}
+        for component in self.components:
+            for feature, axis in zip(component, self.axes(component), strict=True):
+                fast = compiled is not None and axis.n_nodes > 1
+                locators[len(component), feature] = compiled.Locator(axis.values) if fast else axis
+
         def work(task: tuple[int, int]) -> None:
             rows = slice(*task)
-            located = self._locate(columns, rows)
+            located = {key: locators[key].locate(columns[key[1]][rows]) for key in locators}
             for index, component in enumerate(self.components):
                 nodes, fractions = zip(
                     *(located[len(component), j] for j in component), strict=True
                 )
-                base = sum(map(operator.mul, nodes, strides[index]))
-                values = _interpolate(cells[index], base, strides[index], list(fractions))
-                consume(index, rows, values)
+                consume(index, rows, interpolate(cells[index], nodes, fractions, strides[index]))
 
         tasks = split(table.n_rows, ROWS_PER_TASK)
         with Workers(1 if len(tasks) == 1 else None) as workers:
             workers.map(work, tasks)
-
-    def _locate(self, columns: list[FloatArray], rows: slice) -> dict[tuple[int, int], Located]:
-        """Lower node and fraction for each (order, feature) that a component uses."""
-        used = {(len(component), feature) for component in self.components for feature in component}
-        return {
-            (order, feature): self.encoder.axes[order][feature].locate(columns[feature][rows])
-            for order, feature in used
-        }
 
 
 def load_model(path: str | os.PathLike[str]) -> AnovaModel:
@@ -225,11 +224,11 @@ def _load_terms(
     return tuple(map(Terms, components, b, gamma, beta))
 
 
-def _flatten(arrays: Sequence[FloatArray]) -> FloatArray:
+def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate([array.ravel() for array in arrays])
 
 
-def _unflatten(flat: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     pieces = np.split(flat, ends[:-1])
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
@@ -265,11 +264,28 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 
 def _interpolate(
-    cells: FloatArray, base: NDArray[np.intp], strides: list[int], fractions: list[FloatArray]
+    cells: FloatArray,
+    nodes: Sequence[NDArray[np.intp]],
+    fractions: Sequence[FloatArray],
+    strides: Sequence[int],
 ) -> FloatArray:
-    """Multilinear interpolation: along the first axis, between two interpolations of the rest."""
-    if not strides:
-        return cells.take(base)
-    lower = _interpolate(cells, base, strides[1:], fractions[1:])
-    upper = _interpolate(cells, base + strides[0], strides[1:], fractions[1:])
-    return lower + fractions[0] * (upper - lower)
+    """Multilinear interpolation in a table of any number of axes."""
+
+    def along(base: NDArray[np.intp], axis: int) -> FloatArray:
+        """Along one axis, between two interpolations along the rest."""
+        if axis == len(strides):
+            return cells.take(base)
+        lower, upper = along(base, axis + 1), along(base + strides[axis], axis + 1)
+        return lower + fractions[axis] * (upper - lower)
+
+    return along(sum(map(operator.mul, nodes, strides)), 0)
+
+
+def _compiled_kernels(n_rows: int, order: int) -> Any:
+    """Compiled kernels where they pay and numba is there, else None."""
+    if n_rows < COMPILED_FROM or order > 2:
+        return None
+    try:
+        return import_module("tpnn.compiled")
+    except ImportError:
+        return None

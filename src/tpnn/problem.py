@@ -124,7 +124,7 @@ class Problem:
             self.encoder,
             self.components,
             tuple(tables[component].mean(-1) for component in self.components),
-            tuple(tables[component].std(-1) for component in self.components),
+            tuple(tables[component].std(-1).astype(np.float32) for component in self.components),
             self.shift + self.scale * float(solution.intercepts.mean()),
             self.objective.link,
             activation,
