@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.accuracy import measure_bags, measure_mains, measure_pairs
+from benchmarks.accuracy import measure_bags, measure_grown, measure_mains, measure_pairs
 from benchmarks.busy import measure_busy
 from benchmarks.growth import measure_growth
 from benchmarks.identifiability import measure_identifiability
@@ -20,6 +20,7 @@ from benchmarks.table import as_table, store
 MEASUREMENTS: dict[str, Callable[[Plan], list[Row]]] = {
     "california": measure_pairs,
     "california-mains": measure_mains,
+    "california-grow": measure_grown,
     "bags": measure_bags,
     "identifiability": measure_identifiability,
     "prediction": measure_prediction,

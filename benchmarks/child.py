@@ -5,17 +5,18 @@ Imports are inside the functions: which modules are loaded, and when, is part of
 
 from __future__ import annotations
 
+import json
 import sys
 
 
 def first_fit() -> None:
-    """Print the seconds of the first fit in this process, imports and loading excluded."""
+    """Print the seconds of a first fit of few rows by default, imports and loading excluded."""
     from benchmarks.data import california
     from benchmarks.measure import seconds
     from tpnn import TPNNRegressor
 
-    data = california(seed=0, most_rows=20_000)
-    model = TPNNRegressor(n_bags=1, max_steps=2, random_state=0)
+    data = california(seed=0, most_rows=500)
+    model = TPNNRegressor(random_state=0)
     print(seconds(lambda: model.fit(data.X, data.y)))
 
 
@@ -29,12 +30,12 @@ def load_and_predict(path: str, n_features: str) -> None:
     print(len({"torch", "numba"} & sys.modules.keys()))
 
 
-def fit_when_told(n_rows: str, n_bags: str) -> None:
-    """Prepare a table and the library, say so, then fit once a line arrives."""
+def fit_when_told(n_rows: str, settings: str) -> None:
+    """Prepare a table and the library, say so, then fit main effects once a line arrives."""
     from benchmarks.data import random_table
     from tpnn import TPNNRegressor
 
-    model = TPNNRegressor(order=1, n_bags=int(n_bags), max_steps=10, random_state=0)
+    model = TPNNRegressor(order=1, random_state=0, **json.loads(settings))
     model.fit(*random_table(200))
     X, y = random_table(int(n_rows))
     print("ready", flush=True)

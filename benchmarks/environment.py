@@ -18,12 +18,12 @@ def environment() -> dict[str, str | int]:
         "python": platform.python_version(),
         **{package: version(package) for package in ("numpy", "torch", "numba")},
         "tpnn": tpnn.__version__,
-        "cpu": _processor(),
+        "cpu": processor(),
         "cores": os.cpu_count() or 1,
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     """Return the model of the processor, which Linux alone says in full."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []

@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -28,11 +28,11 @@ class Plan:
     ----------
     folder : Path
         Where results and figures are written.
-    splits, bag_splits : int
-        Splits of California housing for one bag and for the default number of bags.
+    splits : int
+        Splits of California housing.
     steps, timed_steps, short_steps : int
-        Most steps of fits that are judged by their error, of fits whose times are compared, and of
-        fits that need not converge.
+        Most gradient steps of fits that are judged by their error, of fits whose times are
+        compared, and of fits that need not converge.
     training_rows : int
         Most rows that a fit on California housing sees.
     predicted_rows, fitted_rows : int
@@ -43,7 +43,6 @@ class Plan:
 
     folder: Path
     splits: int
-    bag_splits: int
     steps: int
     timed_steps: int
     short_steps: int
@@ -58,7 +57,6 @@ def full_plan(folder: Path) -> Plan:
     return Plan(
         folder,
         splits=5,
-        bag_splits=3,
         steps=2000,
         timed_steps=150,
         short_steps=60,
@@ -74,7 +72,6 @@ def quick_plan(folder: Path) -> Plan:
     return Plan(
         folder,
         splits=2,
-        bag_splits=1,
         steps=10,
         timed_steps=5,
         short_steps=3,
@@ -107,6 +104,16 @@ def row(name: str, what: str, value: float, unit: str, bar: str = "") -> Row:
         comparison, limit = bar.split()
         reached = COMPARISONS[comparison](value, float(limit))
     return Row(name, what, value, unit, bar, reached)
+
+
+def described(settings: Mapping[str, Any]) -> str:
+    """Say how an estimator was asked to fit.
+
+    >>> described({"order": 1})
+    'default solver, order=1'
+    """
+    solver = [] if "solver" in settings else ["default solver"]
+    return ", ".join([*solver, *(f"{name}={value!r}" for name, value in settings.items())])
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -15,8 +15,18 @@ RESULTS = {True: "reached", False: "missed", None: ""}
 
 
 def as_table(rows: Iterable[Row]) -> str:
-    """Return the rows as a Markdown table with columns of equal width."""
-    lines = [HEADER, *map(_cells, rows)]
+    """Return the rows as a Markdown table."""
+    return markdown([HEADER, *map(_cells, rows)])
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table with columns of equal width, its header being the first line.
+
+    >>> print(markdown([("a", "b"), ("1", "200")]))
+    | a | b   |
+    | - | --- |
+    | 1 | 200 |
+    """
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rule = tuple("-" * width for width in widths)
     return "\n".join(_line(cells, widths) for cells in (lines[0], rule, *lines[1:]))

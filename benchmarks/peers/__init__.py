@@ -1,0 +1,1 @@
+"""Comparison with other libraries: ``python -m benchmarks.peers``, from the repository root."""
