@@ -73,7 +73,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "max_steps": [0],
     "patience": [0],
     "validation_fraction": [0.0, 1.0],
-    "device": ["tpu", "cuda"],
+    "device": ["tpu", 0],
     "time_limit": [0, -3],
     "random_state": [-1, "seed", 2**32],
     "verbose": [2, "yes"],

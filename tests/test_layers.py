@@ -34,6 +34,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "basis", "lookup", "marginals", "network", "objectives", "resampling", "solution",
         "workers",
     },
+    "cuda": {
+        "lookup", "marginals", "network", "objectives", "resampling", "solution", "training",
+    },
     "boosting": {"rectangles"},
     "starting": {"lookup", "marginals", "objectives", "workers"},
     "growing": {

@@ -148,6 +148,7 @@ class _TPNN(BaseEstimator):
             "scale": self.scale != "centred",
             "activation": self.activation != "sigmoid",
             "shared_bases": self.shared_bases,
+            "device": self.device == "cuda",
         }
         asked = [name for name, needed in needs_gradient.items() if needed]
         if self.solver == "grow" and asked:
@@ -180,11 +181,13 @@ class _TPNN(BaseEstimator):
         schedule = training.Schedule(
             self.learning_rate, self.l2, self.max_steps, self.patience, deadline
         )
-        solver = training.GradientSolver(
-            problem.coded, marginals, settings, problem.rows, problem.objective, schedule, seed
-        )
+        solver = training.GradientSolver
+        if training.use_card(self.device):
+            solver = _torch_module("cuda").CudaSolver
         with self._progress(self.max_steps, "step") as progress:
-            solution: Solution = solver.fit(problem.start, progress)
+            solution: Solution = solver(
+                problem.coded, marginals, settings, problem.rows, problem.objective, schedule, seed
+            ).fit(problem.start, progress)
         return solution
 
     def _forget(self) -> None:
@@ -295,8 +298,9 @@ class TPNNRegressor(RegressorMixin, _TPNN):
         Steps without a better validation loss after which a bag is done (gradient solver).
     validation_fraction : float, default=0.15
         Share of the rows that each bag holds out for early stopping.
-    device : {"auto", "cpu"}, default="auto"
-        Where to train.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to train: "cuda" is the gradient solver on an NVIDIA card. "auto" uses a card for the
+        gradient solver where there is one.
     time_limit : float, optional
         Seconds after which training stops with the best model so far.
     random_state : int, RandomState, Generator or None, default=None
@@ -424,6 +428,6 @@ def _torch_module(name: str) -> Any:
         return import_module(f"tpnn.{name}")
     except ImportError as error:
         raise ImportError(
-            "solver: the gradient solver needs torch, which is not installed. "
+            f"solver: the gradient solver needs torch, and triton on a card ({error}). "
             'Run: pip install "tpnn[torch]"'
         ) from error

@@ -26,8 +26,9 @@ class Objective:
         Value of the estimator's ``objective``.
     link : Link
         Link between the raw score f(x) and the prediction.
-    loss, gradient : callable (y, raw) -> array
-        Loss of each row and its derivative in the raw score; both broadcast over bags.
+    loss, gradient : callable (y, raw, xp=numpy) -> array
+        Loss of each row and its derivative in the raw score; both broadcast over bags. ``xp`` is
+        the library the arrays belong to, NumPy or torch.
     variance : callable mean -> array
         Second derivative of the loss in the raw score, as a function of the mean.
     curvature : float
@@ -38,8 +39,8 @@ class Objective:
 
     name: str
     link: Link
-    loss: Callable[[FloatArray, FloatArray], FloatArray]
-    gradient: Callable[[FloatArray, FloatArray], FloatArray]
+    loss: Callable[..., FloatArray]
+    gradient: Callable[..., FloatArray]
     variance: Callable[[FloatArray], FloatArray]
     curvature: float
     standardised: bool
@@ -50,22 +51,22 @@ class Objective:
         return float(self.link.forward(mean))
 
 
-def _squared_error(y: FloatArray, raw: FloatArray) -> FloatArray:
+def _squared_error(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
     return 0.5 * (raw - y) ** 2
 
 
-def _squared_error_gradient(y: FloatArray, raw: FloatArray) -> FloatArray:
+def _squared_error_gradient(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
     return raw - y
 
 
-def _logistic(y: FloatArray, raw: FloatArray) -> FloatArray:
-    loss: FloatArray = np.maximum(raw, 0) + np.log1p(np.exp(-np.abs(raw))) - y * raw
+def _logistic(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
+    loss: FloatArray = raw.clip(min=0) + xp.log1p(xp.exp(-abs(raw))) - y * raw
     return loss
 
 
-def _logistic_gradient(y: FloatArray, raw: FloatArray) -> FloatArray:
-    decay = np.exp(-np.abs(raw))
-    gradient: FloatArray = np.where(raw >= 0, 1, decay) / (1 + decay) - y
+def _logistic_gradient(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
+    decay = xp.exp(-abs(raw))
+    gradient: FloatArray = xp.where(raw >= 0, 1.0, decay) / (1 + decay) - y
     return gradient
 
 

@@ -91,7 +91,7 @@ RULES: dict[str, Rule] = {
         lambda value: _is_positive(value) and value < 1,
         0.15,
     ),
-    "device": Rule('"auto" or "cpu"', _one_of("auto", "cpu"), "auto"),
+    "device": Rule('"auto", "cpu" or "cuda"', _one_of("auto", "cpu", "cuda"), "auto"),
     "time_limit": Rule(
         "None or a positive number of seconds",
         lambda value: value is None or _is_positive(value),

@@ -31,6 +31,7 @@ from tpnn.workers import Workers, split
 Float32Array = NDArray[np.float32]
 
 PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
+TIE = 1e-6  # losses closer than this are equal, so that rounding does not choose the best step
 TOLERANCE = 1e-3  # relative fall of the validation loss that counts as progress
 HALVING_STEP = 300  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
@@ -59,6 +60,45 @@ class Schedule:
     deadline: float
 
 
+class Stopping:
+    """Keeps the records of a run and says when it is over.
+
+    Parameters
+    ----------
+    n_bags : int
+        Number of bags.
+    schedule : Schedule
+        Its limits.
+    """
+
+    def __init__(self, n_bags: int, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.mark = np.full(n_bags, np.inf)
+        self.last_fall = np.zeros(n_bags, int)
+        self.step = -1
+
+    def record(
+        self, training: Float32Array, validation: Float32Array, seconds: float
+    ) -> dict[str, float]:
+        """Take note of the losses (n_bags,) of the next step and return its line of the history."""
+        self.step += 1
+        fell = validation < self.mark * (1 - TOLERANCE)
+        self.mark = np.where(fell, validation, self.mark)
+        self.last_fall[fell] = self.step
+        return {
+            "step": self.step,
+            "training_loss": float(training.mean()),
+            "validation_loss": float(validation.mean()),
+            "seconds": seconds,
+        }
+
+    def must_stop(self) -> bool:
+        """Whether every bag has stalled, or steps or time are used up."""
+        stalled = bool((self.step - self.last_fall >= self.schedule.patience).all())
+        over = self.step >= self.schedule.max_steps
+        return stalled or over or time.monotonic() >= self.schedule.deadline
+
+
 class NetworkSettings(NamedTuple):
     """Kind and number of the bases.
 
@@ -82,12 +122,13 @@ def make_networks(
     settings: NetworkSettings,
     n_bags: int,
     seed: int,
+    part_size: int = PART_SIZE,
 ) -> list[ComponentNetwork]:
     """Networks that together hold the components of one order; shared bases need a single one."""
     count, order = features.shape
     n_bases, shared = settings.n_bases[order], settings.shared_bases
     centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
-    most = count if shared else max(1, PART_SIZE // (n_bags * order * marginal.n_nodes * n_bases))
+    most = count if shared else max(1, part_size // (n_bags * order * marginal.n_nodes * n_bases))
     return [
         ComponentNetwork(
             marginal,
@@ -176,6 +217,17 @@ class _Part:
         self.network.double()
 
 
+def use_card(device: str) -> bool:
+    """Whether to train on an NVIDIA card; asking for one that is not there is an error."""
+    present = torch.cuda.is_available()
+    if device == "cuda" and not present:
+        raise ValueError(
+            "device: 'cuda' needs an NVIDIA card and a CUDA build of torch, found none "
+            f"(torch {torch.__version__}). Pass device='cpu'."
+        )
+    return present and device != "cpu"
+
+
 @contextmanager
 def _one_torch_thread() -> Iterator[None]:
     """Keep torch to the calling thread: the parallel work is that of ``Workers``.
@@ -239,38 +291,25 @@ class GradientSolver:
         history: list[dict[str, float]] = []
         began = time.monotonic()
         best = np.full(self.n_bags, np.inf)
-        mark, last_fall = best.copy(), np.zeros(self.n_bags, int)
         best_intercepts = self.intercepts = np.full(self.n_bags, start, np.float32)
+        stopping = Stopping(self.n_bags, self.schedule)
         with _one_torch_thread(), Workers() as workers:
             workers.map(_Part.publish, self.parts)
-            for step in range(self.schedule.max_steps + 1):
+            while True:
                 training, validation, slope = self._evaluate(workers)
-                improved = validation < best
+                improved = validation < best * (1 - TIE)
                 best = np.where(improved, validation, best)
-                fell = validation < mark * (1 - TOLERANCE)
-                mark, last_fall = np.where(fell, validation, mark), np.where(fell, step, last_fall)
                 best_intercepts = np.where(improved, self.intercepts, best_intercepts)
                 for part in self.parts:
                     part.keep(improved)
-                now = time.monotonic()
-                history.append(
-                    {
-                        "step": step,
-                        "training_loss": float(training.mean()),
-                        "validation_loss": float(validation.mean()),
-                        "seconds": now - began,
-                    }
-                )
+                history.append(stopping.record(training, validation, time.monotonic() - began))
                 progress(history[-1])
-                stalled = (step - last_fall >= self.schedule.patience).all()
-                if stalled or step == self.schedule.max_steps or now >= self.schedule.deadline:
-                    break
+                if stopping.must_stop():
+                    return self._solution(best_intercepts, history)
                 self.intercepts = self.intercepts - slope / np.float32(self.objective.curvature)
-                rate = self.schedule.learning_rate / (1 + step / HALVING_STEP)
-                workers.map(
-                    partial(_Part.advance, gradient=self.gradient, learning_rate=rate), self.parts
-                )
-        return self._solution(best_intercepts, history)
+                rate = self.schedule.learning_rate / (1 + stopping.step / HALVING_STEP)
+                step = partial(_Part.advance, gradient=self.gradient, learning_rate=rate)
+                workers.map(step, self.parts)
 
     def _evaluate(self, workers: Workers) -> tuple[Float32Array, Float32Array, Float32Array]:
         """Training and validation loss and the derivative in the intercept, each (n_bags,).

@@ -1,0 +1,272 @@
+"""Gradient solver on an NVIDIA card: the whole step is one CUDA graph.
+
+The gather is a Triton kernel over blocks of rows. The histogram is a segmented sum: rows are sorted
+by cell once per component, and each cell then adds up its own rows in order, without atomics, so
+that the same seed gives the same model bit for bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from tpnn.lookup import CodedComponents
+from tpnn.marginals import Marginal
+from tpnn.network import ComponentNetwork
+from tpnn.objectives import Objective
+from tpnn.resampling import TrainingRows
+from tpnn.solution import Progress, Solution
+from tpnn.training import HALVING_STEP, TIE, NetworkSettings, Schedule, Stopping, make_networks
+
+PART_SIZE = 1 << 26  # basis values per network: few launches
+STEPS_PER_CHECK = 10  # steps between looks at the clock and the held-out loss
+WARM_UP = 3  # steps before the graph is captured, as CUDA asks
+
+
+@triton.jit
+def _gather_kernel(  # type: ignore[no-untyped-def]
+    codes, features, tables, raw, n_rows, n_components, n_cells, n_nodes,
+    ORDER: tl.constexpr, N_BAGS: tl.constexpr, BAGS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    bags = tl.arange(0, BAGS)
+    inside = rows < n_rows
+    mask = inside[:, None] & (bags < N_BAGS)[None, :]
+    place = rows.to(tl.int64)[:, None] * N_BAGS + bags[None, :]
+    total = tl.load(raw + place, mask=mask, other=0.0)
+    for component in range(n_components):
+        cell = tl.zeros((BLOCK,), tl.int64)
+        for axis in tl.static_range(ORDER):
+            feature = tl.load(features + component * ORDER + axis).to(tl.int64)
+            code = tl.load(codes + feature * n_rows + rows, mask=inside, other=0)
+            cell = cell * n_nodes + code.to(tl.int64)
+        start = (component * n_cells + cell) * N_BAGS
+        total += tl.load(tables + start[:, None] + bags[None, :], mask=mask, other=0.0)
+    tl.store(raw + place, total, mask=mask)
+
+
+@triton.jit
+def _segment_kernel(  # type: ignore[no-untyped-def]
+    order, starts, gradient, sums, n_rows, n_cells,
+    N_BAGS: tl.constexpr, BAGS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    cell = tl.program_id(0)
+    component = tl.program_id(1).to(tl.int64)
+    bags = tl.arange(0, BAGS)
+    low = tl.load(starts + component * (n_cells + 1) + cell)
+    high = tl.load(starts + component * (n_cells + 1) + cell + 1)
+    total = tl.zeros((BLOCK, BAGS), tl.float32)
+    for first in range(low, high, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        inside = place < high
+        row = tl.load(order + component * n_rows + place, mask=inside, other=0).to(tl.int64)
+        mask = inside[:, None] & (bags < N_BAGS)[None, :]
+        total += tl.load(gradient + row[:, None] * N_BAGS + bags[None, :], mask=mask, other=0.0)
+    place = (component * n_cells + cell) * N_BAGS + bags
+    tl.store(sums + place, tl.sum(total, 0), mask=bags < N_BAGS)
+
+
+class CudaComponents:
+    """Components of one order over coded rows, on the card.
+
+    Parameters
+    ----------
+    codes : tensor of shape (n_features, n_rows), uint8 or int32
+        Node of every value.
+    features : tensor of shape (n_components, order), int32
+        Features of each component.
+    n_nodes : int
+        Nodes per axis, padding included.
+    """
+
+    def __init__(self, codes: Tensor, features: Tensor, n_nodes: int) -> None:
+        self.codes, self.features, self.n_nodes = codes, features, n_nodes
+        self.n_components, self.order = features.shape
+        self.n_rows, self.n_cells = codes.shape[1], n_nodes**self.order
+        self.rows_by_cell = torch.empty(
+            (self.n_components, self.n_rows), dtype=torch.int32, device=codes.device
+        )
+        self.starts = torch.zeros(
+            (self.n_components, self.n_cells + 1), dtype=torch.int32, device=codes.device
+        )
+        for index in range(self.n_components):
+            self._sort(index)
+
+    def gather(self, tables: Tensor, raw: Tensor) -> None:
+        """Add the values of tables (n_components, n_cells, n_bags) to ``raw`` (n_rows, n_bags)."""
+        n_bags = raw.shape[1]
+        block = max(32, 512 // triton.next_power_of_2(n_bags))
+        _gather_kernel[(triton.cdiv(self.n_rows, block),)](
+            self.codes, self.features, tables, raw, self.n_rows, self.n_components, self.n_cells,
+            self.n_nodes, self.order, n_bags, triton.next_power_of_2(n_bags), block,
+        )  # fmt: skip
+
+    def histogram(self, gradient: Tensor) -> Tensor:  # (n_components, n_cells, n_bags)
+        """Sum ``gradient`` (n_rows, n_bags) over the rows in each cell of each component."""
+        n_bags = gradient.shape[1]
+        sums = gradient.new_empty(self.n_components, self.n_cells, n_bags)
+        block = max(32, 256 // triton.next_power_of_2(n_bags))
+        _segment_kernel[(self.n_cells, self.n_components)](
+            self.rows_by_cell, self.starts, gradient, sums, self.n_rows, self.n_cells,
+            n_bags, triton.next_power_of_2(n_bags), block,
+        )  # fmt: skip
+        return sums
+
+    def _sort(self, index: int) -> None:
+        """Order the rows by their cell in one component."""
+        cells = torch.zeros(self.n_rows, dtype=torch.int32, device=self.codes.device)
+        for feature in self.features[index].tolist():
+            cells = cells * self.n_nodes + self.codes[feature].int()
+        self.rows_by_cell[index] = torch.argsort(cells, stable=True).int()
+        counts = torch.bincount(cells, minlength=self.n_cells)
+        self.starts[index, 1:] = counts.cumsum(0).int()
+
+
+class CudaSolver:
+    """Trains the networks of all orders on one card; the parameters are those of GradientSolver."""
+
+    def __init__(
+        self,
+        coded: Sequence[CodedComponents],
+        marginals: Sequence[Marginal],
+        settings: NetworkSettings,
+        rows: TrainingRows,
+        objective: Objective,
+        schedule: Schedule,
+        seed: int,
+    ) -> None:
+        self.coded, self.marginals, self.settings = coded, marginals, settings
+        self.rows, self.objective, self.schedule, self.seed = rows, objective, schedule, seed
+        self.n_bags = rows.training.shape[1]
+
+    def _load(self) -> None:
+        """Bring rows and networks onto the card."""
+        self.networks: list[ComponentNetwork] = []
+        self.parts: list[CudaComponents] = []
+        for order, marginal in zip(self.coded, self.marginals, strict=True):
+            narrow = order.codes.dtype == np.uint8
+            codes = torch.as_tensor(order.codes if narrow else order.codes.astype(np.int32)).cuda()
+            for network in make_networks(
+                marginal, order.features, self.settings, self.n_bags, self.seed, PART_SIZE
+            ):
+                self.networks.append(network.cuda())
+                self.parts.append(CudaComponents(codes, network.features.int(), order.n_nodes))
+        rows = self.rows
+        self.y, self.offset, self.training, self.validation = (
+            torch.as_tensor(part).cuda()
+            for part in (rows.y, rows.offset, rows.training, rows.validation)
+        )
+        self.parameters = [p for network in self.networks for p in network.parameters()]
+        self.means = [torch.zeros_like(p) for p in self.parameters]
+        self.squares = [torch.zeros_like(p) for p in self.parameters]
+        self.best = [p.detach().clone() for p in self.parameters]
+        self.best_losses = torch.full((self.n_bags,), torch.inf, device="cuda")
+        self.losses = torch.zeros(self.schedule.max_steps + 2, 2, self.n_bags, device="cuda")
+        self.done = torch.zeros((), dtype=torch.long, device="cuda")
+
+    def fit(self, start: float, progress: Progress) -> Solution:
+        """Train from the constant ``start``; a card that is too small is a clear error."""
+        try:
+            self._load()
+            return self._train(start, progress)
+        except torch.cuda.OutOfMemoryError as error:
+            raise MemoryError(
+                f"device: codes and tables must fit into the card's memory, which is too small "
+                f"({error}). Lower n_bags, max_nodes or the interactions, or pass device='cpu'."
+            ) from error
+
+    def _train(self, start: float, progress: Progress) -> Solution:
+        """Train until every bag has stopped improving."""
+        began = time.monotonic()
+        history: list[dict[str, float]] = []
+        self.intercepts = torch.full((self.n_bags,), start, device="cuda")
+        self.best_intercepts = self.intercepts.clone()
+        stopping = Stopping(self.n_bags, self.schedule)
+        graph = self._capture()
+        while True:
+            for _ in range(STEPS_PER_CHECK):
+                graph.replay()
+            recent = self.losses[len(history) : int(self.done)].cpu().numpy()
+            for training, validation in recent:
+                seconds = time.monotonic() - began
+                history.append(stopping.record(training, validation, seconds))
+                progress(history[-1])
+                if stopping.must_stop():
+                    return self._solution(history)
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Record one step, after the warm-up steps that CUDA asks for; they count as steps."""
+        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self._step()
+        torch.cuda.current_stream().wait_stream(side)
+        for parameter in self.parameters:
+            parameter.grad = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        return graph
+
+    def _step(self) -> None:
+        """Evaluate the current parameters, keep the best, move on; nothing waits for the host."""
+        tables = [network() for network in self.networks]
+        raw = self.offset + self.intercepts
+        for part, table in zip(self.parts, tables, strict=True):
+            part.gather(table.detach().contiguous(), raw)
+        loss: Any = self.objective.loss(self.y, raw, torch)
+        gradient: Any = self.objective.gradient(self.y, raw, torch) * self.training
+        losses = torch.stack([(loss * w).sum(0) for w in (self.training, self.validation)])
+        self.losses.index_copy_(0, self.done.clamp(max=len(self.losses) - 1)[None], losses[None])
+        self._keep(losses[1])
+        for parameter in self.parameters:
+            parameter.grad = None
+        for part, table in zip(self.parts, tables, strict=True):
+            table.backward(part.histogram(gradient))
+        self.intercepts -= gradient.sum(0) / self.objective.curvature
+        self._adam()
+        self.done += 1
+
+    @torch.no_grad()
+    def _keep(self, validation: Tensor) -> None:
+        """Remember the parameters of the bags whose held-out loss is the smallest so far."""
+        improved = validation < self.best_losses * (1 - TIE)
+        pairs = [(self.best_losses, validation), (self.best_intercepts, self.intercepts)]
+        for best, now in [*pairs, *zip(self.best, self.parameters, strict=True)]:
+            best.copy_(torch.where(improved.view(-1, *[1] * (now.dim() - 1)), now, best))
+
+    @torch.no_grad()
+    def _adam(self) -> None:
+        """Adam with the learning rate of the schedule, as ``training.Adam``."""
+        steps = (self.done + 1).float()
+        rate = self.schedule.learning_rate / (1 + self.done / HALVING_STEP) / (1 - 0.9**steps)
+        correction = (1 - 0.999**steps).sqrt()
+        coefficients = {id(network.coefficients) for network in self.networks}
+        for parameter, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
+            assert parameter.grad is not None
+            penalty = self.schedule.l2 if id(parameter) in coefficients else 0.0
+            gradient = parameter.grad + penalty * parameter
+            mean.lerp_(gradient, 0.1)
+            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            parameter.sub_(rate * mean / (square.sqrt() / correction + 1e-8))
+
+    def _solution(self, history: list[dict[str, float]]) -> Solution:
+        tables: list[Any] = []
+        terms: list[Any] = []
+        with torch.no_grad():
+            for parameter, best in zip(self.parameters, self.best, strict=True):
+                parameter.copy_(best)
+            for network, part in zip(self.networks, self.parts, strict=True):
+                network.double().cpu()
+                shape = (part.n_nodes,) * part.order
+                tables += [table.reshape(*shape, self.n_bags) for table in network().numpy()]
+                terms += network.terms()
+        return Solution(self.best_intercepts.double().cpu().numpy(), tables, terms, history)
