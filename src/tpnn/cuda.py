@@ -26,7 +26,6 @@ from tpnn.solution import Progress, Solution
 from tpnn.training import HALVING_STEP, TIE, NetworkSettings, Schedule, Stopping, make_networks
 
 PART_SIZE = 1 << 26  # basis values per network: few launches
-STEPS_PER_CHECK = 10  # steps between looks at the clock and the held-out loss
 WARM_UP = 3  # steps before the graph is captured, as CUDA asks
 
 
@@ -168,7 +167,7 @@ class CudaSolver:
         self.squares = [torch.zeros_like(p) for p in self.parameters]
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_losses = torch.full((self.n_bags,), torch.inf, device="cuda")
-        self.losses = torch.zeros(self.schedule.max_steps + 2, 2, self.n_bags, device="cuda")
+        self.losses = torch.zeros(2, self.n_bags, device="cuda")  # training, validation
         self.done = torch.zeros((), dtype=torch.long, device="cuda")
 
     def fit(self, start: float, progress: Progress) -> Solution:
@@ -189,26 +188,27 @@ class CudaSolver:
         self.intercepts = torch.full((self.n_bags,), start, device="cuda")
         self.best_intercepts = self.intercepts.clone()
         stopping = Stopping(self.n_bags, self.schedule)
-        graph = self._capture()
+        graph: Any = None
         while True:
-            for _ in range(STEPS_PER_CHECK):
-                graph.replay()
-            recent = self.losses[len(history) : int(self.done)].cpu().numpy()
-            for training, validation in recent:
-                seconds = time.monotonic() - began
-                history.append(stopping.record(training, validation, seconds))
-                progress(history[-1])
-                if stopping.must_stop():
-                    return self._solution(history)
+            if graph is None and len(history) == WARM_UP:
+                graph = self._capture()
+            graph.replay() if graph else self._warm_up()
+            training, validation = self.losses.cpu().numpy()
+            history.append(stopping.record(training, validation, time.monotonic() - began))
+            progress(history[-1])
+            if stopping.must_stop():
+                return self._solution(history)
 
-    def _capture(self) -> torch.cuda.CUDAGraph:
-        """Record one step, after the warm-up steps that CUDA asks for; they count as steps."""
+    def _warm_up(self) -> None:
+        """Take a step that is not part of a graph, on a stream of its own as CUDA asks."""
         side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                self._step()
+            self._step()
         torch.cuda.current_stream().wait_stream(side)
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """Record one step."""
         for parameter in self.parameters:
             parameter.grad = None
         graph = torch.cuda.CUDAGraph()
@@ -224,9 +224,9 @@ class CudaSolver:
             part.gather(table.detach().contiguous(), raw)
         loss: Any = self.objective.loss(self.y, raw, torch)
         gradient: Any = self.objective.gradient(self.y, raw, torch) * self.training
-        losses = torch.stack([(loss * w).sum(0) for w in (self.training, self.validation)])
-        self.losses.index_copy_(0, self.done.clamp(max=len(self.losses) - 1)[None], losses[None])
-        self._keep(losses[1])
+        for place, weights in zip(self.losses, (self.training, self.validation), strict=True):
+            place.copy_((loss * weights).sum(0))
+        self._keep(self.losses[1])
         for parameter in self.parameters:
             parameter.grad = None
         for part, table in zip(self.parts, tables, strict=True):
