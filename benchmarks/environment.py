@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import tpnn
@@ -16,11 +16,18 @@ def environment() -> dict[str, str | int]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
-        **{package: version(package) for package in ("numpy", "torch", "numba")},
+        **{package: _version(package) for package in ("numpy", "torch", "numba")},
         "tpnn": tpnn.__version__,
         "cpu": processor(),
         "cores": os.cpu_count() or 1,
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
 
 
 def processor() -> str:

@@ -46,6 +46,8 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
     "no target": (X, None, "y: targets are needed, found None"),
     "NaN target": (X, changed(Y, np.nan), "y: every target must be finite, found NaN or inf in 1"),
     "infinite target": (X, changed(Y, np.inf), "y: every target must be finite"),
+    "dates": (frame(b=pd.date_range("2020", periods=30)), Y, "X: columns must be numeric"),
+    "date target": (X, pd.date_range("2020", periods=30), "y: targets must be numbers or labels"),
     "string target": (X, ["a"] * 30, "y: targets must be numbers"),
 }  # fmt: skip
 
@@ -62,12 +64,12 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
     "interactions": ["some", 3, [0, 1]],
     "solver": ["adam"],
-    "n_bases": [0, "many", {2: 0}],
+    "n_bases": [0, "many", {2: 0}, np.array([1, 2])],
     "n_bags": [0, 2.0],
     "scale": ["big"],
     "activation": ["tanh"],
     "shared_bases": [1],
-    "max_nodes": [1, 70000, {1: 1}],
+    "max_nodes": [1, 70000, {1: 1}, {"2": 8}],
     "learning_rate": [0, -1.0, float("inf")],
     "l2": [-1e-3],
     "max_steps": [0],
@@ -102,6 +104,7 @@ def test_every_parameter_is_checked() -> None:
         (-np.ones(30), "sample_weight: weights must be finite, none negative"),
         (np.zeros(30), "sample_weight: weights must be finite, none negative and not all zero"),
         (changed(np.ones(30), np.nan), "sample_weight: weights must be finite"),
+        (["heavy"] * 30, "sample_weight: must be numbers"),
     ],
 )
 def test_bad_weights(weights: np.ndarray, words: str) -> None:
@@ -178,8 +181,47 @@ def test_tiny_table() -> None:
     assert low < high
 
 
+@pytest.mark.parametrize("solver", ["grow", "gradient"])
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_extreme_targets(solver: str, scale: float) -> None:
+    settings = {**QUICK, "n_bases": "auto", "solver": solver}
+    expected = TPNNRegressor(**settings).fit(X, Y).predict(X)
+    scaled = TPNNRegressor(**settings).fit(X, Y * scale).predict(X)
+    assert np.allclose(scaled / scale, expected, atol=0.5)
+    assert np.corrcoef(scaled / scale, expected)[0, 1] > 0.99
+
+
+def test_extreme_weights() -> None:
+    heavy = TPNNRegressor(**QUICK).fit(X, Y, sample_weight=np.full(30, 1e307))
+    assert np.isfinite(heavy.predict(X)).all()
+    label = Y > 0
+    lopsided = TPNNClassifier(**QUICK).fit(X, label, sample_weight=np.where(label, 1.0, 1e-300))
+    assert np.isfinite(lopsided.predict_proba(X)).all()
+
+
+def test_labels_with_gaps() -> None:
+    labels = np.array(["a", "b", None] * 10, dtype=object)
+    with pytest.raises(
+        ValueError, match=r"^y: targets must be numbers or labels, found dates, None"
+    ):
+        TPNNClassifier(**QUICK).fit(X, labels)
+
+
+def test_large_offsets_cost_no_precision() -> None:
+    offset = np.linspace(-1e9, 1e9, 30)
+    plain = TPNNRegressor(**QUICK).fit(X, Y).predict(X)
+    shifted = TPNNRegressor(**QUICK).fit(X, Y + offset, offset=offset).predict(X)
+    assert np.allclose(shifted, plain, atol=1e-2)
+
+
+def test_explaining_rows_needs_rows() -> None:
+    model = TPNNRegressor(**QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match=r"^rows: an explanation of rows is needed.* Call explain"):
+        model.explain().shap_values()
+
+
 def test_huge_and_tiny_magnitudes() -> None:
     scaled = X * np.array([1e300, 1e-300, 1.0])
     model = TPNNRegressor(**QUICK).fit(scaled, Y)
-    assert np.allclose(model.predict(scaled), TPNNRegressor(**QUICK).fit(X, Y).predict(X), atol=0.5)
+    assert model.score(scaled, Y) > 0.7
     assert np.isfinite(model.predict(scaled * 1e5)).all()

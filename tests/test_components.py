@@ -19,7 +19,6 @@ def test_up_to_holds_every_subset_once() -> None:
 def test_components_are_sorted_and_unique() -> None:
     components = ComponentSet(((2, 0), (1,), (0, 2), (0,)))
     assert components.components == ((0,), (1,), (0, 2))
-    assert components.of_order(2) == ((0, 2),)
 
 
 def test_canonical_arrangement_survives_relabelling() -> None:
@@ -36,6 +35,9 @@ def test_canonical_arrangement_survives_relabelling() -> None:
     [
         ([("a", "z")], "found 'z'"),
         ([(0, 7)], "found 7"),
+        ([(0, 1.7)], "found 1.7"),
+        ([(False, True)], "found False"),
+        ([(0, None)], "found None"),
         ([("a", "a")], "different features"),
         ([("a",)], "2 to order=2"),
         ([("a", "b", "c")], "raise order"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
+from threadpoolctl import threadpool_info
 
 import tpnn
-from tpnn import TPNNClassifier, TPNNRegressor, datasets
+from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, datasets
+from tpnn.encoding import Table, TableEncoder
+from tpnn.links import LINKS
 from tpnn.lookup import CodedComponents
-from tpnn.marginals import Marginal, worst_mean
+from tpnn.marginals import Marginal
 from tpnn.objectives import OBJECTIVES
-from tpnn.purification import Nodes, purify_tables
+from tpnn.purification import purify_tables
 from tpnn.rectangles import (
     TreeSettings,
     cell_sums,
@@ -131,6 +135,7 @@ def test_smooth_start_is_ridge_regression() -> None:
             ones / 400,
             OBJECTIVES["squared_error"],
             workers,
+            lambda: False,
         )
         coefficients = problem.fit(0.0).coefficients
     raw = np.zeros((400, 1), np.float32)
@@ -177,28 +182,74 @@ def test_smoother_turns_steps_into_sigmoids() -> None:
 
 def test_purification_changes_no_value_and_is_pure() -> None:
     rng = np.random.default_rng(0)
-    sizes = {1: (8, 6), 2: (4, 3)}
-    fine = [np.sort(rng.normal(size=size)) for size in sizes[1]]
-    coarse = [
-        values[:: len(values) // size][:size] for values, size in zip(fine, sizes[2], strict=True)
-    ]
-    nodes = {
-        order: [Nodes(values, rng.dirichlet(np.ones(len(values)))) for values in axes]
-        for order, axes in ((1, fine), (2, coarse))
-    }
-    tables = {(0,): rng.normal(size=8), (1,): rng.normal(size=6), (0, 1): rng.normal(size=(4, 3))}
-    intercept, pure = purify_tables(tables, nodes)
-    for component, table in pure.items():
-        weights = [nodes[len(component)][feature].weights for feature in component]
-        if len(component) == 2:
-            assert worst_mean(table, weights) < 1e-12
-    grid = np.array([(a, b) for a in coarse[0] for b in coarse[1]])
+    X = np.column_stack([rng.normal(size=300), rng.exponential(size=300)])
+    encoder = TableEncoder.fit(Table(X), {1: 12, 2: 5})
+    components = ComponentSet.up_to(2, 2)
+    shapes = [[encoder.axes[len(s)][j].n_nodes for j in s] for s in components]
+    tables = {s: rng.normal(size=shape) for s, shape in zip(components, shapes, strict=True)}
+    intercept, pure = purify_tables(tables, encoder.axes)
 
-    def total(parts: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
-        mains = sum(np.interp(grid[:, j], fine[j], parts[(j,)]) for j in (0, 1))
-        return mains + parts[(0, 1)].ravel()
+    def model(parts: dict[Any, np.ndarray], constant: float) -> AnovaModel:
+        return AnovaModel(
+            encoder, components, tuple(parts.values()), (), constant, LINKS["identity"], "sigmoid",
+            "centred", None,
+        )  # fmt: skip
 
-    assert np.allclose(total(tables), intercept + total(pure))
+    assert model(pure, 0.0).identifiability_error() < 1e-12
+    points = rng.normal(size=(200, 2)) * 2
+    expected = model(tables, 0.0).raw_scores(points)
+    assert np.allclose(model(pure, float(intercept)).raw_scores(points), expected)
+
+
+def test_few_distinct_rows_are_fitted_as_the_many_they_stand_for() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (20_000, 1)).astype(float)
+    label = rng.random(20_000) < np.where(x[:, 0] == 1, 0.9, 0.1)
+    model = TPNNClassifier(n_bags=2, random_state=0, verbose=0).fit(x, label)
+    assert model.predict_proba([[0.0], [1.0]])[:, 1] == pytest.approx([0.1, 0.9], abs=0.02)
+    levels = np.tile(np.arange(4.0), 1250)[:, None]
+    linear = TPNNRegressor(n_bags=2, random_state=0, verbose=0).fit(levels, levels[:, 0])
+    assert linear.predict(levels[:4]) == pytest.approx([0, 1, 2, 3], abs=0.1)
+
+
+def test_a_rare_level_is_learned() -> None:
+    x = np.array([0.0] * 950 + [1.0] * 50)[:, None]
+    label = np.r_[np.zeros(950), np.ones(49), 0.0]
+    model = TPNNClassifier(n_bags=4, random_state=0, verbose=0).fit(x, label)
+    assert model.predict_proba([[1.0]])[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("max_nodes", [{1: 5}, {1: 32}, {2: 200}, 3])
+def test_law_holds_for_any_number_of_nodes(table: Any, max_nodes: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(n_bags=2, max_nodes=max_nodes, random_state=0, verbose=0).fit(X, y)
+    assert model.model_.identifiability_error() < 1e-12
+
+
+def test_result_does_not_depend_on_the_number_of_threads(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = table
+    one = TPNNRegressor(n_bags=3, random_state=0).fit(X, y).predict(X)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0})
+    assert np.array_equal(TPNNRegressor(n_bags=3, random_state=0).fit(X, y).predict(X), one)
+
+
+def test_fits_in_two_threads_agree_and_give_the_pools_back(table: Any) -> None:
+    X, y = table
+    before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(TPNNRegressor(n_bags=2, random_state=0).fit, X, y) for _ in range(3)]
+        first, *others = (job.result().predict(X) for job in jobs)
+    assert all(np.array_equal(first, other) for other in others)
+    after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert after == before
+
+
+def test_rounds_and_patience_are_limits(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(n_bags=1, max_steps=20, random_state=0, verbose=0).fit(X, y)
+    assert max(record["rounds"] for record in model.history_) <= 20
 
 
 def test_pure_interactions_are_found() -> None:
@@ -215,6 +266,7 @@ def test_auto_grows_unless_gradients_are_needed(table: Any) -> None:
     X, y = table
     quick = {"n_bags": 1, "max_steps": 3, "random_state": 0, "verbose": 0}
     assert "rounds" in TPNNRegressor(**quick).fit(X, y).history_[0]
+    assert "rounds" in TPNNRegressor(**quick, order=3).fit(X[["level", "smooth"]], y).history_[0]
     for asked in ({"order": 3}, {"n_bases": 4}, {"shared_bases": True}, {"activation": "relu"}):
         assert "step" in TPNNRegressor(**quick, **asked).fit(X, y).history_[0]
         with pytest.raises(ValueError, match=rf"^solver: 'grow' does .*found {next(iter(asked))}="):

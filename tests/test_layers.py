@@ -24,9 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
     "lookup": set(),
     "rectangles": set(),
-    "compiled": set(),
+    "compiled": {"encoding"},
     "smoothing": set(),
-    "purification": set(),
+    "purification": {"encoding"},
     "basis": {"marginals"},
     "network": {"basis", "marginals", "components", "solution"},
     "objectives": {"links"},
@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "boosting": {"rectangles"},
     "starting": {"lookup", "marginals", "objectives", "workers"},
     "growing": {
-        "boosting", "lookup", "marginals", "objectives", "purification", "rectangles",
+        "boosting", "encoding", "lookup", "marginals", "objectives", "purification", "rectangles",
         "resampling", "smoothing", "solution", "starting", "workers",
     },
     "problem": {
@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "datasets": {"datasets"},
     "estimators": {
         "checks", "components", "encoding", "explain", "growing", "marginals", "model",
-        "objectives", "parameters", "problem", "purification", "solution",
+        "objectives", "parameters", "problem", "solution",
     },
     "__init__": {
         "components", "datasets", "estimators", "explain", "model", "plots",

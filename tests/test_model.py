@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -71,6 +72,16 @@ def test_compiled_and_plain_scores_are_identical(
     compiled = model.component_scores(X)
     monkeypatch.setattr("tpnn.model.COMPILED_FROM", 10**9)
     assert np.array_equal(model.component_scores(X), compiled)
+
+
+def test_compiled_scores_on_a_range_next_to_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
+    for scale in (1e-306, 1e-320, 1e306):
+        model = TPNNRegressor(n_bags=1, random_state=0, verbose=0).fit(X * scale, y).model_
+        many = np.tile(X * scale, (300, 1))
+        assert np.array_equal(model.raw_scores(many)[:200], model.raw_scores(X * scale))
+        assert np.isfinite(model.raw_scores(many)).all()
 
 
 def test_no_rows_give_no_scores() -> None:
@@ -173,6 +184,32 @@ def test_edited_table(saved: Any, tmp_path: Path) -> None:
     rewrite(path, tmp_path / "edited", edit)
     with pytest.raises(ValueError, match="checksum"):
         load_model(tmp_path / "edited")
+
+
+def test_random_damage_is_always_noticed(saved: Any, tmp_path: Path) -> None:
+    model, path, X = saved
+    expected = model.decision_function(X)
+    data, broken = path.read_bytes(), tmp_path / "broken"
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        broken.write_bytes(damaged)
+        with contextlib.suppress(ValueError):  # any other exception fails the test
+            assert np.array_equal(load_model(broken).raw_scores(X), expected)
+
+
+def test_a_header_that_lacks_a_part(saved: Any, tmp_path: Path) -> None:
+    _, path, _ = saved
+    header, arrays = storage.read_archive(path)
+    for name in ("link", "components", "intercept"):
+        storage.write_archive(
+            tmp_path / "part", {k: v for k, v in header.items() if k != name}, arrays
+        )
+        with pytest.raises(
+            ValueError, match=r"^path: must be a whole model, found a file that lacks"
+        ):
+            load_model(tmp_path / "part")
 
 
 def test_newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor
 
-GROWN = {**QUICK, "solver": "grow", "n_bases": "auto"}
+GROWN = {**QUICK, "solver": "grow", "n_bases": "auto", "max_steps": 80}
 
 
 @parametrize_with_checks(

@@ -52,11 +52,11 @@ def test_best_step_is_kept_not_the_last(table: Any, quick: Any) -> None:
     """Training on after the best step changes nothing: the model is that of the best step."""
     X, y = table
     settings = {**quick, "n_bags": 1, "learning_rate": 0.5}
-    long = TPNNRegressor(**{**settings, "max_steps": 60, "patience": 60}).fit(X, y)
+    long = TPNNRegressor(**{**settings, "max_steps": 150, "patience": 150}).fit(X, y)
     losses = [record["validation_loss"] for record in long.history_]
     best = int(np.argmin(losses))
-    assert best < 60
-    short = TPNNRegressor(**{**settings, "max_steps": best, "patience": 60}).fit(X, y)
+    assert best < 150
+    short = TPNNRegressor(**{**settings, "max_steps": best, "patience": 150}).fit(X, y)
     assert np.array_equal(short.predict(X), long.predict(X))
 
 
@@ -85,8 +85,8 @@ def test_control_c_ends_the_process_promptly(tmp_path: Path) -> None:
     code = (
         "import numpy as np\nfrom tpnn import TPNNRegressor\n"
         "X = np.random.default_rng(0).normal(size=(20000, 6))\n"
-        "model = TPNNRegressor(max_steps=10**7, patience=10**7, verbose=0)\n"
-        "TPNNRegressor(max_steps=2).fit(X, X[:, 0]); print('ready', flush=True)\n"
+        "model = TPNNRegressor(solver='gradient', max_steps=10**7, patience=10**7)\n"
+        "TPNNRegressor(max_steps=2, n_bases=2).fit(X, X[:, 0]); print('ready', flush=True)\n"
         "try:\n    model.fit(X, X[:, 0] * X[:, 1])\n"
         "except KeyboardInterrupt:\n    print(hasattr(model, 'model_'), flush=True)\n"
     )
@@ -105,7 +105,7 @@ def test_control_c_ends_the_process_promptly(tmp_path: Path) -> None:
 def test_torch_threads_are_given_back(table: Any, quick: Any) -> None:
     X, y = table
     before = torch.get_num_threads()
-    with training._one_torch_thread():
+    with training.ONE_TORCH_THREAD, training.ONE_TORCH_THREAD:
         assert torch.get_num_threads() == 1
     TPNNRegressor(**quick).fit(X, y)
     assert torch.get_num_threads() == before

@@ -14,6 +14,8 @@ from sklearn.utils import column_or_1d
 
 FloatArray = NDArray[np.float64]
 
+LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
+
 
 def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
     """Targets as a finite array of shape (n_rows,), converted where a dtype is given."""
@@ -23,6 +25,11 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
             "target y is None: pass one value per row."
         )
     target = column_or_1d(y, warn=True)
+    if target.dtype.kind in "mM" or (target.dtype.kind == "O" and _has_missing(target)):
+        raise ValueError(
+            f"y: targets must be numbers or labels, found dates, None or NaN ({target.dtype}). "
+            "Drop those rows or convert them."
+        )
     if np.iscomplexobj(target):
         raise ValueError(
             "y: targets must be real, found complex numbers. Complex data not supported."
@@ -43,6 +50,17 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
     return target
 
 
+def _has_missing(values: NDArray[Any]) -> bool:
+    return any(value is None or value != value for value in values)
+
+
+def _floats(name: str, values: Any) -> FloatArray:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: must be numbers, found {error}. Pass numbers.") from error
+
+
 def check_rows(n_rows: int, n_targets: int) -> None:
     """Refuse tables that are too short, or not as long as their targets."""
     if n_rows != n_targets:
@@ -61,7 +79,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
     """Weights as an array of shape (n_rows,), or None where all rows count the same."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, np.float64)
+    weights = _floats("sample_weight", sample_weight)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
@@ -69,19 +87,19 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             f"sample_weight: one weight per row is needed, found shape {weights.shape} for "
             f"{n_rows} rows. Sample weights must be 1D array or scalar: pass {n_rows} values."
         )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (n_rows and weights.any()):
         raise ValueError(
             "sample_weight: weights must be finite, none negative and not all zero, found values "
-            f"from {weights.min()} to {weights.max()}. Correct them."
+            f"from {weights.min(initial=0)} to {weights.max(initial=0)}. Correct them."
         )
-    return weights
+    return weights / weights.max() if weights.max() > LARGEST_WEIGHT else weights
 
 
 def checked_offset(offset: Any, n_rows: int) -> FloatArray:
     """Offsets as an array of shape (n_rows,), zeros where there are none."""
     if offset is None:
         return np.zeros(n_rows)
-    values = np.asarray(offset, np.float64)
+    values = _floats("offset", offset)
     if values.shape != (n_rows,) or not np.isfinite(values).all():
         raise ValueError(
             f"offset: one finite number per row is needed, found shape {values.shape} for {n_rows} "

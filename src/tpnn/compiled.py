@@ -12,10 +12,13 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn.encoding import Axis
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 N_BUCKETS = 1024
+TINIEST_RANGE = 1e-300  # buckets of a smaller range would divide by zero
 
 
 @nb.njit(nogil=True, cache=True)
@@ -42,14 +45,14 @@ def _locate(values: Any, guesses: Any, x: Any, lower: Any, fraction: Any) -> Non
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_main(cells: Any, nodes: Any, fractions: Any, stride: int, values: Any) -> None:
+def _interpolate_main(cells: Any, nodes: Any, fractions: Any, stride: int, values: Any) -> None:
     for i in range(len(values)):
         lower = cells[nodes[i]]
         values[i] = lower + fractions[i] * (cells[nodes[i] + stride] - lower)
 
 
 @nb.njit(nogil=True, cache=True)
-def _add_pair(cells: Any, nodes: Any, fractions: Any, strides: Any, values: Any) -> None:
+def _interpolate_pair(cells: Any, nodes: Any, fractions: Any, strides: Any, values: Any) -> None:
     first, second = nodes
     along_first, along_second = fractions
     down, right = strides
@@ -75,11 +78,15 @@ class Locator:
 
     def __init__(self, values: FloatArray) -> None:
         self.values = values
+        self.axis = Axis(values, np.empty(0))
+        self.is_tiny = values[-1] / 2 - values[0] / 2 < TINIEST_RANGE
         edges = np.linspace(values[0] / 2, values[-1] / 2, N_BUCKETS + 1)
         self.guesses = np.searchsorted(values / 2, edges, side="right") - 1
 
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node and fraction of each value."""
+        if self.is_tiny:
+            return self.axis.locate(x)
         lower, fraction = np.empty(len(x), np.intp), np.empty(len(x))
         _locate(self.values, self.guesses, x, lower, fraction)
         return lower, fraction
@@ -94,7 +101,7 @@ def interpolate(
     """Linear or bilinear interpolation in a table of one or two axes."""
     values = np.empty(len(nodes[0]))
     if len(nodes) == 1:
-        _add_main(cells, nodes[0], fractions[0], strides[0], values)
+        _interpolate_main(cells, nodes[0], fractions[0], strides[0], values)
     else:
-        _add_pair(cells, tuple(nodes), tuple(fractions), tuple(strides), values)
+        _interpolate_pair(cells, tuple(nodes), tuple(fractions), tuple(strides), values)
     return values

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Integral
+from typing import Any
 
 Component = tuple[int, ...]
 
@@ -58,10 +60,6 @@ class ComponentSet:
         """Orders that occur, increasing."""
         return tuple(sorted({len(component) for component in self.components}))
 
-    def of_order(self, order: int) -> tuple[Component, ...]:
-        """Components of one order."""
-        return tuple(component for component in self.components if len(component) == order)
-
     def names(self, feature_names: Sequence[str]) -> list[tuple[str, ...]]:
         """Components as tuples of feature names."""
         return [tuple(feature_names[i] for i in component) for component in self.components]
@@ -92,23 +90,26 @@ def resolve_interactions(
 def _resolve_one(
     given: tuple[int | str, ...], feature_names: Sequence[str], order: int
 ) -> Component:
-    index = {name: position for position, name in enumerate(feature_names)}
-    index_or_none = [
-        index.get(feature)
-        if isinstance(feature, str)
-        else (int(feature) if 0 <= feature < len(feature_names) else None)
+    numbers = {name: number for number, name in enumerate(feature_names)}
+    numbers_or_none = [
+        numbers.get(feature) if isinstance(feature, str) else _index(feature, len(feature_names))
         for feature in given
     ]
-    if None in index_or_none:
-        unknown = given[index_or_none.index(None)]
+    if None in numbers_or_none:
+        unknown = given[numbers_or_none.index(None)]
         raise ValueError(
             f"interactions: features must be names or indices of columns, found {unknown!r} in "
             f"{given}. The columns are {list(feature_names)[:10]}."
         )
-    component = tuple(sorted(i for i in index_or_none if i is not None))
+    component = tuple(sorted(number for number in numbers_or_none if number is not None))
     if len(set(component)) != len(component) or not 2 <= len(component) <= order:
         raise ValueError(
             f"interactions: each must name 2 to order={order} different features, found {given}. "
             "Change it, or raise order."
         )
     return component
+
+
+def _index(feature: Any, n_features: int) -> int | None:
+    whole = isinstance(feature, Integral) and not isinstance(feature, bool)
+    return int(feature) if whole and 0 <= feature < n_features else None

@@ -123,6 +123,11 @@ def _as_floats(raw: NDArray[Any], name: str) -> FloatArray:
             f"X: columns must be real numbers, found complex numbers in {name!r}. "
             "Complex data not supported: pass the real and imaginary parts as two columns."
         )
+    if raw.dtype.kind in "mM":
+        raise TypeError(
+            f"X: columns must be numeric, found {raw.dtype} in {name!r}. Turn dates and durations "
+            "into numbers, for example days since a fixed day."
+        )
     try:
         return np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:

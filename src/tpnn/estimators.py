@@ -34,7 +34,6 @@ from tpnn.model import AnovaModel
 from tpnn.objectives import OBJECTIVES, Objective
 from tpnn.parameters import check_parameters
 from tpnn.problem import Bagging, Problem, Targets
-from tpnn.purification import Nodes
 from tpnn.solution import Progress, Solution
 
 FloatArray = NDArray[np.float64]
@@ -106,11 +105,12 @@ class _TPNN(BaseEstimator):
     def explain(self, X: Any = None) -> Explanation:
         """Explain the model as a whole or, given rows, on each of them."""
         check_is_fitted(self)
-        return Explanation(self.model_, None if X is None else self.model_.component_scores(X))
+        rows = None if X is None else self.model_.encoder.read(X, type(self).__name__)
+        return Explanation(self.model_, rows)
 
     def shap_values(self, X: Any) -> ShapValues:
         """Exact Shapley values of the raw score under the product of the marginals."""
-        return self.explain(X).shap_values(X)
+        return self.explain(X).shap_values()
 
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
         check_is_fitted(self)
@@ -122,10 +122,10 @@ class _TPNN(BaseEstimator):
         check_rows(table.n_rows, len(targets.y))
         deadline = time.monotonic() + (self.time_limit or math.inf)
         seed = seed_from(self.random_state)
-        solver = self._solver_name()
+        solver = self._solver_name(table.n_features)
         nodes = self._nodes_by_order(table.n_features, solver)
-        self._check_memory(table.n_features, nodes)
         encoder = TableEncoder.fit(table, nodes, targets.weights)
+        self._check_memory(encoder, solver)
         bagging = Bagging(self.n_bags, self.validation_fraction, seed)
         problem = Problem.build(
             table, encoder, self._components(encoder), targets, objective, bagging
@@ -140,10 +140,13 @@ class _TPNN(BaseEstimator):
         if table.names is not None:
             self.feature_names_in_ = np.array(table.names, dtype=object)
 
-    def _solver_name(self) -> str:
+    def _solver_name(self, n_features: int) -> str:
         """Growing, unless something is asked for that only gradient descent does."""
+        order = min(self.order, n_features)
+        if not isinstance(self.interactions, str):
+            order = max(map(len, self.interactions), default=1)
         needs_gradient = {
-            "order": self.order > 2,
+            "order": order > 2,
             "n_bases": self.n_bases != "auto",
             "scale": self.scale != "centred",
             "activation": self.activation != "sigmoid",
@@ -161,12 +164,9 @@ class _TPNN(BaseEstimator):
         return self.solver
 
     def _grow(self, problem: Problem, seed: int, deadline: float) -> Solution:
-        nodes = {
-            order: [Nodes(axis.values, axis.weights) for axis in axes]
-            for order, axes in problem.encoder.axes.items()
-        }
-        limits = Limits(deadline)
-        solver = GrowSolver(problem.coded, nodes, problem.rows, problem.objective, limits, seed)
+        axes = problem.encoder.axes
+        limits = Limits(deadline, self.max_steps, self.patience)
+        solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed)
         with self._progress(2 * self.n_bags, "bag") as progress:
             return solver.fit(problem.start, progress)
 
@@ -200,10 +200,15 @@ class _TPNN(BaseEstimator):
         finest = dict(NODES_BY_ORDER)
         if solver == "grow" and n_features <= FEW_FEATURES:
             finest[2] *= 2
-        nodes = {order: finest.get(order, FEWEST_NODES) for order in orders}
-        if isinstance(self.max_nodes, dict):
-            return {order: self.max_nodes.get(order, nodes[order]) for order in orders}
-        return {order: min(self.max_nodes, nodes[order]) for order in orders}
+        nodes: dict[int, int] = {}
+        for order in orders:
+            most = finest.get(order, FEWEST_NODES)
+            if isinstance(self.max_nodes, dict):
+                most = self.max_nodes.get(order, most)
+            else:
+                most = min(most, self.max_nodes)
+            nodes[order] = min(most, nodes.get(order - 1, most))  # never finer than a lower order
+        return nodes
 
     def _bases(self, order: int) -> int:
         if self.n_bases == "auto":
@@ -218,20 +223,24 @@ class _TPNN(BaseEstimator):
         chosen = resolve_interactions(self.interactions, encoder.feature_names, self.order)
         return ComponentSet.with_mains(encoder.n_features, chosen)
 
-    def _check_memory(self, n_features: int, nodes: dict[int, int]) -> None:
+    def _check_memory(self, encoder: TableEncoder, solver: str) -> None:
         """Refuse a component set whose tables and bases cannot fit into memory."""
-        needed = 0.0
-        for order, most in nodes.items():
+        needed, n_features = 0.0, encoder.n_features
+        for order, axes in encoder.axes.items():
+            most = max(axis.n_nodes for axis in axes)
             if isinstance(self.interactions, str) or order == 1:
                 count = math.comb(n_features, order)
             else:
                 count = sum(len(component) == order for component in self.interactions)
-            bases = order * most * self._bases(order)
-            needed += 16.0 * count * self.n_bags * (most**order + bases)  # bytes, at the peak
+            per_bag = 40.0 * most**order  # bytes, at the peak
+            if solver == "gradient":
+                per_bag = 16.0 * (most**order + order * most * self._bases(order))
+            needed += count * self.n_bags * per_bag
         available = available_memory()
         if needed > available:
             raise MemoryError(
-                f"interactions: the components of {n_features} features up to order {max(nodes)} "
+                f"interactions: the components of {n_features} features up to order "
+                f"{max(encoder.axes)} "
                 f"must fit into memory, they need about {needed / 1e9:.1f} GB and "
                 f"{available / 1e9:.1f} GB are free. Lower order, n_bags or max_nodes, or list the "
                 "interactions to include."
@@ -293,9 +302,9 @@ class TPNNRegressor(RegressorMixin, _TPNN):
     l2 : float, default=1e-3
         Ridge penalty on beta (gradient solver).
     max_steps : int, default=2000
-        Largest number of full-batch steps (gradient solver).
+        Largest number of full-batch steps, or of rounds of growth.
     patience : int, default=50
-        Steps without a better validation loss after which a bag is done (gradient solver).
+        Steps or rounds without a better validation loss after which a bag is done.
     validation_fraction : float, default=0.15
         Share of the rows that each bag holds out for early stopping.
     device : {"auto", "cpu", "cuda"}, default="auto"

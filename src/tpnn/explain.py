@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,12 +44,22 @@ class Explanation:
     ----------
     model : AnovaModel
         The model explained.
-    scores : array of shape (n_rows, n_components), optional
-        Value of every component on every row.
+    rows : table, optional
+        The rows explained.
     """
 
     model: AnovaModel
-    scores: FloatArray | None = None
+    rows: Any = None
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Value of every component on every row, shape (n_rows, n_components)."""
+        if self.rows is None:
+            raise ValueError(
+                "rows: an explanation of rows is needed, found one of the model as a whole. "
+                "Call explain(X)."
+            )
+        return self.model.component_scores(self.rows)
 
     def importance(self) -> dict[tuple[str, ...], float]:
         """l1 norm E|f_S| of every component, largest first."""
@@ -63,12 +74,12 @@ class Explanation:
         total = sum(variances.values()) or 1.0
         return {names: variance / total for names, variance in variances.items()}
 
-    def shap_values(self, X: Any) -> ShapValues:
+    def shap_values(self) -> ShapValues:
         """Exact Shapley values on the rows explained: phi_j = sum of f_S / |S| over S with j."""
-        assert self.scores is not None
-        table = self.model.encoder.read(X)
+        component_scores = self.scores
+        table = self.model.encoder.read(self.rows)
         values = np.zeros((table.n_rows, table.n_features))
-        for component, scores in zip(self.model.components, self.scores.T, strict=True):
+        for component, scores in zip(self.model.components, component_scores.T, strict=True):
             values[:, list(component)] += scores[:, None] / len(component)
         data = np.column_stack([table.column(feature) for feature in range(table.n_features)])
         base = np.full(table.n_rows, self.model.intercept)

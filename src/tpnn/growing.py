@@ -26,10 +26,11 @@ from tpnn.boosting import (
     raw_scores,
     refresh,
 )
+from tpnn.encoding import Axis
 from tpnn.lookup import CodedComponents
 from tpnn.marginals import Marginal, centre
 from tpnn.objectives import Objective
-from tpnn.purification import Nodes, purify_tables
+from tpnn.purification import purify_tables
 from tpnn.rectangles import TreeSettings
 from tpnn.resampling import TrainingRows
 from tpnn.smoothing import CANDIDATE_WIDTHS, smoother
@@ -42,7 +43,7 @@ from tpnn.starting import (
     SmoothStart,
     coarsen,
 )
-from tpnn.workers import Workers
+from tpnn.workers import SharedLimit, Workers
 
 Float32Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -54,6 +55,8 @@ PAIR_TREE = TreeSettings(16, 0.05, 5.0, 2.0, 0.1, 8, True)
 LONE_MAIN_TREE = TreeSettings(4, 0.3, 5.0, 2.0, 0.1, 8, False)  # without pairs small steps stall
 ROUNDS_PER_CHECK = 10
 FIRST_ROUNDS = 50  # of main effects alone
+MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
+ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
 
 
@@ -111,12 +114,18 @@ class Limits:
     max_rounds : int
         Rounds at most.
     patience : int
-        Checks without a better held-out loss after which a bag is done.
+        Rounds without a better held-out loss after which a bag is done.
     """
 
     deadline: float
-    max_rounds: int = 3000
-    patience: int = 5
+    max_rounds: int
+    patience: int
+
+
+def _for_size(tree: TreeSettings, size: float) -> TreeSettings:
+    """Keep ridge and smallest leaf small against the mass of few distinct rows."""
+    most = MOST_SHARE * size
+    return tree._replace(ridge=min(tree.ridge, most), min_mass=min(tree.min_mass, most))
 
 
 class Grower:
@@ -152,25 +161,28 @@ class Grower:
         """Grow from the given tables and constant until the held-out loss stops falling."""
         growth = self._new_growth(training, start, seed)
         pairs = len(growth.pairs) > 0
-        main_tree = MAIN_TREE if pairs else LONE_MAIN_TREE
+        size = float(training.weights.sum())
+        main_tree = _for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
+        pair_tree = _for_size(PAIR_TREE, size)
         refresh(training.rows, growth, training.y, training.weights, self.kind)
         best = self._snapshot(growth, validation, 0)
         done = 0
-        while done < self.limits.max_rounds and not self._must_stop():
+        while done < self.limits.max_rounds and not self.must_stop():
             grow_rounds(
                 training.rows, growth, training.y, training.weights, self.kind,
-                done, done + ROUNDS_PER_CHECK, self.sizes, main_tree, PAIR_TREE,
+                done, done + ROUNDS_PER_CHECK, self.sizes, main_tree, pair_tree,
                 pairs and done >= FIRST_ROUNDS,
             )  # fmt: skip
             done += ROUNDS_PER_CHECK
             held_out = self._score(growth, validation)
             if self.loss(validation, held_out) < best.loss:
                 best = self._snapshot(growth, validation, done)
-            elif done - max(best.rounds, FIRST_ROUNDS) > self.limits.patience * ROUNDS_PER_CHECK:
+            elif done - max(best.rounds, FIRST_ROUNDS) > self.limits.patience:
                 break
         return best
 
-    def _must_stop(self) -> bool:
+    def must_stop(self) -> bool:
+        """Whether time is up or the fit was interrupted."""
         return self.cancelled.is_set() or time.monotonic() >= self.limits.deadline
 
     def _new_growth(self, training: BagRows, start: Start, seed: int) -> Growth:
@@ -239,8 +251,8 @@ class GrowSolver:
     ----------
     coded : list of CodedComponents
         Main effects of all features and, where there are any, pairs, over the distinct rows.
-    nodes : dict from order to the nodes of every feature
-        Values and masses.
+    axes : dict from order to the axis of every feature
+        Nodes and masses.
     rows : TrainingRows
         Targets and bag weights.
     objective : Objective
@@ -254,17 +266,17 @@ class GrowSolver:
     def __init__(
         self,
         coded: Sequence[CodedComponents],
-        nodes: Mapping[int, Sequence[Nodes]],
+        axes: Mapping[int, Sequence[Axis]],
         rows: TrainingRows,
         objective: Objective,
         limits: Limits,
         seed: int,
     ) -> None:
-        self.coded, self.nodes, self.rows, self.objective = coded, nodes, rows, objective
+        self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
         self.marginals = [
-            Marginal.stack([n.positions for n in axes], [n.weights for n in axes])
-            for axes in (nodes[1], nodes.get(2, nodes[1]))
+            Marginal.stack([axis.positions for axis in level], [axis.weights for axis in level])
+            for level in (axes[1], axes.get(2, axes[1]))
         ]
         self.components = [tuple(s) for part in coded for s in part.features.tolist()]
         mains = coded[0].features[:, 0]
@@ -295,7 +307,7 @@ class GrowSolver:
             progress(record)
             return grown
 
-        with threadpool_limits(1, user_api="blas"), Workers() as workers:
+        with ONE_BLAS_THREAD, Workers() as workers:
             starts = self._smooth_starts(intercept, workers)
             zero = (np.zeros_like(starts[0][0]), np.zeros_like(starts[0][1]), intercept)
             tasks = [
@@ -318,7 +330,7 @@ class GrowSolver:
         return Solution(intercepts, list(tables.values()), None, history)
 
     def _sides(self, bag: int) -> tuple[BagRows, BagRows]:
-        """Training and held-out rows of a bag; weights are in rows."""
+        """Training and held-out rows of a bag; weights of training are in rows."""
 
         def side(weights: Float32Array) -> BagRows:
             where = np.flatnonzero(weights)
@@ -326,9 +338,10 @@ class GrowSolver:
                 self.fine[:, where], self.coarse[:, where], np.zeros(len(where), np.uint8),
                 self.rows.offset[where, 0], self.pairs,
             )  # fmt: skip
-            return BagRows(rows, self.rows.y[where, 0], weights[where] * np.float32(len(where)))
+            return BagRows(rows, self.rows.y[where, 0], weights[where])
 
-        return side(self.rows.training[:, bag]), side(self.rows.validation[:, bag])
+        in_rows = self.rows.training[:, bag] * self.rows.sizes[bag]
+        return side(in_rows), side(self.rows.validation[:, bag])
 
     def _smooth_starts(self, intercept: float, workers: Workers) -> list[Start]:
         """Smooth start of every bag; pairs are solved for on fewer nodes than they grow on."""
@@ -339,10 +352,10 @@ class GrowSolver:
             coarser, codes = coarsen(coarse, self.coarse, PAIR_NODES)
             solved.append(PairDictionary(coarser, self.pairs))
             coded.append(CodedComponents(codes, self.pairs, coarser.n_nodes))
-        in_rows = self.rows.training * np.count_nonzero(self.rows.training, axis=0)
+        in_rows = self.rows.training * self.rows.sizes
         best = SmoothStart(
-            solved, coded, self.rows.y, self.rows.offset, in_rows.astype(np.float32),
-            self.rows.validation, self.objective, workers,
+            solved, coded, self.rows.y, self.rows.offset, in_rows,
+            self.rows.validation, self.objective, workers, self.grower.must_stop,
         ).fit(intercept)  # fmt: skip
         mains = solved[0].tables(best.coefficients[0])[:, :, None]
         pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, self.n_bags), np.float32)
@@ -371,10 +384,10 @@ class GrowSolver:
         """Return intercepts (n_bags,) and pure tables (M_1, ..., n_bags) of the bags."""
         raw: dict[Component, FloatArray] = {}
         for index, component in enumerate(self.components):
-            nodes = self.nodes[len(component)]
-            cells = tuple(slice(len(nodes[j].values)) for j in component)
+            axes = self.axes[len(component)]
+            cells = tuple(slice(axes[feature].n_nodes) for feature in component)
             raw[component] = np.stack([bag.tables[index][cells] for bag in bags], -1)
-        constant, pure = purify_tables(raw, self.nodes)
+        constant, pure = purify_tables(raw, self.axes)
         return np.array([bag.intercept for bag in bags]) + constant, pure
 
     def _smooth_mains(
@@ -389,10 +402,10 @@ class GrowSolver:
         weights, y = self.rows.validation[where, bags], self.rows.y[where, 0]
         raw = np.concatenate(held_out)
         for component in [component for component in tables if len(component) == 1]:
-            table, nodes = tables[component], self.nodes[1][component[0]]
+            table, axis = tables[component], self.axes[1][component[0]]
             cells = self.coded[0].codes[component[0]][where], bags
-            smoothed = (smoother(nodes.positions, width) @ table for width in CANDIDATE_WIDTHS)
-            candidates = [table, *(centre(wide, [nodes.weights]) for wide in smoothed)]
+            smoothed = (smoother(axis.positions, width) @ table for width in CANDIDATE_WIDTHS)
+            candidates = [table, *(centre(wide, [axis.weights]) for wide in smoothed)]
             scores = [raw - table[cells] + candidate[cells] for candidate in candidates]
             losses = [float(weights @ self.objective.loss(y, score)) for score in scores]
             best = int(np.argmin(losses))

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+SMALLEST_MEAN = 1e-12  # the logit of a class with no weight must stay finite
+
 
 @dataclass(frozen=True)
 class Link:
@@ -35,7 +37,8 @@ def _same(values: FloatArray) -> FloatArray:
 
 
 def _logit(means: FloatArray) -> FloatArray:
-    return np.log(means) - np.log1p(-means)
+    inside = np.clip(means, SMALLEST_MEAN, 1 - SMALLEST_MEAN)
+    return np.log(inside) - np.log1p(-inside)
 
 
 def _expit(scores: FloatArray) -> FloatArray:

@@ -72,8 +72,14 @@ def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
 
 def worst_mean(table: FloatArray, weights: Sequence[FloatArray]) -> float:
     """Largest absolute mean of a table along any axis, relative to its standard deviation."""
-    spread = table**2
+    largest = np.abs(table).max()
+    if largest == 0:
+        return 0.0
+    relative = table / largest  # squares of huge values must not overflow
+    spread = relative**2
     for mass in weights:
         spread = np.tensordot(mass, spread, axes=(0, 0))
-    means = [np.abs(np.tensordot(table, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)]
-    return float(max(means) / np.sqrt(spread)) if spread > 0 else float(max(means))
+    means = [
+        np.abs(np.tensordot(relative, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)
+    ]
+    return float(max(means) / np.sqrt(spread))

@@ -58,7 +58,7 @@ class AnovaModel:
     encoder: TableEncoder
     components: ComponentSet
     tables: tuple[FloatArray, ...]
-    spreads: tuple[NDArray[np.float32], ...]
+    spreads: tuple[FloatArray, ...]
     intercept: float
     link: Link
     activation: str
@@ -187,6 +187,16 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
     file raises ValueError.
     """
     header, arrays = read_archive(path)
+    try:
+        return _model_from(header, arrays)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"path: must be a whole model, found a file that lacks a part of it ({error!r}). "
+            "Save the model again."
+        ) from error
+
+
+def _model_from(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> AnovaModel:
     components = ComponentSet(tuple(tuple(s) for s in header["components"]))
     encoder = _load_encoder(header, arrays)
     shapes = [tuple(encoder.axes[len(s)][j].n_nodes for j in s) for s in components]
@@ -195,7 +205,7 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
         components,
         tuple(_unflatten(arrays["tables"], shapes)),
         tuple(_unflatten(arrays["spreads"], shapes)),
-        header["intercept"],
+        float(header["intercept"]),
         LINKS[header["link"]],
         header["activation"],
         header["scale"],
@@ -255,7 +265,9 @@ def _step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
 
 
 def _gap(positions: FloatArray) -> float:
-    return float(np.diff(positions).min()) if len(positions) > 1 else 1.0
+    """Smallest positive distance between neighbours."""
+    gaps = np.diff(positions)
+    return float(gaps[gaps > 0].min(initial=1.0))
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:

@@ -36,6 +36,11 @@ def _is_count_by_order(value: Any) -> bool:
     return isinstance(value, Mapping) and all(map(_is_count, [*value.keys(), *value.values()]))
 
 
+def _is_max_nodes(value: Any) -> bool:
+    by_order = value if isinstance(value, Mapping) else {1: value}
+    return all(_is_count(o) and _is_count(m) and 2 <= m <= 65535 for o, m in by_order.items())
+
+
 def _one_of(*values: str) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and value in values
 
@@ -63,7 +68,7 @@ RULES: dict[str, Rule] = {
     "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
     "n_bases": Rule(
         'a whole number of at least 1, a dict from order to such numbers, or "auto"',
-        lambda value: value == "auto" or _is_count(value) or _is_count_by_order(value),
+        lambda value: _one_of("auto")(value) or _is_count(value) or _is_count_by_order(value),
         "auto",
     ),
     "n_bags": COUNT,
@@ -72,10 +77,7 @@ RULES: dict[str, Rule] = {
     "shared_bases": Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False),
     "max_nodes": Rule(
         "a whole number from 2 to 65535, or a dict from order to such numbers",
-        lambda value: all(
-            _is_count(nodes) and 2 <= nodes <= 65535
-            for nodes in (value.values() if isinstance(value, Mapping) else [value])
-        ),
+        _is_max_nodes,
         256,
     ),
     "learning_rate": POSITIVE,
@@ -102,7 +104,7 @@ RULES: dict[str, Rule] = {
     ),
     "verbose": Rule(
         '"auto", 0 or 1',
-        lambda value: value in ("auto", 0, 1),
+        lambda value: _one_of("auto")(value) or (_is_number(value) and value in (0, 1)),
         1,
     ),
 }

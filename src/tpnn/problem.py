@@ -92,12 +92,12 @@ class Problem:
         distinct = distinct_rows(keys, np.stack([targets.y, targets.offset]), targets.weights)
         y, offset = targets.y[distinct.rows], targets.offset[distinct.rows]
         shift, scale = 0.0, 1.0
-        if objective.standardised:
+        if objective.standardised:  # the offset is then a part of the target
             shift, scale = _mean_and_deviation(y - offset, distinct.weights)
-        target, known = (y - shift) / scale, offset / scale
-        start = objective.start(target, distinct.weights) - float(known @ distinct.weights)
+            y, offset = (y - offset - shift) / scale, np.zeros_like(y)
+        start = objective.start(y, distinct.weights) - float(offset @ distinct.weights)
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
-        column, known_column = (values[:, None].astype(np.float32) for values in (target, known))
+        column, known_column = (values[:, None].astype(np.float32) for values in (y, offset))
         ordered = canonical(components, features)
         coded = [
             _code(table, encoder, [s for s in ordered if len(s) == order], distinct.rows)
@@ -114,7 +114,7 @@ class Problem:
             component = tuple(given[axis] for axis in axes)
             sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in component)
             table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]
-            tables[component] = np.ascontiguousarray(table) * self.scale
+            tables[component] = np.ascontiguousarray(table)
         terms = None
         if solution.terms is not None:
             restored = map(self._restore_terms, self.ordered, solution.terms)
@@ -123,8 +123,8 @@ class Problem:
         return AnovaModel(
             self.encoder,
             self.components,
-            tuple(tables[component].mean(-1) for component in self.components),
-            tuple(tables[component].std(-1).astype(np.float32) for component in self.components),
+            tuple(tables[component].mean(-1) * self.scale for component in self.components),
+            tuple(tables[component].std(-1) * self.scale for component in self.components),
             self.shift + self.scale * float(solution.intercepts.mean()),
             self.objective.link,
             activation,
@@ -139,9 +139,10 @@ class Problem:
 
 
 def _mean_and_deviation(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    mean = float(np.average(values, weights=weights))
-    variance = float(np.average((values - mean) ** 2, weights=weights))
-    return mean, math.sqrt(variance) or 1.0
+    mean = float(weights @ values)
+    largest = float(np.abs(values - mean).max()) or 1.0  # squares of huge values must not overflow
+    variance = float(weights @ ((values - mean) / largest) ** 2)
+    return mean, largest * math.sqrt(variance) or 1.0
 
 
 def _code(

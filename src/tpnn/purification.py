@@ -10,29 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tpnn.encoding import Axis
 
 FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
 
 
-class Nodes(NamedTuple):
-    """Nodes of one feature at one order: values and masses, each of shape (M,)."""
-
-    values: FloatArray
-    weights: FloatArray
-
-    @property
-    def positions(self) -> FloatArray:
-        """Mid-rank of each node."""
-        return np.cumsum(self.weights) - self.weights / 2
-
-
 def purify_tables(
-    tables: Mapping[Component, FloatArray], nodes: Mapping[int, Sequence[Nodes]]
+    tables: Mapping[Component, FloatArray], axes: Mapping[int, Sequence[Axis]]
 ) -> tuple[FloatArray, dict[Component, FloatArray]]:
     """Intercept and pure tables with the same sum as the given ones.
 
@@ -44,22 +33,22 @@ def purify_tables(
     tables : dict from component to array of shape (M_1, ..., M_d)
         Values on the nodes of the component's order; every non-empty subset of a component that
         receives a part must be a component too.
-    nodes : dict from order to the nodes of every feature
-        Where the tables live.
+    axes : dict from order to the axis of every feature
+        Where the tables live; the nodes of an order are nodes of every lower order.
     """
     intercept: FloatArray = np.zeros(())
     pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
     for component, table in tables.items():
-        axes = [nodes[len(component)][feature] for feature in component]
+        own = [axes[len(component)][feature] for feature in component]
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
-                part = _part(table, [axis.weights for axis in axes], kept)
+                part = _part(table, [axis.weights for axis in own], kept)
                 target = tuple(component[axis] for axis in kept)
                 if not target:
                     intercept = intercept + part
                     continue
-                fine = [nodes[size][feature].values for feature in target]
-                pure[target] += _move(part, [axes[axis].values for axis in kept], fine)
+                finer = [axes[size][feature] for feature in target]
+                pure[target] += _move(part, [own[axis] for axis in kept], finer)
     return intercept, pure
 
 
@@ -71,11 +60,14 @@ def _part(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int])
     return table
 
 
-def _move(part: FloatArray, coarse: Sequence[FloatArray], fine: Sequence[FloatArray]) -> FloatArray:
+def _move(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> FloatArray:
     """Interpolate a table from coarse to fine nodes along every axis."""
     for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
-        if len(old) == len(new):
+        if old.n_nodes == new.n_nodes:
             continue
-        weights = np.array([np.interp(new, old, row) for row in np.eye(len(old))])
-        part = np.moveaxis(np.tensordot(part, weights, axes=(axis, 0)), -1, axis)
+        lower, fraction = old.locate(new.values)
+        fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
+        left = part.take(lower, axis)
+        right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
+        part = left + fraction * (right - left)
     return part

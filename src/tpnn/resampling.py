@@ -3,8 +3,8 @@
 Training must not depend on the order of the rows, on whether a row of weight two is written twice,
 or on how often the whole table is repeated. So rows are keyed by what they contain: equal rows are
 merged (their weights add up), rows are sorted by their key, and the key, not the row's number,
-decides on which side of a bag's split a row falls. Rows with equal features always fall on the same
-side, which keeps the held-out score honest on tables with copies.
+decides on which side of a bag's split a row falls. Rows with equal features fall on the same side,
+unless they are very many, which keeps the held-out score honest on tables with copies.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+Float32Array = NDArray[np.float32]
 KeyArray = NDArray[np.uint64]
 
-HEAVY_ROWS = 10  # a group of equal rows this many times the average is divided between the sides,
-HEAVY_SHARE = 0.1  # and so is one that holds this share of all mass: else it would decide the split
+HEAVY_ROWS = 10  # rows with equal features that hold this many times the mass of the average row,
+HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one side of a split
 
 
 def _mix(keys: KeyArray) -> KeyArray:
@@ -50,14 +51,18 @@ class DistinctRows:
         Total weight of its copies, divided by the weight of all rows.
     groups : array of shape (n,)
         Number of the group of rows with equal features; 0, 1, 2, ... in order.
-    keys : array of shape (n_groups,)
-        Key of each group.
+    group_keys, keys : array of shape (n,)
+        Key of each distinct row: of its features alone, and with its targets.
+    size : float
+        How many rows the table stands for: copies count, copies of the whole table do not.
     """
 
     rows: NDArray[np.intp]
     weights: FloatArray
     groups: NDArray[np.intp]
+    group_keys: KeyArray
     keys: KeyArray
+    size: float
 
 
 @dataclass(frozen=True)
@@ -72,12 +77,15 @@ class TrainingRows:
         Known part of the raw score.
     training, validation : array of shape (n, n_bags)
         Weight of each row in each bag's two sums; columns sum to one.
+    sizes : array of shape (n_bags,)
+        How many rows the training side of each bag stands for.
     """
 
-    y: NDArray[np.float32]
-    offset: NDArray[np.float32]
-    training: NDArray[np.float32]
-    validation: NDArray[np.float32]
+    y: Float32Array
+    offset: Float32Array
+    training: Float32Array
+    validation: Float32Array
+    sizes: Float32Array
 
 
 def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | None) -> DistinctRows:
@@ -93,34 +101,64 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
     new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
     starts = np.flatnonzero(new_row)
     merged = np.add.reduceat(masses[order], starts)
-    groups = (np.cumsum(new_key) - 1)[starts]
-    return DistinctRows(order[starts], merged / merged.sum(), groups, key[new_key])
+    return DistinctRows(
+        order[starts],
+        merged / merged.sum(),
+        (np.cumsum(new_key) - 1)[starts],
+        key[starts],
+        _mix(key[starts] + row_keys(target[:, starts], len(starts))),
+        _size(merged, len(kept)),
+    )
+
+
+def _size(merged: FloatArray, n_rows: int) -> float:
+    """Rows that integer weights stand for, in units of their greatest common divisor."""
+    whole = np.floor(merged)
+    if (whole != merged).any() or merged.max() > 2**52:
+        return float(n_rows)
+    return float(merged.sum() / np.gcd.reduce(whole.astype(np.int64)))
 
 
 def draw_bags(
     distinct: DistinctRows, n_bags: int, validation_fraction: float, seed: int
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weights of every row for training and for validation in every bag, each (n, n_bags).
+) -> tuple[Float32Array, Float32Array, Float32Array]:
+    """Weights of every row for training and validation in every bag, (n, n_bags), and bag sizes.
 
-    Each column sums to one. A bag holds out the groups with the smallest draws until they carry
-    ``validation_fraction`` of the mass; a heavy group is divided in that proportion instead.
+    A bag holds out random units until they carry ``validation_fraction`` of the mass. A unit is a
+    group of rows with equal features, or a single distinct row where the group is too heavy. What
+    is too heavy by itself, or too little to choose from, is divided in that proportion.
     """
-    mass = np.bincount(distinct.groups, distinct.weights)
-    heavy = mass > min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
-    training = np.empty((len(distinct.rows), n_bags), np.float32)
-    validation = np.empty_like(training)
+    units, keys, divided = _units(distinct, validation_fraction)
+    mass = np.bincount(units, distinct.weights)
+    light = np.flatnonzero(~divided)
+    training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
+    sizes = np.empty(n_bags, np.float32)
     for bag in range(n_bags):
-        held_out = np.where(heavy, validation_fraction, 0.0)
-        salt = _mix(np.array([seed, bag], np.uint64)).sum()
-        light = np.flatnonzero(~heavy)
-        drawn = light[np.argsort(_mix(distinct.keys[light] ^ salt))]
-        before = np.cumsum(mass[drawn]) - mass[drawn]
-        held_out[drawn] = before < validation_fraction * mass[drawn].sum()
-        share = held_out[distinct.groups]
-        training[:, bag] = _normalised(distinct.weights * (1 - share))
-        validation[:, bag] = _normalised(distinct.weights * share)
-    return training, validation
+        salt = _mix(_mix(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
+        drawn = light[np.argsort(_mix(keys[light] ^ salt))]
+        cumulated = np.cumsum(mass[drawn])
+        most = int((cumulated <= validation_fraction * mass[drawn].sum()).sum())
+        held_out = np.where(divided, validation_fraction, 0.0)
+        held_out[drawn[: min(max(most, 1), len(drawn) - 1)]] = 1.0
+        share = held_out[units]
+        kept = distinct.weights * (1 - share)
+        sizes[bag] = distinct.size * kept.sum()
+        training[:, bag] = kept / kept.sum()
+        validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
+    return training, validation, sizes
 
 
-def _normalised(weights: FloatArray) -> FloatArray:
-    return weights / float(weights.sum())
+def _units(
+    distinct: DistinctRows, validation_fraction: float
+) -> tuple[NDArray[np.intp], KeyArray, NDArray[np.bool_]]:
+    """Return the unit of every row (n,), and of every unit its key and whether it is divided."""
+    limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
+    heavy = np.bincount(distinct.groups, distinct.weights)[distinct.groups] > limit
+    first = np.r_[True, distinct.groups[1:] != distinct.groups[:-1]]
+    starts = np.flatnonzero(first | heavy)
+    units = np.cumsum(first | heavy) - 1
+    divided = np.bincount(units, distinct.weights) > limit
+    if (~divided).sum() * validation_fraction < 1:
+        divided[:] = True
+    keys = np.where(heavy, distinct.keys, distinct.group_keys)[starts]
+    return units, keys, divided

@@ -7,7 +7,7 @@ logistic loss adds a few rounds of reweighting. Small noisy data owe most of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ FloatArray = NDArray[Any]  # single precision throughout
 SIGMOIDS = {1: 24, 2: 8}  # dictionary size of a feature, by order
 WIDTHS = {1: 0.05, 2: 0.12}  # gamma on the rank scale
 PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
-RIDGE = 3.0  # in rows
+RIDGE, MOST_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
 PAIR_NODES = 32  # per feature, while solving
 MAX_ITERATIONS, PATIENCE = 60, 4
 REWEIGHTINGS = 4
@@ -162,6 +162,8 @@ class SmoothStart:
         The loss.
     workers : Workers
         Threads.
+    must_stop : callable
+        Says that time is up; the best so far is then the start.
     """
 
     def __init__(
@@ -174,11 +176,14 @@ class SmoothStart:
         validation: FloatArray,
         objective: Objective,
         workers: Workers,
+        must_stop: Callable[[], bool],
     ) -> None:
         self.dictionaries, self.coded, self.workers = dictionaries, coded, workers
+        self.must_stop = must_stop
         self.y, self.training, self.validation = y, training, validation
         self.offset, self.objective = offset, objective
         self.n_rows, self.n_bags = training.shape
+        self.ridge = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * training.sum(0))
 
     def fit(self, intercept: float) -> Start:
         """Find the best coefficients of every bag, from the given constant on."""
@@ -217,13 +222,13 @@ class SmoothStart:
         for _ in range(MAX_ITERATIONS):
             change = self._gather(direction)
             scaled = scale * change
-            length = size / (_squares([scaled]) + RIDGE * _squares(direction) + 1e-30)
+            length = size / (_squares([scaled]) + self.ridge * _squares(direction) + 1e-30)
             coefficients = [c + length * d for c, d in zip(coefficients, direction, strict=True)]
             residual -= length * scaled
             raw += length * change
             improved = best.update(self._loss(raw), coefficients, intercepts)
             stalled = np.where(improved, 0, stalled + 1)
-            if (stalled >= PATIENCE).all():
+            if (stalled >= PATIENCE).all() or self.must_stop():
                 break
             gradient = self._downhill(scale * residual, coefficients)
             before, size = size, _squares(gradient)
@@ -243,7 +248,7 @@ class SmoothStart:
             for part in self.coded
         ]
         return [
-            d.adjoint(s) - np.float32(RIDGE) * c
+            d.adjoint(s) - self.ridge * c
             for d, s, c in zip(self.dictionaries, sums, coefficients, strict=True)
         ]
 

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,17 +32,16 @@ def write_archive(
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
         entries[f"{name}.npy"] = buffer.getvalue()
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             _write_zip(file, entries | {"digest.txt": _digest(entries).encode()})
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -50,23 +49,17 @@ def read_archive(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file, after checking that it is whole, unchanged and not too new."""
+    data = Path(path).read_bytes()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}
         header = json.loads(entries["header.json"])
         digest = entries.pop("digest.txt").decode()
         known, version = header["format"] == FORMAT, int(header["version"])
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        KeyError,
-        ValueError,
-        TypeError,
-        NotImplementedError,
-    ) as error:
+    except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
         raise ValueError(
             f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r} which is "
-            f"truncated or of another kind ({error}). Save the model again."
+            f"truncated or of another kind ({error!r}). Save the model again."
         ) from error
     if not known or version > VERSION:
         raise ValueError(

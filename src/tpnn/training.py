@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +25,7 @@ from tpnn.network import ComponentNetwork, start_centres
 from tpnn.objectives import Objective
 from tpnn.resampling import TrainingRows
 from tpnn.solution import Progress, Solution
-from tpnn.workers import Workers, split
+from tpnn.workers import SharedLimit, Workers, split
 
 Float32Array = NDArray[np.float32]
 
@@ -228,18 +227,14 @@ def use_card(device: str) -> bool:
     return present and device != "cpu"
 
 
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """Keep torch to the calling thread: the parallel work is that of ``Workers``.
-
-    A second pool of spinning threads would fight with it for the cores.
-    """
+def _limit_torch() -> Callable[[], object]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return lambda: torch.set_num_threads(before)
+
+
+# The parallel work is that of Workers; a second pool of spinning threads would fight for the cores.
+ONE_TORCH_THREAD = SharedLimit(_limit_torch)
 
 
 class GradientSolver:
@@ -293,7 +288,7 @@ class GradientSolver:
         best = np.full(self.n_bags, np.inf)
         best_intercepts = self.intercepts = np.full(self.n_bags, start, np.float32)
         stopping = Stopping(self.n_bags, self.schedule)
-        with _one_torch_thread(), Workers() as workers:
+        with ONE_TORCH_THREAD, Workers() as workers:
             workers.map(_Part.publish, self.parts)
             while True:
                 training, validation, slope = self._evaluate(workers)

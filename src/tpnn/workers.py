@@ -1,8 +1,9 @@
-"""Workers: a few threads that sleep while they wait."""
+"""Workers: a few threads that sleep while they wait, and process-wide limits on other pools."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -19,7 +20,7 @@ class Workers:
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = n_threads or len(os.sched_getaffinity(0))
+        self.n_threads = n_threads or _n_cores()
         self._pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
 
     def map(self, work: Callable[..., Result], tasks: Iterable[Any]) -> list[Result]:
@@ -34,6 +35,44 @@ class Workers:
     def __exit__(self, *exception: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+
+def _n_cores() -> int:
+    """Cores that this process may use, where the system says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class SharedLimit:
+    """A process-wide setting that holds while at least one fit is under way.
+
+    Two fits at a time must not restore each other's setting: the first one in sets it, the last one
+    out restores it.
+
+    Parameters
+    ----------
+    apply : callable
+        Makes the setting and returns the function that undoes it.
+    """
+
+    def __init__(self, apply: Callable[[], Callable[[], object]]) -> None:
+        self._apply = apply
+        self._lock = threading.Lock()
+        self._users = 0
+        self._restore: Callable[[], object] = lambda: None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._restore = self._apply()
+            self._users += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._restore()
 
 
 def split(size: int, longest: int) -> list[tuple[int, int]]:
