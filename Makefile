@@ -1,5 +1,5 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up everything they need.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: $(BIN)/python pyproject.toml
+$(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) ".[plots]"
 	touch $@
 

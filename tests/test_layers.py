@@ -46,7 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "problem": {
         "components", "encoding", "lookup", "model", "objectives", "resampling", "solution",
     },
-    "model": {"encoding", "marginals", "components", "links", "solution", "storage", "workers"},
+    "model": {
+        "compiled", "components", "encoding", "links", "marginals", "solution", "storage", "workers",
+    },
     "explain": {"model"},
     "plots": {"explain"},
     "datasets": {"datasets"},
@@ -78,6 +80,10 @@ def imported(path: Path) -> set[str]:
             names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
             names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("tpnn.")}
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
+            (name,) = node.args
+            if isinstance(name, ast.Constant):
+                names.add(str(name.value).split(".")[1])
     return names
 
 

@@ -1,4 +1,4 @@
-"""AnovaModel: what survives training. Nodes, tables and a link; NumPy only."""
+"""AnovaModel: what survives training. Nodes, tables and a link; it needs NumPy only."""
 
 from __future__ import annotations
 
