@@ -47,7 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "components", "encoding", "lookup", "model", "objectives", "resampling", "solution",
     },
     "model": {
-        "compiled", "components", "encoding", "links", "marginals", "solution", "storage", "workers",
+        "compiled", "components", "encoding", "links", "marginals", "solution", "storage",
+        "workers",
     },
     "explain": {"model"},
     "plots": {"explain"},

@@ -40,6 +40,7 @@ class _CentredSteps(torch.autograd.Function):
             -2
         )
         steps = logits.sigmoid_() if activation == "sigmoid" else logits.relu_()
+        # NOTE[DIFF] eta is the mean over all training rows, not over the last batch.
         eta = weights.unsqueeze(-2) @ steps  # (..., 1, K)
         ctx.save_for_backward(positions, weights, centres, widths, steps)
         ctx.activation = activation

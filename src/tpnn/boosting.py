@@ -21,6 +21,7 @@ from tpnn.rectangles import (
 )
 
 SQUARED, LOGISTIC = 0, 1
+KINDS = {"squared_error": SQUARED, "log_loss": LOGISTIC}  # by name of the objective
 REFRESH_GRADIENT, REFRESH_MASS = 5, 50  # rounds between exact gradients, and exact hessian sums
 RAREST_VISIT = 0.03  # a component is visited at least this often
 

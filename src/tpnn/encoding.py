@@ -160,7 +160,10 @@ class Axis:
 
     @property
     def positions(self) -> FloatArray:
-        """Mid-rank of each node, in [0, 1]: the scale on which the bases live."""
+        """Mid-rank of each node, in [0, 1]: the scale on which the bases live.
+
+        NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
+        """
         return np.cumsum(self.weights) - self.weights / 2
 
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:

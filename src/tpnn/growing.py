@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tpnn.boosting import (
-    LOGISTIC,
+    KINDS,
     REFRESH_MASS,
-    SQUARED,
     Growth,
     Rows,
     grow_rounds,
@@ -148,7 +147,7 @@ class Grower:
         limits: Limits,
     ) -> None:
         self.sizes, self.objective, self.limits = sizes, objective, limits
-        self.kind = LOGISTIC if objective.name == "log_loss" else SQUARED
+        self.kind = KINDS[objective.name]
         self.cancelled = threading.Event()
 
     def grow(
@@ -165,7 +164,7 @@ class Grower:
         main_tree = _for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
         pair_tree = _for_size(PAIR_TREE, size)
         refresh(training.rows, growth, training.y, training.weights, self.kind)
-        best = self._snapshot(growth, validation, 0)
+        best = self._snapshot(growth, validation, self._score(growth, validation), 0)
         done = 0
         while done < self.limits.max_rounds and not self.must_stop():
             grow_rounds(
@@ -176,7 +175,7 @@ class Grower:
             done += ROUNDS_PER_CHECK
             held_out = self._score(growth, validation)
             if self.loss(validation, held_out) < best.loss:
-                best = self._snapshot(growth, validation, done)
+                best = self._snapshot(growth, validation, held_out, done)
             elif done - max(best.rounds, FIRST_ROUNDS) > self.limits.patience:
                 break
         return best
@@ -214,8 +213,9 @@ class Grower:
         losses = self.objective.loss(validation.y, held_out)
         return float(np.average(losses, weights=validation.weights))
 
-    def _snapshot(self, growth: Growth, validation: BagRows, rounds: int) -> Grown:
-        held_out = self._score(growth, validation)
+    def _snapshot(
+        self, growth: Growth, validation: BagRows, held_out: Float32Array, rounds: int
+    ) -> Grown:
         return Grown(
             growth.mains.copy(),
             growth.pairs.copy(),
@@ -235,7 +235,7 @@ class Mixture:
     held_out: FloatArray
 
 
-def _mix(zero: Grown, smooth: Grown, share: float) -> Mixture:
+def _mixture(zero: Grown, smooth: Grown, share: float) -> Mixture:
     def mean(a: NDArray[np.floating], b: NDArray[np.floating]) -> FloatArray:
         return np.asarray((1 - share) * a + share * b, np.float64)
 
@@ -322,7 +322,8 @@ class GrowSolver:
                 raise
         share = self._best_share(grown[::2], grown[1::2])
         mixed = [
-            _mix(zero, smooth, share) for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
+            _mixture(zero, smooth, share)
+            for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
         ]
         intercepts, tables = self._purified(mixed)
         self._smooth_mains(tables, [bag.held_out for bag in mixed])

@@ -74,6 +74,7 @@ class ComponentNetwork(nn.Module):
             self.activation,
             self.scale,
         )
+        # NOTE[DIFF] shared bases are centred for each feature, not once for all of them.
         return bases[:, self.features[:, axis]] if self.shared_bases else bases
 
     def forward(self) -> Tensor:  # (C, M**d, B)

@@ -33,6 +33,8 @@ class Objective:
         Second derivative of the loss in the raw score, as a function of the mean.
     curvature : float
         Upper bound of the second derivative of the loss in the raw score.
+    reweightings : int
+        Least squares problems that a second-order method solves one after the other.
     standardised : bool
         Whether training sees y shifted and scaled to mean 0 and standard deviation 1.
     """
@@ -43,6 +45,7 @@ class Objective:
     gradient: Callable[..., FloatArray]
     variance: Callable[[FloatArray], FloatArray]
     curvature: float
+    reweightings: int
     standardised: bool
 
     def start(self, y: FloatArray, weights: FloatArray) -> float:
@@ -85,6 +88,7 @@ OBJECTIVES = {
             _squared_error_gradient,
             np.ones_like,
             1.0,
+            1,
             True,
         ),
         Objective(
@@ -94,6 +98,7 @@ OBJECTIVES = {
             _logistic_gradient,
             _bernoulli_variance,
             0.25,
+            4,
             False,
         ),
     )

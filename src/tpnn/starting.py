@@ -27,7 +27,6 @@ PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
 RIDGE, MOST_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
 PAIR_NODES = 32  # per feature, while solving
 MAX_ITERATIONS, PATIENCE = 60, 4
-REWEIGHTINGS = 4
 ROWS_PER_TASK = 4096
 
 
@@ -114,7 +113,7 @@ Dictionary = MainDictionary | PairDictionary
 
 
 @dataclass
-class Start:
+class BestCoefficients:
     """Best coefficients of every bag so far.
 
     Parameters
@@ -185,18 +184,18 @@ class SmoothStart:
         self.n_rows, self.n_bags = training.shape
         self.ridge = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * training.sum(0))
 
-    def fit(self, intercept: float) -> Start:
+    def fit(self, intercept: float) -> BestCoefficients:
         """Find the best coefficients of every bag, from the given constant on."""
         intercepts = np.full(self.n_bags, intercept, np.float32)
         coefficients = [d.zeros(self.n_bags) for d in self.dictionaries]
         raw: FloatArray = self.offset + intercepts
-        best = Start(
+        best = BestCoefficients(
             np.full(self.n_bags, np.inf, np.float32),
             [c.copy() for c in coefficients],
             intercepts.copy(),
         )
         best.update(self._loss(raw), coefficients, intercepts)
-        for _ in range(REWEIGHTINGS if self.objective.name == "log_loss" else 1):
+        for _ in range(self.objective.reweightings):
             coefficients = self._solve(raw, coefficients, intercepts, best)
             mean = self.objective.link.inverse(raw)
             slope = (self.training * (self.y - mean)).sum(0)
@@ -209,7 +208,7 @@ class SmoothStart:
         raw: FloatArray,
         coefficients: list[FloatArray],
         intercepts: FloatArray,
-        best: Start,
+        best: BestCoefficients,
     ) -> list[FloatArray]:
         """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
         mean = self.objective.link.inverse(raw)

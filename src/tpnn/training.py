@@ -301,6 +301,7 @@ class GradientSolver:
                 progress(history[-1])
                 if stopping.must_stop():
                     return self._solution(best_intercepts, history)
+                # NOTE[DIFF] there is an intercept; a Newton step needs no step size of its own.
                 self.intercepts = self.intercepts - slope / np.float32(self.objective.curvature)
                 rate = self.schedule.learning_rate / (1 + stopping.step / HALVING_STEP)
                 step = partial(_Part.advance, gradient=self.gradient, learning_rate=rate)
