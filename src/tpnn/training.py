@@ -32,7 +32,7 @@ Float32Array = NDArray[np.float32]
 PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
 TIE = 1e-6  # losses closer than this are equal, so that rounding does not choose the best step
 TOLERANCE = 1e-3  # relative fall of the validation loss that counts as progress
-HALVING_STEP = 300  # the learning rate at step t is divided by 1 + t / HALVING_STEP
+HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
 
 
