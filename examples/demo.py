@@ -27,7 +27,11 @@ def main() -> None:
     """Fit, print, draw."""
     X, y = datasets.load("calhousing")
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
-    print(f"California housing: {len(X_train):,} rows to learn from, {len(X_test):,} held out\n")
+    print(f"California housing: {len(X_train):,} rows to learn from, {len(X_test):,} held out")
+
+    began = time.perf_counter()
+    TPNNRegressor(n_bags=1, max_steps=60, verbose=0).fit(X_train[:200], y_train[:200])
+    print(f"compiled in {time.perf_counter() - began:.1f} s (the first time only, then cached)\n")
 
     began = time.perf_counter()
     model = TPNNRegressor(random_state=0, verbose=1).fit(X_train, y_train)
