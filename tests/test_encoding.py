@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tpnn.encoding import Axis, Table, TableEncoder, make_axis, place_nodes
+from tpnn.axes import OTHERS, Axis, make_axis, place_nodes
+from tpnn.encoding import LevelRules, TableEncoder
+from tpnn.tables import Table
 
 columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
 
@@ -101,3 +103,98 @@ def test_coarse_nodes_are_fine_nodes(x: np.ndarray) -> None:
     fine, coarse, coarsest = (encoder.axes[order][0].values for order in (1, 2, 3))
     assert np.isin(coarse, fine).all()
     assert np.isin(coarsest, coarse).all()
+
+
+MESSY = {
+    "number": [1.5, None, 3.0, 1.5],
+    "string": ["b", "a", None, "b"],
+    "nullable": pd.array([1, None, 3, 1], dtype="Int64"),
+    "flag": pd.array([True, None, False, True], dtype="boolean"),
+    "text": pd.array(["b", "a", None, "b"], dtype="string"),
+    "colour": pd.Categorical(["b", "a", None, "b"], categories=["c", "b", "a"]),
+    "size": pd.Categorical(["S", "L", None, "S"], categories=["S", "M", "L"], ordered=True),
+    "when": pd.to_datetime(["2020-01-02", None, "2020-01-01", "2020-01-02"]),
+    "zoned": pd.to_datetime(["2020-01-02", None, "2020-01-01", "2020-01-02"]).tz_localize("CET"),
+    "wait": pd.to_timedelta(["2s", None, "1s", "2s"]),
+}
+
+
+def test_columns_of_every_kind() -> None:
+    table = Table(pd.DataFrame(MESSY))
+    encoder = TableEncoder.fit(table, {1: 16, 2: 8})
+    by_name = dict(zip(encoder.feature_names, encoder.axes[2], strict=True))
+    assert all(axis.has_missing and axis.weights[-1] == 0.25 for axis in by_name.values())
+    assert by_name["string"].levels == by_name["text"].levels == ("b", "a")
+    assert by_name["colour"].levels == ("b", "a")
+    assert by_name["colour"].is_nominal
+    assert by_name["size"].levels == ("S", "L")
+    assert by_name["size"].kind == "ordered"
+    day, hour = 86_400.0, 3_600.0
+    assert np.diff(by_name["when"].values[:2]).tolist() == [day]
+    assert by_name["when"].values[0] - by_name["zoned"].values[0] == hour
+    assert by_name["wait"].values[:2].tolist() == [1.0, 2.0]
+    codes = encoder.codes(table, 1, np.arange(4))
+    assert (codes[:, 0] == codes[:, 3]).all()
+    assert all(len(set(row[:3])) == 3 for row in codes.tolist())
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_tables_of_other_libraries(library: str) -> None:
+    frame = pd.DataFrame({name: MESSY[name] for name in ("number", "string", "when", "wait")})
+    expected = TableEncoder.fit(Table(frame), {1: 16})
+    module = pytest.importorskip(library)
+    other = module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
+    found = TableEncoder.fit(Table(other), {1: 16})
+    assert found.names == expected.names
+    assert found.features == expected.features
+    for ours, theirs in zip(expected.axes[1], found.axes[1], strict=True):
+        assert np.array_equal(ours.values, theirs.values, equal_nan=True)
+
+
+def test_levels_that_fit_has_not_seen_fall_on_the_null_node() -> None:
+    encoder = TableEncoder.fit(
+        Table(pd.DataFrame({"a": ["x", "y", "x"], "b": [1.0, 2.0, 3.0]})), {1: 8}
+    )
+    new = encoder.read(pd.DataFrame({"a": ["y", "z", None], "b": [np.nan, 2.0, 9.0]}))
+    with pytest.warns(UserWarning, match=r"^X: levels .* contribute 0 .* 'a' \(2 of 3 .* 'b' \(1"):
+        a, b = encoder.columns(new)
+    assert encoder.axes[1][0].locate(a)[0].tolist() == [1, 2, 2]
+    assert encoder.axes[1][1].locate(b)[0].tolist() == [3, 1, 2]
+
+
+def test_numbers_are_levels_where_asked() -> None:
+    table = Table(pd.DataFrame({"zip": [30, 10, 10, 20]}))
+    encoder = TableEncoder.fit(table, {1: 8}, rules=LevelRules(nominal=[0]))
+    (axis,) = encoder.axes[1]
+    assert axis.is_nominal
+    assert axis.levels == (10, 20, 30)
+    assert encoder.numbers(Table(pd.DataFrame({"zip": [30.0, 10.0]})), 0).tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("fitted", "read", "words"),
+    [
+        (["1", "2"], [1, 2], "must hold levels like those of fit, \\['1', '2'\\], found numbers"),
+        ([1, 2], ["1", "2"], "must hold what it held in fit, numbers, found levels such as \\['1'"),
+        (
+            [1, 2],
+            pd.to_datetime(["2020", "2021"]),
+            "must hold what it held in fit, numbers, found dates",
+        ),
+    ],
+)
+def test_no_silent_conversion(fitted: list, read: list, words: str) -> None:
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": fitted})), {1: 8})
+    with pytest.raises(TypeError, match=f"^X: column 'a' {words}"):
+        encoder.columns(Table(pd.DataFrame({"a": read})))
+
+
+def test_rare_levels_share_a_node_on_request_and_in_small_tables() -> None:
+    labels = ["a"] * 5 + ["b"] * 3 + ["c", "d"]
+    table = Table(pd.DataFrame({"x": labels}))
+    apart = TableEncoder.fit(table, {1: 8, 2: 2})
+    assert apart.axes[1][0].levels == ("a", "b", "c", "d")
+    assert apart.axes[2][0].levels == ("a", OTHERS)
+    shared = TableEncoder.fit(table, {1: 8}, rules=LevelRules(least_rows=2)).axes[1][0]
+    assert shared.levels == ("a", "b", OTHERS)
+    assert shared.weights.tolist() == [0.5, 0.3, 0.2]

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_info
 
 import tpnn
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, datasets
-from tpnn.encoding import Table, TableEncoder
+from tpnn.encoding import TableEncoder
 from tpnn.links import LINKS
 from tpnn.lookup import CodedComponents
 from tpnn.marginals import Marginal
@@ -36,6 +36,7 @@ from tpnn.rectangles import (
 )
 from tpnn.smoothing import smoother
 from tpnn.starting import RIDGE, MainDictionary, PairDictionary, SmoothStart, coarsen
+from tpnn.tables import Table
 from tpnn.workers import Workers
 
 EVERY_CUT = TreeSettings(4, 1.0, 0.0, 1.0, 1.0, 100, False)

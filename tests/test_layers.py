@@ -12,7 +12,9 @@ import tpnn
 SOURCE = Path(tpnn.__file__).parent
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "encoding": set(),
+    "tables": set(),
+    "axes": {"tables"},
+    "encoding": {"axes", "tables"},
     "marginals": set(),
     "components": set(),
     "links": set(),
@@ -24,9 +26,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checks": set(),
     "lookup": set(),
     "rectangles": set(),
-    "compiled": {"encoding"},
+    "prediction": {"axes", "compiled", "components", "workers"},
+    "compiled": {"axes", "prediction"},
     "smoothing": set(),
-    "purification": {"encoding"},
+    "purification": {"axes"},
     "basis": {"marginals"},
     "network": {"basis", "marginals", "components", "solution"},
     "objectives": {"links"},
@@ -40,22 +43,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "boosting": {"rectangles"},
     "starting": {"lookup", "marginals", "objectives", "workers"},
     "growing": {
-        "boosting", "encoding", "lookup", "marginals", "objectives", "purification", "rectangles",
+        "axes", "boosting", "lookup", "marginals", "objectives", "purification", "rectangles",
         "resampling", "smoothing", "solution", "starting", "workers",
     },
     "problem": {
         "components", "encoding", "lookup", "model", "objectives", "resampling", "solution",
+        "tables",
     },
     "model": {
-        "compiled", "components", "encoding", "links", "marginals", "solution", "storage",
-        "workers",
+        "axes", "components", "encoding", "links", "marginals", "prediction", "solution",
+        "storage", "tables",
     },
     "explain": {"model"},
     "plots": {"explain"},
     "datasets": {"datasets"},
     "estimators": {
         "checks", "components", "encoding", "explain", "growing", "marginals", "model",
-        "objectives", "parameters", "problem", "solution",
+        "objectives", "parameters", "problem", "solution", "tables",
     },
     "__init__": {
         "components", "datasets", "estimators", "explain", "model", "plots",

@@ -14,7 +14,8 @@ import pytest
 
 import tpnn
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model, storage
-from tpnn.encoding import Axis, TableEncoder
+from tpnn.axes import Axis
+from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS
 from tpnn.solution import Terms
 
@@ -27,7 +28,7 @@ def small_model(order: int) -> AnovaModel:
         o: tuple(Axis(np.sort(rng.normal(size=m)), rng.dirichlet(np.ones(m))) for m in sizes[o])
         for o in range(1, order + 1)
     }
-    encoder = TableEncoder(None, axes)
+    encoder = TableEncoder(None, axes, (Feature("number"),) * 3)
     components = ComponentSet.up_to(3, order)
     tables = tuple(rng.normal(size=[axes[len(s)][j].n_nodes for j in s]) for s in components)
     terms = tuple(Terms(s, rng.random((len(s), 2)), rng.random((len(s), 2)), rng.random(2))
@@ -70,7 +71,7 @@ def test_compiled_and_plain_scores_are_identical(
     X = np.random.default_rng(0).normal(size=(60_000, 3)) * 2
     X[:6] = [[v] * 3 for v in (0.0, 1e300, -1e300, 5e-324, model.axes((0,))[0].values[1], -0.0)]
     compiled = model.component_scores(X)
-    monkeypatch.setattr("tpnn.model.COMPILED_FROM", 10**9)
+    monkeypatch.setattr("tpnn.prediction.COMPILED_FROM", 10**9)
     assert np.array_equal(model.component_scores(X), compiled)
 
 
@@ -202,7 +203,7 @@ def test_random_damage_is_always_noticed(saved: Any, tmp_path: Path) -> None:
 def test_a_header_that_lacks_a_part(saved: Any, tmp_path: Path) -> None:
     _, path, _ = saved
     header, arrays = storage.read_archive(path)
-    for name in ("link", "components", "intercept"):
+    for name in ("link", "components", "outputs"):
         storage.write_archive(
             tmp_path / "part", {k: v for k, v in header.items() if k != name}, arrays
         )

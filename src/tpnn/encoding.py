@@ -1,246 +1,47 @@
-"""TableEncoder: a table becomes codes on nodes, and nodes become axis values again.
-
-Every feature is seen through a small set of *nodes*. A row's value lies between two nodes; the
-frozen model interpolates linearly between them, and training uses the nearer one. The mass of the
-training rows is shared between the two nodes in the same proportion, so that a function that
-averages to zero over the nodes averages to zero over the training rows, exactly.
-"""
+"""TableEncoder: a table becomes codes on nodes, and nodes become axis values again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn.axes import UNKNOWN, Axis, distinct, nested_axes, nominal_axes
+from tpnn.tables import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
-
-class Table:
-    """Columns of finite floats read from whatever the user passed.
-
-    Columns are converted one at a time, so that a wide table is never copied as a whole.
-
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features) or DataFrame
-        Numeric table.
-    """
-
-    def __init__(self, X: Any) -> None:
-        self.names: tuple[str, ...] | None = None
-        if hasattr(X, "columns") and hasattr(X, "__getitem__"):
-            self.names = _checked_names(X.columns)
-            self._source = X
-        else:
-            self._source = _checked_matrix(X)
-        self.n_rows, self.n_features = (int(size) for size in self._source.shape)
-        if self.n_features == 0:
-            raise ValueError(
-                f"X: a table needs columns, found 0 feature(s) (shape=({self.n_rows}, 0)) "
-                "while a minimum of 1 is required. Pass at least one column."
-            )
-
-    def name(self, feature: int) -> str:
-        """Name of a column, ``x0, x1, ...`` where the table has none."""
-        return self.names[feature] if self.names else f"x{feature}"
-
-    def column(self, feature: int) -> FloatArray:
-        """Column as float64 of shape (n_rows,), checked to be finite."""
-        if self.names:
-            raw = self._source[self.names[feature]]
-        else:
-            raw = getattr(self._source, "iloc", self._source)[:, feature]
-        values = _as_floats(np.asarray(raw), self.name(feature))
-        finite = np.isfinite(values)
-        if not finite.all():
-            found = "NaN" if np.isnan(values).any() else "inf"
-            raise ValueError(
-                f"X: every value must be finite, found {found} in column {self.name(feature)!r} "
-                f"({int((~finite).sum())} of {self.n_rows} rows). Drop or impute those rows "
-                "(input contains NaN or inf)."
-            )
-        return values
-
-    def reorder(self, names: Sequence[str]) -> Table:
-        """Table with its columns in the order of ``names``; extra columns are left out."""
-        assert self.names is not None
-        missing = [name for name in names if name not in self.names]
-        if missing:
-            raise ValueError(
-                f"X: the columns seen during fit are needed, {missing[:5]} "
-                f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(self.names)[:10]}. "
-                "Pass a table with those names."
-            )
-        table = object.__new__(Table)
-        table.names, table._source = tuple(names), self._source
-        table.n_rows, table.n_features = self.n_rows, len(names)
-        return table
+MOST_LEVELS = 65_534  # of a nominal feature in its main effect; codes have two bytes
 
 
-def _checked_names(columns: Iterable[Any]) -> tuple[str, ...] | None:
-    """Column names, or None where columns are numbered rather than named."""
-    names = tuple(columns)
-    if not any(isinstance(name, str) for name in names):
-        return None
-    if not all(isinstance(name, str) for name in names):
-        odd = next(name for name in names if not isinstance(name, str))
-        raise TypeError(
-            f"X: feature names must all be strings, found {odd!r} of type {type(odd).__name__}. "
-            "Rename the columns, for example X.columns = X.columns.astype(str). "
-            "(Feature names are only supported if all input features have string names.)"
-        )
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"X: column names must be unique, found {twice[:5]} more than once. "
-            "Rename or drop the repeated columns."
-        )
-    return names
+class Feature(NamedTuple):
+    """What fit learned about a column: its kind and, where it has levels, their labels."""
+
+    kind: str
+    levels: tuple[Any, ...] = ()
 
 
-def _checked_matrix(X: Any) -> NDArray[Any]:
-    if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError(
-            "X: a dense table is needed, found a sparse matrix. Pass X.toarray() "
-            "(sparse input is not supported)."
-        )
-    matrix = np.asarray(X)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"X: a 2-dimensional table is needed, found shape {matrix.shape}. Reshape your data: "
-            "array.reshape(-1, 1) for one feature, array.reshape(1, -1) for one row."
-        )
-    return matrix
-
-
-def _as_floats(raw: NDArray[Any], name: str) -> FloatArray:
-    if np.iscomplexobj(raw):
-        raise ValueError(
-            f"X: columns must be real numbers, found complex numbers in {name!r}. "
-            "Complex data not supported: pass the real and imaginary parts as two columns."
-        )
-    if raw.dtype.kind in "mM":
-        raise TypeError(
-            f"X: columns must be numeric, found {raw.dtype} in {name!r}. Turn dates and durations "
-            "into numbers, for example days since a fixed day."
-        )
-    try:
-        return np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(
-            f"X: columns must be numeric, found {raw.dtype} in {name!r} ({error}). "
-            "Encode it as numbers, for example with pandas.get_dummies."
-        ) from error
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One feature seen through M nodes.
+class LevelRules(NamedTuple):
+    """How levels are treated.
 
     Parameters
     ----------
-    values : array of shape (M,)
-        Nodes in the feature's own unit, increasing.
-    weights : array of shape (M,)
-        Share of the training mass at each node; the measure of the sum-to-zero law.
+    nominal : collection of int
+        Columns of numbers that are names rather than amounts.
+    least_rows : int
+        Levels of fewer rows share one node.
     """
 
-    values: FloatArray
-    weights: FloatArray
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes M."""
-        return len(self.values)
-
-    @property
-    def positions(self) -> FloatArray:
-        """Mid-rank of each node, in [0, 1]: the scale on which the bases live.
-
-        NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
-        """
-        return np.cumsum(self.weights) - self.weights / 2
-
-    def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Lower node of each value and how far it lies towards the next one, in [0, 1].
-
-        Values beyond the outer nodes stay on them: an outlier cannot extrapolate.
-        """
-        if self.n_nodes == 1:
-            return np.zeros(len(x), np.intp), np.zeros(len(x))
-        x = np.clip(x, self.values[0], self.values[-1])
-        lower = np.minimum(np.searchsorted(self.values, x, side="right") - 1, self.n_nodes - 2)
-        halves = self.values / 2  # the difference of two huge values must not overflow
-        step = np.diff(halves)[lower]
-        fraction = np.zeros(len(x))
-        np.divide(x / 2 - halves[lower], step, out=fraction, where=step > 0)
-        return lower, fraction
-
-    def codes(self, x: FloatArray) -> NDArray[np.uint16]:
-        """Nearest node of each value, (n,)."""
-        middles = self.values[:-1] / 2 + self.values[1:] / 2
-        return np.searchsorted(middles, x, side="left").astype(np.uint16)
+    nominal: Collection[int] = ()
+    least_rows: int = 1
 
 
-def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> FloatArray:
-    """Nodes for a feature with the given distinct values and masses.
-
-    A value that alone holds 1/max_nodes of the mass is a node of its own; the other nodes are
-    quantiles of the remaining mass, so that one heavy value cannot starve the rest.
-
-    >>> place_nodes(np.arange(5.0), np.full(5, 0.2), max_nodes=8)
-    array([0., 1., 2., 3., 4.])
-    >>> heavy = np.array([0.9] + [0.001] * 100)
-    >>> len(place_nodes(np.arange(101.0), heavy, max_nodes=11))
-    11
-    """
-    if len(values) <= max_nodes:
-        return values
-    atom = masses >= masses.sum() / max_nodes
-    n_quantiles = max_nodes - int(atom.sum())
-    rest, cumulated = values[~atom], np.cumsum(masses[~atom])
-    levels = (np.arange(n_quantiles) + 0.5) / max(n_quantiles, 1) * cumulated[-1]
-    return np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
-
-
-def _distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    if weights is None:
-        values, counts = np.unique(x, return_counts=True)
-        return values, counts.astype(np.float64)
-    order = np.argsort(x, kind="stable")
-    values, starts = np.unique(x[order], return_index=True)
-    masses = np.add.reduceat(weights[order], starts)
-    return values[masses > 0], masses[masses > 0]
-
-
-def make_axis(values: FloatArray, masses: FloatArray, nodes: FloatArray) -> Axis:
-    """Axis with the given nodes: each value's mass is shared by its two neighbours."""
-    axis = Axis(nodes, np.empty(0))
-    lower, fraction = axis.locate(values)
-    shares = masses / masses.sum()
-    weights = np.zeros(axis.n_nodes)
-    np.add.at(weights, lower, shares * (1 - fraction))
-    np.add.at(weights, np.minimum(lower + 1, axis.n_nodes - 1), shares * fraction)
-    return Axis(axis.values, weights)
-
-
-def _nested_axes(values: FloatArray, masses: FloatArray, sizes: list[int]) -> list[Axis]:
-    """One axis per size; the nodes of each are nodes of every finer one.
-
-    So a piecewise linear function on coarse nodes is one on fine nodes too.
-    """
-    axes: dict[int, Axis] = {}
-    nodes, weights = values, masses
-    for size in sorted(set(sizes), reverse=True):
-        nodes = place_nodes(nodes, weights, size)
-        axes[size] = make_axis(values, masses, nodes)
-        weights = axes[size].weights
-    return [axes[size] for size in sizes]
+DEFAULT_RULES = LevelRules()
 
 
 @dataclass(frozen=True)
@@ -253,14 +54,21 @@ class TableEncoder:
         Feature names where the training table had them.
     axes : dict of int to tuple of Axis
         For each order of interaction, the axis of every feature.
+    features : tuple of Feature
+        Kind and levels of every feature.
     """
 
     names: tuple[str, ...] | None
     axes: dict[int, tuple[Axis, ...]]
+    features: tuple[Feature, ...]
 
     @classmethod
     def fit(
-        cls, table: Table, max_nodes: dict[int, int], weights: FloatArray | None = None
+        cls,
+        table: Table,
+        max_nodes: Mapping[int, int],
+        weights: FloatArray | None = None,
+        rules: LevelRules = DEFAULT_RULES,
     ) -> TableEncoder:
         """Place the nodes of every column by its weighted distribution.
 
@@ -269,21 +77,33 @@ class TableEncoder:
         table : Table
             Training rows.
         max_nodes : dict of int to int
-            For each order of interaction, the largest number of nodes of a feature.
+            For each order of interaction, the largest number of nodes of a feature; a nominal
+            feature's main effect has a node for every level.
         weights : array of shape (n_rows,), optional
             Mass of each row; rows of mass zero leave no trace.
+        rules : LevelRules
+            How levels are treated.
         """
-        by_feature = [
-            _nested_axes(*_distinct(table.column(feature), weights), list(max_nodes.values()))
-            for feature in range(table.n_features)
-        ]
+        features, by_feature = [], []
+        for number in range(table.n_features):
+            column = _training_column(table.column(number), number in rules.nominal, weights)
+            values, masses = distinct(column.values, weights)
+            sizes = list(max_nodes.values())
+            if column.kind == NOMINAL:
+                sizes = [MOST_LEVELS if o == 1 else size for o, size in max_nodes.items()]
+                axes = nominal_axes(values, masses, sizes, column.levels, rules.least_rows)
+            else:
+                axes = nested_axes(values, masses, sizes, column.kind, column.levels)
+            features.append(Feature(column.kind, column.levels))
+            by_feature.append(axes)
         by_order = zip(*by_feature, strict=True)
-        return cls(table.names, dict(zip(max_nodes, by_order, strict=True)))
+        axes_of = dict(zip(max_nodes, by_order, strict=True))
+        return cls(table.names, axes_of, tuple(features))
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return len(next(iter(self.axes.values())))
+        return len(self.features)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -306,13 +126,45 @@ class TableEncoder:
             )
         return table
 
+    def numbers(self, table: Table, feature: int) -> FloatArray:
+        """Column as numbers of fit's levels, (n_rows,): NaN is missing, inf a level not seen."""
+        column = table.column(feature)
+        known, name = self.features[feature], table.name(feature)
+        if column.kind == known.kind and not column.levels:
+            return column.values
+        if np.isnan(column.values).all():
+            return column.values
+        if known.kind in (NOMINAL, ORDERED):
+            return _as_levels(column, known, name)
+        raise TypeError(
+            f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
+            f"{_described(column)}. Convert it."
+        )
+
+    def columns(self, table: Table) -> list[FloatArray]:
+        """All columns as numbers; one warning names those with values that fit has not seen."""
+        columns = [self.numbers(table, feature) for feature in range(self.n_features)]
+        finest = self.axes[min(self.axes)]
+        unseen = [
+            f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
+            for feature, column in enumerate(columns)
+            if (count := _n_unseen(column, finest[feature]))
+        ]
+        if unseen:
+            warnings.warn(
+                f"X: levels or missing values that fit has not seen contribute 0 to the score, "
+                f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
+                stacklevel=4,
+            )
+        return columns
+
     def codes(self, table: Table, order: int, rows: IntArray) -> NDArray[np.uint8 | np.uint16]:
         """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if it can be."""
         axes = self.axes[order]
         wide = max(axis.n_nodes for axis in axes) > 256
         codes = np.empty((len(axes), len(rows)), dtype=np.uint16 if wide else np.uint8)
         for feature, axis in enumerate(axes):
-            codes[feature] = axis.codes(table.column(feature)[rows])
+            codes[feature] = axis.codes(self.numbers(table, feature)[rows])
         return codes
 
     def canonical_order(self) -> list[int]:
@@ -321,12 +173,70 @@ class TableEncoder:
         By name where there are names, else by the nodes themselves. Training runs in this order,
         which makes a permutation of the columns a mere permutation of the answer.
         """
-        finest = next(iter(self.axes.values()))
+        finest = self.axes[min(self.axes)]
 
-        def key(feature: int) -> tuple[str | bytes, bytes]:
+        def key(feature: int) -> tuple[str | bytes, bytes, str]:
             axis = finest[feature]
-            return self.names[
-                feature
-            ] if self.names else axis.values.tobytes(), axis.weights.tobytes()
+            name = self.names[feature] if self.names else axis.values.tobytes()
+            return name, axis.weights.tobytes(), repr(self.features[feature])
 
         return sorted(range(self.n_features), key=key)
+
+
+def _training_column(column: Column, is_nominal: bool, weights: FloatArray | None) -> Column:
+    """Column with its levels in canonical order, those of no mass left out."""
+    kind, values, levels = column
+    if is_nominal and kind == NUMBER:
+        numbers, inverse = np.unique(values, return_inverse=True)
+        kind, levels = NOMINAL, tuple(map(_shortest, numbers[~np.isnan(numbers)].tolist()))
+        values = np.where(np.isnan(values), np.nan, inverse.astype(np.float64))
+    if not levels:
+        return Column(NUMBER if kind in (NOMINAL, ORDERED) else kind, values)
+    counted = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0)
+    used = np.unique(values[counted]).astype(np.intp).tolist()
+    if kind == NOMINAL or is_nominal:
+        kind, used = NOMINAL, sorted(used, key=lambda u: (isinstance(levels[u], str), levels[u]))
+    rank = np.full(len(levels), np.nan)
+    rank[used] = np.arange(len(used))
+    known = np.where(np.isnan(values), 0, values).astype(np.intp)
+    ranked = np.where(np.isnan(values), np.nan, rank[known])
+    return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
+
+
+def _shortest(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
+
+
+def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
+    """Numbers of fit's levels; equal numbers are equal levels, a number never equals a string."""
+    rank = {level: float(number) for number, level in enumerate(known.levels)}
+    labels: Sequence[Any] = column.levels
+    numbers = column.values
+    if column.kind == NUMBER:
+        values, inverse = np.unique(numbers, return_inverse=True)
+        labels, numbers = values.tolist(), inverse.astype(np.float64)
+        numbers[np.isnan(column.values)] = np.nan
+    found = [label for label in labels if label == label]
+    if found and isinstance(found[0], str) != isinstance(known.levels[0], str):
+        raise TypeError(
+            f"X: column {name!r} must hold levels like those of fit, {list(known.levels[:3])}, "
+            f"found {_described(column)}. Convert it."
+        )
+    ranks = np.array([rank.get(label, UNKNOWN) for label in labels])
+    present = ~np.isnan(numbers)
+    answer = np.full(len(numbers), np.nan)
+    answer[present] = ranks[numbers[present].astype(np.intp)]
+    return answer
+
+
+def _described(column: Column) -> str:
+    if column.levels:
+        return f"levels such as {list(column.levels[:3])}"
+    return f"{column.kind}s"
+
+
+def _n_unseen(column: FloatArray, axis: Axis) -> int:
+    if all_finite(column):
+        return 0
+    unseen = np.isinf(column)
+    return int((unseen if axis.has_missing else unseen | np.isnan(column)).sum())

@@ -26,7 +26,7 @@ from tpnn.checks import (
     seed_from,
 )
 from tpnn.components import ComponentSet, resolve_interactions
-from tpnn.encoding import Table, TableEncoder
+from tpnn.encoding import TableEncoder
 from tpnn.explain import Explanation, ShapValues
 from tpnn.growing import GrowSolver, Limits
 from tpnn.marginals import Marginal
@@ -35,6 +35,7 @@ from tpnn.objectives import OBJECTIVES, Objective
 from tpnn.parameters import check_parameters
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.solution import Progress, Solution
+from tpnn.tables import Table
 
 FloatArray = NDArray[np.float64]
 
@@ -245,6 +246,13 @@ class _TPNN(BaseEstimator):
                 f"{available / 1e9:.1f} GB are free. Lower order, n_bags or max_nodes, or list the "
                 "interactions to include."
             )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
     @contextmanager
     def _progress(self, total: int, unit: str) -> Iterator[Progress]:

@@ -81,7 +81,7 @@ class Explanation:
         values = np.zeros((table.n_rows, table.n_features))
         for component, scores in zip(self.model.components, component_scores.T, strict=True):
             values[:, list(component)] += scores[:, None] / len(component)
-        data = np.column_stack([table.column(feature) for feature in range(table.n_features)])
+        data = np.column_stack(self.model.encoder.columns(table))
         base = np.full(table.n_rows, self.model.intercept)
         return ShapValues(values, base, data, list(self.model.feature_names))
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from tpnn.axes import Axis
 from tpnn.boosting import (
     KINDS,
     REFRESH_MASS,
@@ -25,7 +26,6 @@ from tpnn.boosting import (
     raw_scores,
     refresh,
 )
-from tpnn.encoding import Axis
 from tpnn.lookup import CodedComponents
 from tpnn.marginals import Marginal, centre
 from tpnn.objectives import Objective

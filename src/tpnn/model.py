@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn.axes import Axis
 from tpnn.components import ComponentSet
-from tpnn.encoding import Axis, Table, TableEncoder
+from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS, Link
 from tpnn.marginals import worst_mean
+from tpnn.prediction import Predictor, flatten_table
 from tpnn.solution import Terms
 from tpnn.storage import read_archive, write_archive
-from tpnn.workers import Workers, split
+from tpnn.tables import NOMINAL
 
 FloatArray = NDArray[np.float64]
 
-Consumer = Callable[[int, slice, FloatArray], object]
-
 STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
-COMPILED_FROM = 50_000  # rows; below, loading numba would take longer than NumPy needs
-ROWS_PER_TASK = 8192  # rows interpolated at a time, small enough to stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +38,11 @@ class AnovaModel:
         Nodes and masses of the features.
     components : ComponentSet
         The subsets S.
-    tables : sequence of array of shape (M_1, ..., M_d)
+    tables : sequence of array of shape (M_1, ..., M_d) or (M_1, ..., M_d, n_outputs)
         Values of each f_S on its nodes; between nodes the model interpolates linearly.
     spreads : sequence of array, shapes as ``tables``
         Standard deviation of each value over the bags.
-    intercept : float
+    intercept : float or array of shape (n_outputs,)
         Mean of f under the product of the marginals.
     link : Link
         From raw score to prediction.
@@ -53,17 +50,20 @@ class AnovaModel:
         Which basis the terms refer to.
     stored_terms : sequence of Terms, or None
         The TPNN terms behind each table; None where each table is a sum of steps between nodes.
+    output_names : tuple of str
+        Classes, quantiles or targets of a model with several outputs; empty for one output.
     """
 
     encoder: TableEncoder
     components: ComponentSet
     tables: tuple[FloatArray, ...]
     spreads: tuple[FloatArray, ...]
-    intercept: float
+    intercept: Any
     link: Link
     activation: str
     scale: str
     stored_terms: tuple[Terms, ...] | None
+    output_names: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -80,27 +80,45 @@ class AnovaModel:
         return tuple(self.encoder.axes[len(component)][feature] for feature in component)
 
     def raw_scores(self, X: Any) -> FloatArray:
-        """Intercept plus all components, shape (n_rows,)."""
+        """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs)."""
         table = self.encoder.read(X)
-        raw = np.full(table.n_rows, self.intercept)
-        self._for_each_component(
-            table, lambda _, rows, values: np.add(raw[rows], values, raw[rows])
-        )
-        return raw
+        n_outputs = len(self.output_names) or 1
+        raw = np.empty((n_outputs, table.n_rows))
+        raw[:] = np.reshape(self.intercept, (-1, 1))
+        columns = self.encoder.columns(table)
+        self._predictor.add(columns, list(range(n_outputs)) * len(self.components), raw)
+        return raw.T if self.output_names else raw[0]
 
     def predict(self, X: Any) -> FloatArray:
-        """Prediction on the scale of the target: the link's inverse of the raw score, (n_rows,)."""
+        """Prediction on the scale of the target: the link's inverse of the raw score."""
         return self.link.inverse(self.raw_scores(X))
 
     def component_scores(self, X: Any) -> FloatArray:
-        """Value of every component on every row, shape (n_rows, n_components).
+        """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
 
         ``intercept + component_scores(X).sum(1)`` is the raw score.
         """
         table = self.encoder.read(X)
-        scores = np.empty((len(self.components), table.n_rows))
-        self._for_each_component(table, lambda i, rows, values: np.copyto(scores[i, rows], values))
-        return scores.T
+        n_components, n_outputs = len(self.components), len(self.output_names) or 1
+        scores = np.zeros((n_components * n_outputs, table.n_rows))
+        self._predictor.add(self.encoder.columns(table), range(len(scores)), scores)
+        if not self.output_names:
+            return scores.T
+        return scores.reshape(n_components, n_outputs, -1).transpose(2, 0, 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_predictor"}
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        n_outputs = len(self.output_names) or 1
+        flat = [
+            flatten_table(component, np.ascontiguousarray(table[..., output]))
+            for component, values in zip(self.components, self.tables, strict=True)
+            for table in [values if self.output_names else values[..., None]]
+            for output in range(n_outputs)
+        ]
+        return Predictor(self.encoder.axes, flat)
 
     def identifiability_error(self) -> float:
         """Worst |mean along an axis| of any component, relative to its standard deviation.
@@ -110,7 +128,8 @@ class AnovaModel:
         """
         return max(
             worst_mean(table, [axis.weights for axis in self.axes(component)])
-            for component, table in zip(self.components, self.tables, strict=True)
+            for component, values in zip(self.components, self.tables, strict=True)
+            for table in (np.moveaxis(values, -1, 0) if self.output_names else [values])
         )
 
     def terms(self) -> list[Terms]:
@@ -130,14 +149,17 @@ class AnovaModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
         axes = [axis for per_order in self.encoder.axes.values() for axis in per_order]
+        groups = [axis.groups for axis in axes if axis.groups is not None]
         header = {
             "names": self.encoder.names,
-            "n_features": self.encoder.n_features,
+            "features": self.encoder.features,
             "orders": list(self.encoder.axes),
             "n_nodes": [axis.n_nodes for axis in axes],
+            "levels": [axis.levels for axis in axes],
+            "has_missing": [axis.has_missing for axis in axes],
             "components": self.components.components,
             "n_terms": [len(terms.beta) for terms in self.stored_terms or ()],
-            "intercept": self.intercept,
+            "outputs": self.output_names,
             "link": self.link.name,
             "activation": self.activation,
             "scale": self.scale,
@@ -145,39 +167,14 @@ class AnovaModel:
         arrays = {
             "node_values": _flatten([axis.values for axis in axes]),
             "node_weights": _flatten([axis.weights for axis in axes]),
+            "level_nodes": _flatten([*groups, np.empty(0, np.intp)]).astype(np.uint16),
+            "intercept": np.reshape(self.intercept, -1),
             "tables": _flatten(self.tables),
             "spreads": _flatten(self.spreads),
         }
         for name in ("b", "gamma", "beta") if self.stored_terms else ():
             arrays[f"term_{name}"] = _flatten([getattr(t, name) for t in self.stored_terms or ()])
         write_archive(path, header, arrays)
-
-    def _for_each_component(self, table: Table, consume: Consumer) -> None:
-        """Call ``consume(component number, rows, values)`` for all components, block by block."""
-        columns = [table.column(feature) for feature in range(table.n_features)]
-        cells = [values.ravel() for values in self.tables]
-        strides = [_strides(values.shape) for values in self.tables]
-
-        compiled = _compiled_kernels(table.n_rows, max(self.components.orders))
-        interpolate = compiled.interpolate if compiled else _interpolate
-        locators: dict[tuple[int, int], Any] = {}
-        for component in self.components:
-            for feature, axis in zip(component, self.axes(component), strict=True):
-                fast = compiled is not None and axis.n_nodes > 1
-                locators[len(component), feature] = compiled.Locator(axis.values) if fast else axis
-
-        def work(task: tuple[int, int]) -> None:
-            rows = slice(*task)
-            located = {key: locators[key].locate(columns[key[1]][rows]) for key in locators}
-            for index, component in enumerate(self.components):
-                nodes, fractions = zip(
-                    *(located[len(component), j] for j in component), strict=True
-                )
-                consume(index, rows, interpolate(cells[index], nodes, fractions, strides[index]))
-
-        tasks = split(table.n_rows, ROWS_PER_TASK)
-        with Workers(1 if len(tasks) == 1 else None) as workers:
-            workers.map(work, tasks)
 
 
 def load_model(path: str | os.PathLike[str]) -> AnovaModel:
@@ -199,17 +196,20 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
 def _model_from(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> AnovaModel:
     components = ComponentSet(tuple(tuple(s) for s in header["components"]))
     encoder = _load_encoder(header, arrays)
-    shapes = [tuple(encoder.axes[len(s)][j].n_nodes for j in s) for s in components]
+    outputs = tuple(header["outputs"])
+    last = (len(outputs),) if outputs else ()
+    shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), *last) for s in components]
     return AnovaModel(
         encoder,
         components,
         tuple(_unflatten(arrays["tables"], shapes)),
         tuple(_unflatten(arrays["spreads"], shapes)),
-        float(header["intercept"]),
+        arrays["intercept"] if outputs else float(arrays["intercept"][0]),
         LINKS[header["link"]],
         header["activation"],
         header["scale"],
         _load_terms(components, header["n_terms"], arrays),
+        outputs,
     )
 
 
@@ -217,9 +217,25 @@ def _load_encoder(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Ta
     sizes = [(size,) for size in header["n_nodes"]]
     values = _unflatten(arrays["node_values"], sizes)
     weights = _unflatten(arrays["node_weights"], sizes)
-    axes = map(Axis, values, weights)
-    by_order = {o: tuple(islice(axes, header["n_features"])) for o in header["orders"]}
-    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order)
+    features = tuple(Feature(kind, tuple(levels)) for kind, levels in header["features"])
+    n_orders = len(header["orders"])
+    kinds = [feature.kind for feature in features] * n_orders
+    levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
+    groups = _load_groups(features * n_orders, arrays["level_nodes"])
+    axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"])
+    by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
+    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order, features)
+
+
+def _load_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
+    """Node of each level, for the axes of nominal features."""
+    nodes = iter(flat.astype(np.intp))
+    return [
+        np.array(list(islice(nodes, len(feature.levels))), np.intp)
+        if feature.kind == NOMINAL
+        else None
+        for feature in features
+    ]
 
 
 def _load_terms(
@@ -253,6 +269,7 @@ def _step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
     beta = table
     for axis in range(len(axes)):
         beta = -np.diff(beta, axis=axis)
+    beta = beta.reshape(-1, *table.shape[len(axes) :])
     middles = [(axis.positions[1:] + axis.positions[:-1]) / 2 for axis in axes]
     narrow = [
         np.full(len(m), STEP_WIDTH * _gap(a.positions)) for m, a in zip(middles, axes, strict=True)
@@ -261,43 +278,10 @@ def _step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
         np.stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
         for values in (middles, narrow)
     )
-    return Terms((), b, gamma, beta.ravel())
+    return Terms((), b, gamma, beta)
 
 
 def _gap(positions: FloatArray) -> float:
     """Smallest positive distance between neighbours."""
     gaps = np.diff(positions)
     return float(gaps[gaps > 0].min(initial=1.0))
-
-
-def _strides(shape: tuple[int, ...]) -> list[int]:
-    """Cells from one node to the next along each axis; none where there is one node only."""
-    return [math.prod(shape[a + 1 :]) if size > 1 else 0 for a, size in enumerate(shape)]
-
-
-def _interpolate(
-    cells: FloatArray,
-    nodes: Sequence[NDArray[np.intp]],
-    fractions: Sequence[FloatArray],
-    strides: Sequence[int],
-) -> FloatArray:
-    """Multilinear interpolation in a table of any number of axes."""
-
-    def along(base: NDArray[np.intp], axis: int) -> FloatArray:
-        """Along one axis, between two interpolations along the rest."""
-        if axis == len(strides):
-            return cells.take(base)
-        lower, upper = along(base, axis + 1), along(base + strides[axis], axis + 1)
-        return lower + fractions[axis] * (upper - lower)
-
-    return along(sum(map(operator.mul, nodes, strides)), 0)
-
-
-def _compiled_kernels(n_rows: int, order: int) -> Any:
-    """Compiled kernels where they pay and numba is there, else None."""
-    if n_rows < COMPILED_FROM or order > 2:
-        return None
-    try:
-        return import_module("tpnn.compiled")
-    except ImportError:
-        return None

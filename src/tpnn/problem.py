@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.components import Component, ComponentSet, canonical
-from tpnn.encoding import Table, TableEncoder
+from tpnn.encoding import TableEncoder
 from tpnn.lookup import CodedComponents
 from tpnn.model import AnovaModel
 from tpnn.objectives import Objective
 from tpnn.resampling import TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.solution import Solution, Terms
+from tpnn.tables import Table
 
 FloatArray = NDArray[np.float64]
 
@@ -88,7 +89,7 @@ class Problem:
     ) -> Problem:
         """Bring rows and columns into canonical order and targets onto the training scale."""
         features = encoder.canonical_order()
-        keys = row_keys((table.column(feature) for feature in features), table.n_rows)
+        keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
         distinct = distinct_rows(keys, np.stack([targets.y, targets.offset]), targets.weights)
         y, offset = targets.y[distinct.rows], targets.offset[distinct.rows]
         shift, scale = 0.0, 1.0

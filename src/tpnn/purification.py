@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.encoding import Axis
+from tpnn.axes import Axis
 
 FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
@@ -65,9 +65,17 @@ def _move(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> Flo
     for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
         if old.n_nodes == new.n_nodes:
             continue
-        lower, fraction = old.locate(new.values)
+        lower, fraction = old.locate(_as_numbers(new))
         fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
         left = part.take(lower, axis)
         right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
         part = left + fraction * (right - left)
     return part
+
+
+def _as_numbers(axis: Axis) -> FloatArray:
+    """Nodes as numbers that another axis of the same feature can locate."""
+    if axis.groups is None:
+        return axis.values
+    first_level = np.unique(axis.groups, return_index=True)[1]
+    return np.append(first_level.astype(np.float64), np.full(axis.has_missing, np.nan))

@@ -34,7 +34,8 @@ def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
     """One 64-bit key per row, equal for rows with equal values; it depends on the column order."""
     keys = np.zeros(n_rows, np.uint64)
     for column in columns:
-        bits = (column + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
+        same = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, and no -0.0
+        bits = same.view(np.uint64)
         keys = _mix(keys * np.uint64(0x9E3779B97F4A7C15) + _mix(bits + np.uint64(1)))
     return keys
 

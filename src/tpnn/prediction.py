@@ -1,0 +1,125 @@
+"""Predictor: interpolation in the tables of all components, block by block.
+
+Every table gets one more node per axis, the *null node*, where it is zero: a level or a missing
+value that fit has not seen falls there and contributes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.axes import Axis
+from tpnn.components import Component
+from tpnn.workers import Workers, split
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+
+COMPILED_FROM = 50_000  # rows; below, loading numba would take longer than NumPy needs
+ROWS_PER_TASK = 16_384  # rows that a thread interpolates at a time
+
+
+@dataclass(frozen=True)
+class FlatTable:
+    """One output of one component, null nodes included.
+
+    Parameters
+    ----------
+    component : tuple of int
+        Its features.
+    cells : array of shape (n_cells,)
+        Values in row-major order, with zeros behind so that a neighbour can always be read.
+    strides : tuple of int
+        Cells from one node to the next along each axis.
+    """
+
+    component: Component
+    cells: FloatArray
+    strides: tuple[int, ...]
+
+
+def flatten_table(component: Component, table: FloatArray) -> FlatTable:
+    """Append the null nodes and lay the cells out in a row."""
+    padded = np.pad(table, [(0, 1)] * table.ndim)
+    strides = tuple(math.prod(padded.shape[axis + 1 :]) for axis in range(table.ndim))
+    return FlatTable(component, np.append(padded.ravel(), np.zeros(sum(strides))), strides)
+
+
+class Predictor:
+    """Values of components on rows.
+
+    Parameters
+    ----------
+    axes : dict of int to sequence of Axis
+        For each order, the axis of every feature.
+    tables : list of FlatTable
+        What is interpolated.
+    """
+
+    def __init__(self, axes: dict[int, tuple[Axis, ...]], tables: Sequence[FlatTable]) -> None:
+        self.axes, self.tables = axes, tables
+        self.orders = sorted({len(table.component) for table in tables})
+        self._compiled: Any = None
+
+    def add(self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray) -> None:
+        """Add the value of table t on every row to ``sums[targets[t]]``; sums is (k, n_rows)."""
+        n_rows = sums.shape[1]
+        work = self._compiled_work(n_rows) or self._add_rows
+        tasks = split(n_rows, ROWS_PER_TASK)
+        with Workers(1 if len(tasks) == 1 else None) as workers:
+            workers.map(
+                lambda task: work(
+                    [column[slice(*task)] for column in columns], targets, sums[:, slice(*task)]
+                ),
+                tasks,
+            )
+
+    def _compiled_work(self, n_rows: int) -> Any:
+        """Compiled ``_add_rows`` where it pays and numba is there, else None."""
+        if n_rows < COMPILED_FROM:
+            return None
+        if self._compiled is None:
+            try:
+                module = import_module("tpnn.compiled")
+            except ImportError:
+                return None
+            self._compiled = module.CompiledTables(self.axes, self.tables)
+        return self._compiled.add_rows
+
+    def _add_rows(
+        self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray
+    ) -> None:
+        located: dict[tuple[int, int], tuple[IntArray, FloatArray]] = {}
+        for table, target in zip(self.tables, targets, strict=True):
+            order = len(table.component)
+            for feature in table.component:
+                if (order, feature) not in located:
+                    axis = self.axes[order][feature]
+                    located[order, feature] = axis.locate(columns[feature])
+            nodes, fractions = zip(
+                *(located[order, feature] for feature in table.component), strict=True
+            )
+            sums[target] += interpolate(table, nodes, fractions)
+
+
+def interpolate(
+    table: FlatTable, nodes: Sequence[IntArray], fractions: Sequence[FloatArray]
+) -> FloatArray:
+    """Multilinear interpolation in a table of any number of axes."""
+
+    def along(base: IntArray, axis: int) -> FloatArray:
+        """Along one axis, between two interpolations along the rest."""
+        if axis == len(table.strides):
+            return table.cells.take(base)
+        lower, upper = along(base, axis + 1), along(base + table.strides[axis], axis + 1)
+        return lower + fractions[axis] * (upper - lower)
+
+    return along(sum(map(operator.mul, nodes, table.strides)), 0)
