@@ -15,7 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tables": set(),
     "axes": {"tables"},
     "encoding": {"axes", "tables"},
-    "marginals": set(),
+    "marginals": {"axes"},
     "components": set(),
     "links": set(),
     "solution": set(),
@@ -42,8 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "boosting": {"rectangles"},
     "starting": {"lookup", "marginals", "objectives", "workers"},
+    "grower": {"boosting", "marginals", "objectives", "rectangles"},
     "growing": {
-        "axes", "boosting", "lookup", "marginals", "objectives", "purification", "rectangles",
+        "axes", "boosting", "grower", "lookup", "marginals", "objectives", "purification",
         "resampling", "smoothing", "solution", "starting", "workers",
     },
     "problem": {
@@ -58,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plots": {"explain"},
     "datasets": {"datasets"},
     "estimators": {
-        "checks", "components", "encoding", "explain", "growing", "marginals", "model",
+        "checks", "components", "encoding", "explain", "grower", "growing", "marginals", "model",
         "objectives", "parameters", "problem", "solution", "tables",
     },
     "__init__": {

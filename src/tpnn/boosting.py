@@ -12,17 +12,19 @@ import numba as nb
 import numpy as np
 
 from tpnn.rectangles import (
+    ORDERED,
+    area_cells,
+    arranged,
     cell_sums,
     draw_uniform,
     fill_step,
     grow_tree,
+    node_order,
     subtract_step,
     summed_area,
 )
 
-SQUARED, LOGISTIC = 0, 1
-KINDS = {"squared_error": SQUARED, "log_loss": LOGISTIC}  # by name of the objective
-REFRESH_GRADIENT, REFRESH_MASS = 5, 50  # rounds between exact gradients, and exact hessian sums
+REFRESH_MASS = 50  # rounds between exact sums of the hessian
 RAREST_VISIT = 0.03  # a component is visited at least this often
 
 
@@ -100,20 +102,6 @@ def raw_scores(rows: Any, mains: Any, pairs: Any, intercept: float) -> Any:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
-def refresh(rows: Any, growth: Any, y: Any, weights: Any, kind: int) -> None:
-    """Exact gradient and hessian of every row."""
-    raw = raw_scores(rows, growth.mains, growth.pairs, growth.intercept[0])
-    for i in range(len(raw)):
-        if kind == LOGISTIC:
-            mean = np.float32(1.0) / (np.float32(1.0) + np.exp(-raw[i]))
-            growth.residual[i] = weights[i] * (y[i] - mean)
-            growth.hessian[i] = weights[i] * max(mean * (np.float32(1.0) - mean), np.float32(1e-4))
-        else:
-            growth.residual[i] = weights[i] * (y[i] - raw[i])
-            growth.hessian[i] = weights[i]
-
-
-@nb.njit(nogil=True, cache=True, fastmath=True)
 def _move_intercept(growth: Any) -> None:
     shift = growth.residual.sum() / growth.hessian.sum()
     growth.intercept[0] += shift
@@ -122,10 +110,44 @@ def _move_intercept(growth: Any) -> None:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
+def _visit_unordered(
+    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, settings: Any,
+    kinds: Any,
+) -> Any:  # fmt: skip
+    """``_visit`` where an axis has levels or missing values: the tree sees it rearranged."""
+    sums = np.empty(table.shape, np.float32)
+    masses = np.empty(table.shape, np.float32)
+    if stale:
+        cell_sums(first, second, growth.hessian, masses)
+        summed_area(masses, mass)
+    area_cells(mass, masses)
+    cell_sums(first, second, growth.residual, sums)
+    ridge, state = 2 * settings.ridge, growth.state
+    rows = node_order(kinds[0], kinds[1], sums, masses, ridge, state)
+    columns = node_order(kinds[1], kinds[0], sums.T, masses.T, ridge, state)
+    area, mass_area = np.empty(mass.shape, np.float64), np.empty(mass.shape, np.float64)
+    summed_area(arranged(sums, rows, columns), area)
+    summed_area(arranged(masses, rows, columns), mass_area)
+    boxes = np.empty((settings.n_leaves, 4), np.int64)
+    n_boxes, gain = grow_tree(area, mass_area, settings, state, boxes)
+    added, step = np.zeros(table.shape, np.float32), np.empty(table.shape, np.float32)
+    fill_step(area, mass_area, boxes, n_boxes, settings, added, step)
+    for a in range(len(rows)):
+        for b in range(len(columns)):
+            sums[rows[a], columns[b]] = step[a, b]
+            table[rows[a], columns[b]] += step[a, b]
+    subtract_step(first, second, sums, growth.hessian, growth.residual)
+    return gain
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
 def _visit(
-    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, settings: Any
-) -> Any:
+    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, settings: Any,
+    kinds: Any,
+) -> Any:  # fmt: skip
     """Add one tree to a component's table; return its gain."""
+    if kinds[0] != ORDERED or kinds[1] != ORDERED:
+        return _visit_unordered(first, second, growth, table, mass, stale, settings, kinds)
     sums = np.empty(table.shape, np.float32)
     area = np.empty((table.shape[0] + 1, table.shape[1] + 1), np.float64)
     if stale:
@@ -142,16 +164,14 @@ def _visit(
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def grow_rounds(
-    rows: Any, growth: Any, y: Any, weights: Any, kind: int, start: int, stop: int,
-    sizes: Any, main_tree: Any, pair_tree: Any, with_pairs: bool,
+    rows: Any, growth: Any, n_rounds: int, sizes: Any, kinds: Any, main_tree: Any, pair_tree: Any,
+    with_pairs: bool,
 ) -> None:  # fmt: skip
-    """Run rounds ``start`` to ``stop`` of visits to all components."""
+    """Run some rounds of visits to all components."""
     fine_sizes, coarse_sizes = sizes
+    fine_kinds, coarse_kinds = kinds
     n_pairs = len(growth.pairs)
-    for number in range(start, stop):
-        if kind == LOGISTIC and number % REFRESH_GRADIENT == 0:
-            refresh(rows, growth, y, weights, kind)
-            growth.ages[:] += REFRESH_GRADIENT
+    for _ in range(n_rounds):
         _move_intercept(growth)
         first = 0 if with_pairs else n_pairs
         largest = max(growth.gains[first:].max(), 1e-30)
@@ -165,13 +185,14 @@ def grow_rounds(
                 growth.gains[index] = _visit(
                     rows.coarse[a], rows.coarse[b], growth, growth.pairs[index, :m, :k],
                     growth.pair_mass[index, : m + 1, : k + 1], stale, pair_tree,
+                    (coarse_kinds[a], coarse_kinds[b]),
                 )  # fmt: skip
             else:
                 j = index - n_pairs
                 m = fine_sizes[j]
                 growth.gains[index] = _visit(
                     rows.fine[j], rows.nil, growth, growth.mains[j, :m],
-                    growth.main_mass[j, : m + 1], stale, main_tree,
+                    growth.main_mass[j, : m + 1], stale, main_tree, (fine_kinds[j], ORDERED),
                 )  # fmt: skip
             if stale:
                 growth.ages[index] = 0

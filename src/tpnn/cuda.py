@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tpnn.lookup import CodedComponents
@@ -144,6 +145,7 @@ class CudaSolver:
         self.coded, self.marginals, self.settings = coded, marginals, settings
         self.rows, self.objective, self.schedule, self.seed = rows, objective, schedule, seed
         self.n_bags = rows.training.shape[1]
+        self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
 
     def _load(self) -> None:
         """Bring rows and networks onto the card."""
@@ -153,7 +155,7 @@ class CudaSolver:
             narrow = order.codes.dtype == np.uint8
             codes = torch.as_tensor(order.codes if narrow else order.codes.astype(np.int32)).cuda()
             for network in make_networks(
-                marginal, order.features, self.settings, self.n_bags, self.seed, PART_SIZE
+                marginal, order.features, self.settings, self.n_lanes, self.seed, PART_SIZE
             ):
                 self.networks.append(network.cuda())
                 self.parts.append(CudaComponents(codes, network.features.int(), order.n_nodes))
@@ -170,8 +172,8 @@ class CudaSolver:
         self.losses = torch.zeros(2, self.n_bags, device="cuda")  # training, validation
         self.done = torch.zeros((), dtype=torch.long, device="cuda")
 
-    def fit(self, start: float, progress: Progress) -> Solution:
-        """Train from the constant ``start``; a card that is too small is a clear error."""
+    def fit(self, start: NDArray[np.float64], progress: Progress) -> Solution:
+        """Train from the constants ``start`` (K,); a card that is too small is a clear error."""
         try:
             self._load()
             return self._train(start, progress)
@@ -181,11 +183,12 @@ class CudaSolver:
                 f"({error}). Lower n_bags, max_nodes or the interactions, or pass device='cpu'."
             ) from error
 
-    def _train(self, start: float, progress: Progress) -> Solution:
+    def _train(self, start: NDArray[np.float64], progress: Progress) -> Solution:
         """Train until every bag has stopped improving."""
         began = time.monotonic()
         history: list[dict[str, float]] = []
-        self.intercepts = torch.full((self.n_bags,), start, device="cuda")
+        constants = np.tile(start, self.n_bags).astype(np.float32)
+        self.intercepts = torch.as_tensor(constants).cuda()
         self.best_intercepts = self.intercepts.clone()
         stopping = Stopping(self.n_bags, self.schedule)
         graph: Any = None
@@ -222,8 +225,10 @@ class CudaSolver:
         raw = self.offset + self.intercepts
         for part, table in zip(self.parts, tables, strict=True):
             part.gather(table.detach().contiguous(), raw)
-        loss: Any = self.objective.loss(self.y, raw, torch)
-        gradient: Any = self.objective.gradient(self.y, raw, torch) * self.training
+        loss: Any = self.objective.losses(self.y, raw, None, torch)
+        slopes: Any = self.objective.slopes(self.y, raw, None, torch)
+        weights = self.training.repeat_interleave(self.objective.n_outputs, 1)
+        gradient, hessian = (slope * weights for slope in slopes)
         for place, weights in zip(self.losses, (self.training, self.validation), strict=True):
             place.copy_((loss * weights).sum(0))
         self._keep(self.losses[1])
@@ -231,7 +236,7 @@ class CudaSolver:
             parameter.grad = None
         for part, table in zip(self.parts, tables, strict=True):
             table.backward(part.histogram(gradient))
-        self.intercepts -= gradient.sum(0) / self.objective.curvature
+        self.intercepts -= gradient.sum(0) / hessian.sum(0)
         self._adam()
         self.done += 1
 
@@ -239,9 +244,11 @@ class CudaSolver:
     def _keep(self, validation: Tensor) -> None:
         """Remember the parameters of the bags whose held-out loss is the smallest so far."""
         improved = validation < self.best_losses * (1 - TIE)
-        pairs = [(self.best_losses, validation), (self.best_intercepts, self.intercepts)]
-        for best, now in [*pairs, *zip(self.best, self.parameters, strict=True)]:
-            best.copy_(torch.where(improved.view(-1, *[1] * (now.dim() - 1)), now, best))
+        self.best_losses.copy_(torch.where(improved, validation, self.best_losses))
+        lanes = improved.repeat_interleave(self.objective.n_outputs)
+        intercepts = (self.best_intercepts, self.intercepts)
+        for best, now in [intercepts, *zip(self.best, self.parameters, strict=True)]:
+            best.copy_(torch.where(lanes.view(-1, *[1] * (now.dim() - 1)), now, best))
 
     @torch.no_grad()
     def _adam(self) -> None:
@@ -267,6 +274,8 @@ class CudaSolver:
             for network, part in zip(self.networks, self.parts, strict=True):
                 network.double().cpu()
                 shape = (part.n_nodes,) * part.order
-                tables += [table.reshape(*shape, self.n_bags) for table in network().numpy()]
+                tables += [table.reshape(*shape, self.n_lanes) for table in network().numpy()]
                 terms += network.terms()
-        return Solution(self.best_intercepts.double().cpu().numpy(), tables, terms, history)
+        intercepts = self.best_intercepts.double().cpu().numpy()
+        single = self.objective.n_outputs == 1
+        return Solution(intercepts, tables, terms if single else None, history)

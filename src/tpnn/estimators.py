@@ -28,7 +28,8 @@ from tpnn.checks import (
 from tpnn.components import ComponentSet, resolve_interactions
 from tpnn.encoding import TableEncoder
 from tpnn.explain import Explanation, ShapValues
-from tpnn.growing import GrowSolver, Limits
+from tpnn.grower import Limits
+from tpnn.growing import GrowSolver
 from tpnn.marginals import Marginal
 from tpnn.model import AnovaModel
 from tpnn.objectives import OBJECTIVES, Objective
@@ -173,10 +174,7 @@ class _TPNN(BaseEstimator):
 
     def _descend(self, problem: Problem, seed: int, deadline: float) -> Solution:
         training = _torch_module("training")
-        marginals = [
-            Marginal.stack([axis.positions for axis in axes], [axis.weights for axis in axes])
-            for axes in (problem.encoder.axes[order] for order in problem.components.orders)
-        ]
+        marginals = [Marginal.of(problem.encoder.axes[o]) for o in problem.components.orders]
         bases = {order: self._bases(order) for order in problem.components.orders}
         settings = training.NetworkSettings(bases, self.shared_bases, self.activation, self.scale)
         schedule = training.Schedule(
@@ -371,7 +369,7 @@ class TPNNRegressor(RegressorMixin, _TPNN):
         check_parameters(self.get_params())
         target = checked_target(y, np.float64)
         weights = checked_weights(sample_weight, len(target))
-        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        targets = Targets(target[:, None], weights, checked_offset(offset, len(target)))
         self._fit(X, targets, OBJECTIVES["squared_error"])
         return self
 
@@ -413,7 +411,7 @@ class TPNNClassifier(ClassifierMixin, _TPNN):
                 f"{classes[:5].tolist()}. Only binary classification is supported."
             )
         second = (labels == classes[1]).astype(np.float64)
-        targets = Targets(second, weights, checked_offset(offset, len(labels)))
+        targets = Targets(second[:, None], weights, checked_offset(offset, len(labels)))
         self._fit(X, targets, OBJECTIVES["log_loss"])
         self.classes_ = classes
         return self

@@ -7,7 +7,6 @@ each main effect are. The result is purified: centred exactly, what is averaged 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +16,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tpnn.axes import Axis
-from tpnn.boosting import (
-    KINDS,
-    REFRESH_MASS,
-    Growth,
-    Rows,
-    grow_rounds,
-    raw_scores,
-    refresh,
-)
+from tpnn.boosting import Rows
+from tpnn.grower import BagRows, Grower, Grown, Limits, Start, axis_kinds
 from tpnn.lookup import CodedComponents
 from tpnn.marginals import Marginal, centre
 from tpnn.objectives import Objective
 from tpnn.purification import purify_tables
-from tpnn.rectangles import TreeSettings
 from tpnn.resampling import TrainingRows
 from tpnn.smoothing import CANDIDATE_WIDTHS, smoother
 from tpnn.solution import Progress, Solution
@@ -47,191 +38,27 @@ from tpnn.workers import SharedLimit, Workers
 Float32Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
-Start = tuple[Float32Array, Float32Array, float]  # mains, pairs, intercept
 
-MAIN_TREE = TreeSettings(2, 0.05, 5.0, 2.0, 0.1, 8, False)
-PAIR_TREE = TreeSettings(16, 0.05, 5.0, 2.0, 0.1, 8, True)
-LONE_MAIN_TREE = TreeSettings(4, 0.3, 5.0, 2.0, 0.1, 8, False)  # without pairs small steps stall
-ROUNDS_PER_CHECK = 10
-FIRST_ROUNDS = 50  # of main effects alone
-MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
 ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
 
 
 @dataclass(frozen=True)
-class BagRows:
-    """One side of a bag's split.
-
-    Parameters
-    ----------
-    rows : Rows
-        Coded rows.
-    y, weights : array of shape (n_rows,)
-        Targets on the training scale; weights in rows.
-    """
-
-    rows: Rows
-    y: Float32Array
-    weights: Float32Array
-
-
-@dataclass(frozen=True)
-class Grown:
-    """Best tables of one bag, and the scores they give its held-out rows.
-
-    Parameters
-    ----------
-    mains, pairs : arrays
-        As in ``Growth``.
-    intercept : float
-        Constant.
-    rounds : int
-        Rounds until the best.
-    held_out : array of shape (n_held_out,)
-        Raw scores of the held-out rows.
-    loss : float
-        Their loss.
-    """
-
-    mains: Float32Array
-    pairs: Float32Array
-    intercept: float
-    rounds: int
-    held_out: Float32Array
-    loss: float
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop.
-
-    Parameters
-    ----------
-    deadline : float
-        Time of ``time.monotonic`` at which to stop with the best so far.
-    max_rounds : int
-        Rounds at most.
-    patience : int
-        Rounds without a better held-out loss after which a bag is done.
-    """
-
-    deadline: float
-    max_rounds: int
-    patience: int
-
-
-def _for_size(tree: TreeSettings, size: float) -> TreeSettings:
-    """Keep ridge and smallest leaf small against the mass of few distinct rows."""
-    most = MOST_SHARE * size
-    return tree._replace(ridge=min(tree.ridge, most), min_mass=min(tree.min_mass, most))
-
-
-class Grower:
-    """Grows the tables of one bag after the other; safe to call from several threads.
-
-    Parameters
-    ----------
-    sizes : pair of arrays of shape (n_features,)
-        Number of nodes of each feature, fine and coarse.
-    objective : Objective
-        Squared error or logistic loss.
-    limits : Limits
-        When to stop.
-    """
-
-    def __init__(
-        self,
-        sizes: tuple[NDArray[np.intp], NDArray[np.intp]],
-        objective: Objective,
-        limits: Limits,
-    ) -> None:
-        self.sizes, self.objective, self.limits = sizes, objective, limits
-        self.kind = KINDS[objective.name]
-        self.cancelled = threading.Event()
-
-    def grow(
-        self,
-        training: BagRows,
-        validation: BagRows,
-        start: Start,
-        seed: int,
-    ) -> Grown:
-        """Grow from the given tables and constant until the held-out loss stops falling."""
-        growth = self._new_growth(training, start, seed)
-        pairs = len(growth.pairs) > 0
-        size = float(training.weights.sum())
-        main_tree = _for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
-        pair_tree = _for_size(PAIR_TREE, size)
-        refresh(training.rows, growth, training.y, training.weights, self.kind)
-        best = self._snapshot(growth, validation, self._score(growth, validation), 0)
-        done = 0
-        while done < self.limits.max_rounds and not self.must_stop():
-            grow_rounds(
-                training.rows, growth, training.y, training.weights, self.kind,
-                done, done + ROUNDS_PER_CHECK, self.sizes, main_tree, pair_tree,
-                pairs and done >= FIRST_ROUNDS,
-            )  # fmt: skip
-            done += ROUNDS_PER_CHECK
-            held_out = self._score(growth, validation)
-            if self.loss(validation, held_out) < best.loss:
-                best = self._snapshot(growth, validation, held_out, done)
-            elif done - max(best.rounds, FIRST_ROUNDS) > self.limits.patience:
-                break
-        return best
-
-    def must_stop(self) -> bool:
-        """Whether time is up or the fit was interrupted."""
-        return self.cancelled.is_set() or time.monotonic() >= self.limits.deadline
-
-    def _new_growth(self, training: BagRows, start: Start, seed: int) -> Growth:
-        mains, pairs, intercept = start
-        n_rows, n_components = len(training.y), len(mains) + len(pairs)
-        _, fine, _ = mains.shape
-        _, coarse, _ = pairs.shape
-        return Growth(
-            np.array(mains, order="C"),
-            np.array(pairs, order="C"),
-            np.zeros((len(mains), fine + 1, 2)),
-            np.zeros((len(pairs), coarse + 1, coarse + 1)),
-            np.zeros(n_rows, np.float32),
-            np.zeros(n_rows, np.float32),
-            np.full(n_components, 1e30),
-            np.full(n_components, REFRESH_MASS),
-            np.array([float(intercept)]),
-            np.array([seed], np.uint64),
-        )
-
-    def _score(self, growth: Growth, validation: BagRows) -> Float32Array:
-        scores: Float32Array = raw_scores(
-            validation.rows, growth.mains, growth.pairs, growth.intercept[0]
-        )
-        return scores
-
-    def loss(self, validation: BagRows, held_out: NDArray[np.floating]) -> float:
-        """Mean loss of raw scores on held-out rows."""
-        losses = self.objective.loss(validation.y, held_out)
-        return float(np.average(losses, weights=validation.weights))
-
-    def _snapshot(
-        self, growth: Growth, validation: BagRows, held_out: Float32Array, rounds: int
-    ) -> Grown:
-        return Grown(
-            growth.mains.copy(),
-            growth.pairs.copy(),
-            float(growth.intercept[0]),
-            rounds,
-            held_out,
-            self.loss(validation, held_out),
-        )
-
-
-@dataclass(frozen=True)
 class Mixture:
-    """Weighted mean of two grown models of one bag; mains first, then pairs."""
+    """Weighted mean of two grown models of one bag.
+
+    Parameters
+    ----------
+    tables : list of array of shape (M_1, ..., M_d, K)
+        Main effects first, then pairs.
+    intercepts : array of shape (K,)
+        Constants.
+    held_out : array of shape (n_held_out, K)
+        Raw scores of the held-out rows.
+    """
 
     tables: list[FloatArray]
-    intercept: float
+    intercepts: FloatArray
     held_out: FloatArray
 
 
@@ -239,9 +66,11 @@ def _mixture(zero: Grown, smooth: Grown, share: float) -> Mixture:
     def mean(a: NDArray[np.floating], b: NDArray[np.floating]) -> FloatArray:
         return np.asarray((1 - share) * a + share * b, np.float64)
 
-    tables = [*mean(zero.mains, smooth.mains)[..., 0], *mean(zero.pairs, smooth.pairs)]
-    intercept = (1 - share) * zero.intercept + share * smooth.intercept
-    return Mixture(tables, intercept, mean(zero.held_out, smooth.held_out))
+    mains = mean(zero.tables.mains, smooth.tables.mains)
+    pairs = mean(zero.tables.pairs, smooth.tables.pairs)
+    intercepts = mean(zero.tables.intercepts, smooth.tables.intercepts)
+    tables = [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
+    return Mixture(tables, intercepts, mean(zero.held_out, smooth.held_out))
 
 
 class GrowSolver:
@@ -274,10 +103,7 @@ class GrowSolver:
     ) -> None:
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
-        self.marginals = [
-            Marginal.stack([axis.positions for axis in level], [axis.weights for axis in level])
-            for level in (axes[1], axes.get(2, axes[1]))
-        ]
+        self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
         self.components = [tuple(s) for part in coded for s in part.features.tolist()]
         mains = coded[0].features[:, 0]
         self.fine = coded[0].codes[mains]
@@ -285,10 +111,14 @@ class GrowSolver:
         if len(coded) > 1:
             self.pairs = coded[1].features
         sizes = (self.marginals[0].sizes[mains], self.marginals[1].sizes)
-        self.grower = Grower(sizes, objective, limits)
+        kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))
+        self.grower = Grower(sizes, kinds, objective, limits)
 
-    def fit(self, intercept: float, progress: Progress) -> Solution:
-        """Grow every bag from zero and from the smooth start, mix, purify, smooth."""
+    def fit(self, constants: FloatArray, progress: Progress) -> Solution:
+        """Grow every bag from zero and from the smooth start, mix, purify, smooth.
+
+        ``constants`` (K,) are the raw scores of the best constant.
+        """
         began = time.monotonic()
         history: list[dict[str, float]] = []
 
@@ -308,8 +138,8 @@ class GrowSolver:
             return grown
 
         with ONE_BLAS_THREAD, Workers() as workers:
-            starts = self._smooth_starts(intercept, workers)
-            zero = (np.zeros_like(starts[0][0]), np.zeros_like(starts[0][1]), intercept)
+            starts = self._smooth_starts(constants, workers)
+            zero = Start(np.zeros_like(starts[0][0]), np.zeros_like(starts[0][1]), constants)
             tasks = [
                 (bag, smooth_start, starts[bag] if smooth_start else zero)
                 for bag in range(self.n_bags)
@@ -339,12 +169,12 @@ class GrowSolver:
                 self.fine[:, where], self.coarse[:, where], np.zeros(len(where), np.uint8),
                 self.rows.offset[where, 0], self.pairs,
             )  # fmt: skip
-            return BagRows(rows, self.rows.y[where, 0], weights[where])
+            return BagRows(rows, self.rows.y[where], weights[where, None])
 
         in_rows = self.rows.training[:, bag] * self.rows.sizes[bag]
         return side(in_rows), side(self.rows.validation[:, bag])
 
-    def _smooth_starts(self, intercept: float, workers: Workers) -> list[Start]:
+    def _smooth_starts(self, constants: FloatArray, workers: Workers) -> list[Start]:
         """Smooth start of every bag; pairs are solved for on fewer nodes than they grow on."""
         fine, coarse = self.marginals
         solved: list[Dictionary] = [MainDictionary(fine, self.coded[0].features[:, 0])]
@@ -357,16 +187,17 @@ class GrowSolver:
         best = SmoothStart(
             solved, coded, self.rows.y, self.rows.offset, in_rows,
             self.rows.validation, self.objective, workers, self.grower.must_stop,
-        ).fit(intercept)  # fmt: skip
+        ).fit(constants)  # fmt: skip
         mains = solved[0].tables(best.coefficients[0])[:, :, None]
-        pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, self.n_bags), np.float32)
+        pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, len(best.intercepts)), np.float32)
         if len(self.pairs):
             tables = PairDictionary(coarse, self.pairs).tables(best.coefficients[1])
             pairs = tables.reshape(-1, *pairs.shape[1:])
-        return [
-            (mains[..., bag], pairs[..., bag], float(best.intercepts[bag]))
-            for bag in range(self.n_bags)
-        ]
+        starts = []
+        for lanes in np.split(np.arange(len(best.intercepts)), self.n_bags):
+            first, second = (np.moveaxis(part[..., lanes], -1, 0) for part in (mains, pairs))
+            starts.append(Start(first, second, best.intercepts[lanes].astype(np.float64)))
+        return starts
 
     def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
         """Share of the smooth start in the mixture that the held-out rows like best."""
@@ -382,14 +213,14 @@ class GrowSolver:
         return min(SHARES, key=loss)
 
     def _purified(self, bags: Sequence[Mixture]) -> tuple[FloatArray, dict[Component, FloatArray]]:
-        """Return intercepts (n_bags,) and pure tables (M_1, ..., n_bags) of the bags."""
+        """Return constants (n_bags * K,) and pure tables (M_1, ..., n_bags * K) of the bags."""
         raw: dict[Component, FloatArray] = {}
         for index, component in enumerate(self.components):
             axes = self.axes[len(component)]
             cells = tuple(slice(axes[feature].n_nodes) for feature in component)
-            raw[component] = np.stack([bag.tables[index][cells] for bag in bags], -1)
-        constant, pure = purify_tables(raw, self.axes)
-        return np.array([bag.intercept for bag in bags]) + constant, pure
+            raw[component] = np.concatenate([bag.tables[index][cells] for bag in bags], -1)
+        constants, pure = purify_tables(raw, self.axes)
+        return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
 
     def _smooth_mains(
         self, tables: dict[Component, FloatArray], held_out: Sequence[FloatArray]
@@ -400,14 +231,25 @@ class GrowSolver:
         for them overfit the held-out rows of small data.
         """
         bags, where = np.nonzero(self.rows.validation.T)
-        weights, y = self.rows.validation[where, bags], self.rows.y[where, 0]
+        weights, y = self.rows.validation[where, bags], self.rows.y[where]
+        lanes = bags[:, None] * self.objective.n_outputs + np.arange(self.objective.n_outputs)
         raw = np.concatenate(held_out)
-        for component in [component for component in tables if len(component) == 1]:
+        ordered = [s for s in tables if len(s) == 1 and not self.axes[1][s[0]].is_nominal]
+        for component in ordered:
             table, axis = tables[component], self.axes[1][component[0]]
-            cells = self.coded[0].codes[component[0]][where], bags
-            smoothed = (smoother(axis.positions, width) @ table for width in CANDIDATE_WIDTHS)
-            candidates = [table, *(centre(wide, [axis.weights]) for wide in smoothed)]
+            cells = self.coded[0].codes[component[0]][where, None], lanes
+            candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
             scores = [raw - table[cells] + candidate[cells] for candidate in candidates]
-            losses = [float(weights @ self.objective.loss(y, score)) for score in scores]
+            losses = [
+                float(weights @ self.objective.losses(y, score, weights[:, None])[:, 0])
+                for score in scores
+            ]
             best = int(np.argmin(losses))
             tables[component], raw = candidates[best], scores[best]
+
+
+def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:
+    """Give the steps of a main effect (M, n_lanes) a width; missing values stay as they are."""
+    regular = axis.n_regular
+    wide = smoother(axis.positions[:regular], width) @ table[:regular]
+    return centre(np.concatenate([wide, table[regular:]]), [axis.weights])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 SMALLEST_MEAN = 1e-12  # the logit of a class with no weight must stay finite
+LARGEST_SCORE = 300.0  # exp of a larger one would leave no room for sums
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Link:
     forward : callable
         g, from means to raw scores.
     inverse : callable
-        g^-1, from raw scores to means.
+        g^-1, from raw scores to means; several outputs are on the last axis.
     """
 
     name: str
@@ -46,6 +47,36 @@ def _expit(scores: FloatArray) -> FloatArray:
     return np.where(scores >= 0, 1.0, decay) / (1.0 + decay)
 
 
+def _log(means: FloatArray) -> FloatArray:
+    return np.log(np.maximum(means, SMALLEST_MEAN))
+
+
+def _exp(scores: FloatArray) -> FloatArray:
+    return np.exp(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE))
+
+
+def _centred_log(means: FloatArray) -> FloatArray:
+    logs = _log(means)
+    return logs - logs.mean(-1, keepdims=True)
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    odds = np.exp(scores - scores.max(-1, keepdims=True))
+    return odds / odds.sum(-1, keepdims=True)
+
+
+def _increasing(scores: FloatArray) -> FloatArray:
+    """Quantiles of one distribution, which cannot cross."""
+    return np.sort(scores, axis=-1)
+
+
 LINKS = {
-    link.name: link for link in (Link("identity", _same, _same), Link("logit", _logit, _expit))
+    link.name: link
+    for link in (
+        Link("identity", _same, _same),
+        Link("logit", _logit, _expit),
+        Link("log", _log, _exp),
+        Link("softmax", _centred_log, _softmax),
+        Link("quantiles", _same, _increasing),
+    )
 }

@@ -7,10 +7,12 @@ their number of nodes; rows are padded with nodes of mass zero, which no average
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tpnn.axes import Axis
 
 FloatArray = NDArray[np.float64]
 
@@ -27,20 +29,41 @@ class Marginal:
         Mass of each node; each row sums to one.
     sizes : array of shape (p,)
         Number of real nodes of each feature.
+    nominal : array of shape (p,)
+        Whether the nodes of a feature have no order.
+    missing : array of shape (p,)
+        Whether the last real node of a feature stands for missing values.
     """
 
     positions: FloatArray
     weights: FloatArray
     sizes: NDArray[np.intp]
+    nominal: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
 
     @property
     def n_nodes(self) -> int:
         """Nodes per feature, padding included."""
         return int(self.positions.shape[1])
 
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Nodes with a logit of their own, (p, M): levels without order and missing values."""
+        nodes = np.arange(self.n_nodes)
+        last = self.missing[:, None] & (nodes == self.sizes[:, None] - 1)
+        return last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
+
+    @classmethod
+    def of(cls, axes: Sequence[Axis]) -> Marginal:
+        """Measure of the features with the given axes."""
+        stacked = cls.stack([axis.positions for axis in axes], [axis.weights for axis in axes])
+        nominal = np.array([axis.is_nominal for axis in axes])
+        missing = np.array([axis.has_missing for axis in axes])
+        return replace(stacked, nominal=nominal, missing=missing)
+
     @classmethod
     def stack(cls, positions: Sequence[FloatArray], weights: Sequence[FloatArray]) -> Marginal:
-        """Pad the nodes of each feature to a common length.
+        """Pad the nodes of each feature, all of them ordered, to a common length.
 
         >>> Marginal.stack([np.array([0.5]), np.array([0.25, 0.75])],
         ...                [np.array([1.0]), np.array([0.5, 0.5])]).weights
@@ -52,7 +75,8 @@ class Marginal:
             padded[0, feature, :size] = positions[feature]
             padded[0, feature, size:] = positions[feature][-1]
             padded[1, feature, :size] = weights[feature]
-        return cls(padded[0], padded[1], sizes)
+        no = np.zeros(len(sizes), bool)
+        return cls(padded[0], padded[1], sizes, no, no)
 
 
 def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:

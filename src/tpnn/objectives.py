@@ -1,19 +1,28 @@
-"""Objectives: a loss, its gradient, its link, the targets it accepts and where it starts."""
+"""Objectives: a loss, its derivatives, its link and the targets it accepts.
+
+Raw scores of several bags stand side by side, (n, n_bags * K), the K outputs of a bag together; a
+target has shape (n, T).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpnn.links import LINKS, Link
 
-FloatArray = NDArray[Any]
+FloatArray = Any  # an array of NumPy or of torch
+Derivatives = tuple[FloatArray, FloatArray]
 
-SMALLEST_VARIANCE = 1e-3  # rows that are all but certain keep some weight
+SMALLEST_HESSIAN = 1e-3  # rows that are all but certain keep some weight
+SMALLEST_RESIDUAL = 0.02  # standard deviations; the bend of |r| is bounded there
+HUBER_THRESHOLD = 0.5  # standard deviations of the target
+TWEEDIE_POWER = 1.5
+NEWTON_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -26,80 +35,274 @@ class Objective:
         Value of the estimator's ``objective``.
     link : Link
         Link between the raw score f(x) and the prediction.
-    loss, gradient : callable (y, raw, xp=numpy) -> array
-        Loss of each row and its derivative in the raw score; both broadcast over bags. ``xp`` is
-        the library the arrays belong to, NumPy or torch.
-    variance : callable mean -> array
-        Second derivative of the loss in the raw score, as a function of the mean.
-    curvature : float
-        Upper bound of the second derivative of the loss in the raw score.
+    loss : callable (y, raw, weights, xp) -> array
+        Loss of each row; broadcasts over bags, and sums over outputs where there are several.
+        ``xp`` is the library the arrays belong to, NumPy or torch.
+    derivatives : callable (y, raw, weights, xp) -> pair of arrays
+        First derivative of the loss in the raw score, and a positive second derivative: the true
+        one, its expectation, or that of a parabola above the loss.
     reweightings : int
         Least squares problems that a second-order method solves one after the other.
     standardised : bool
         Whether training sees y shifted and scaled to mean 0 and standard deviation 1.
+    rule, accepts : str and callable
+        Which targets are valid, in words and as a test of the array.
+    n_outputs : int
+        Outputs K of the model.
+    couples_rows : bool
+        Whether a row's loss depends on the other rows and their weights.
     """
 
     name: str
     link: Link
     loss: Callable[..., FloatArray]
-    gradient: Callable[..., FloatArray]
-    variance: Callable[[FloatArray], FloatArray]
-    curvature: float
+    derivatives: Callable[..., Derivatives]
     reweightings: int
     standardised: bool
+    rule: str = "finite numbers"
+    accepts: Callable[[FloatArray], bool] = lambda y: True
+    n_outputs: int = 1
+    couples_rows: bool = False
 
-    def start(self, y: FloatArray, weights: FloatArray) -> float:
-        """Raw score of the best constant prediction."""
-        mean = np.array(np.average(y, weights=weights))
-        return float(self.link.forward(mean))
+    def losses(
+        self, y: FloatArray, raw: FloatArray, weights: Any = None, xp: Any = np
+    ) -> FloatArray:
+        """Loss of each row in each bag, (n, n_bags), of raw scores (n, n_bags * K)."""
+        return self.loss(*self._shaped(y, raw), weights, xp)
+
+    def slopes(
+        self, y: FloatArray, raw: FloatArray, weights: Any = None, xp: Any = np
+    ) -> Derivatives:
+        """First and second derivatives, each (n, n_bags * K)."""
+        gradient, hessian = self.derivatives(*self._shaped(y, raw), weights, xp)
+        return gradient.reshape(raw.shape), hessian.reshape(raw.shape)
+
+    def _shaped(self, y: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.n_outputs == 1:
+            return y, raw
+        return y[:, None, :], raw.reshape(len(raw), -1, self.n_outputs)
+
+    def start(self, y: FloatArray, offset: FloatArray, weights: FloatArray) -> FloatArray:
+        """Raw score (K,) of the best constant beside the offset (n, 1), by Newton steps."""
+        column, mean = weights[:, None], np.average(y, axis=0, weights=weights)
+        if self.couples_rows:
+            return np.zeros(self.n_outputs)
+        constant = self.link.forward(mean) - np.average(offset[:, 0], weights=weights)
+        constant = np.broadcast_to(constant, self.n_outputs)
+        for _ in range(NEWTON_STEPS):
+            gradient, hessian = self.slopes(y, offset + constant, column)
+            constant = constant - (column * gradient).sum(0) / (column * hessian).sum(0)
+        return np.asarray(constant, np.float64)
 
 
-def _squared_error(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
+def squared_error_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> FloatArray:
+    """Half the squared residual."""
     return 0.5 * (raw - y) ** 2
 
 
-def _squared_error_gradient(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
-    return raw - y
+def _squared_error_slopes(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> Derivatives:
+    return raw - y, xp.ones_like(raw)
 
 
-def _logistic(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
+def _targets_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> FloatArray:
+    loss: FloatArray = squared_error_loss(y, raw, weights, xp).sum(-1)
+    return loss
+
+
+def _logistic_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> FloatArray:
     loss: FloatArray = raw.clip(min=0) + xp.log1p(xp.exp(-abs(raw))) - y * raw
     return loss
 
 
-def _logistic_gradient(y: FloatArray, raw: FloatArray, xp: Any = np) -> FloatArray:
+def _logistic_slopes(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> Derivatives:
     decay = xp.exp(-abs(raw))
-    gradient: FloatArray = xp.where(raw >= 0, 1.0, decay) / (1 + decay) - y
-    return gradient
+    mean = xp.where(raw >= 0, 1.0, decay) / (1 + decay)
+    return mean - y, (mean * (1 - mean)).clip(min=SMALLEST_HESSIAN)
 
 
-def _bernoulli_variance(mean: FloatArray) -> FloatArray:
-    variance: FloatArray = np.maximum(mean * (1 - mean), SMALLEST_VARIANCE)
-    return variance
+def _softmax_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> FloatArray:
+    """Log-loss of y, an indicator of the class on the last axis."""
+    largest = xp.amax(raw, -1)
+    log_sum = largest + xp.log(xp.exp(raw - largest[..., None]).sum(-1))
+    loss: FloatArray = log_sum - (y * raw).sum(-1)
+    return loss
+
+
+def _softmax_slopes(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> Derivatives:
+    odds = xp.exp(raw - xp.amax(raw, -1)[..., None])
+    mean = odds / odds.sum(-1)[..., None]
+    return mean - y, (mean * (1 - mean)).clip(min=SMALLEST_HESSIAN)
+
+
+def _tweedie_loss(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, power: float
+) -> FloatArray:
+    """Half the deviance at mean exp(raw), up to a constant; powers 1 and 2 are its limits."""
+    if power == 1:
+        return xp.exp(raw) - y * raw
+    if power == 2:
+        return raw + y * xp.exp(-raw)
+    loss: FloatArray = xp.exp((2 - power) * raw) / (2 - power)
+    return loss - y * xp.exp((1 - power) * raw) / (1 - power)
+
+
+def _tweedie_slopes(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, power: float
+) -> Derivatives:
+    expected = xp.exp((2 - power) * raw)
+    return expected - y * xp.exp((1 - power) * raw), expected.clip(min=SMALLEST_HESSIAN)
+
+
+def _pinball_loss(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, levels: FloatArray
+) -> FloatArray:
+    """Level times what lies above the score, one minus level times what lies below."""
+    residual = y - raw
+    levels = xp.asarray(levels, dtype=raw.dtype)
+    loss: FloatArray = levels * residual.clip(min=0) + (1 - levels) * (-residual).clip(min=0)
+    return loss.sum(-1) if levels.ndim else loss
+
+
+def _pinball_slopes(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, levels: FloatArray
+) -> Derivatives:
+    """Slopes of the parabola that touches the loss at r and at -r."""
+    residual = y - raw
+    levels = xp.asarray(levels, dtype=raw.dtype)
+    gradient = xp.where(residual > 0, -levels, 1 - levels)
+    return gradient, 0.5 / abs(residual).clip(min=SMALLEST_RESIDUAL)
+
+
+def _huber_loss(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, threshold: float
+) -> FloatArray:
+    size = abs(raw - y)
+    inside = size.clip(max=threshold)
+    loss: FloatArray = inside * (size - 0.5 * inside)
+    return loss
+
+
+def _huber_slopes(
+    y: FloatArray, raw: FloatArray, weights: Any, xp: Any, threshold: float
+) -> Derivatives:
+    residual = raw - y
+    gradient = residual.clip(min=-threshold, max=threshold)
+    return gradient, threshold / abs(residual).clip(min=threshold)
+
+
+def _risk_sets(y: FloatArray, raw: FloatArray, weights: FloatArray) -> tuple[Any, ...]:
+    """Relative risks, and the weighted risk of all who live at each row's time, each (n, bags)."""
+    order = np.argsort(-y[:, 0], kind="stable")
+    times = y[order, 0]
+    last = np.searchsorted(-times, -times, side="right") - 1  # tied times share a risk set
+    risk = np.exp(raw - raw.max(0))
+    alive = np.empty_like(risk)
+    alive[order] = np.cumsum((weights * risk)[order], axis=0)[last]
+    return order, last, risk, np.maximum(alive, np.finfo(risk.dtype).tiny)
+
+
+def _cox_loss(y: FloatArray, raw: FloatArray, weights: FloatArray, xp: Any) -> FloatArray:
+    """Negative log partial likelihood (Breslow) of y = (time, event)."""
+    _, _, _, alive = _risk_sets(y, raw, weights)
+    loss: FloatArray = y[:, 1:] * (np.log(alive) + raw.max(0) - raw)
+    return loss
+
+
+def _cox_slopes(y: FloatArray, raw: FloatArray, weights: FloatArray, xp: Any) -> Derivatives:
+    order, _, risk, alive = _risk_sets(y, raw, weights)
+    hazard = (weights * y[:, 1:] / alive)[order[::-1]]  # by increasing time
+    times = y[order[::-1], 0]
+    until = np.searchsorted(times, y[:, 0], side="right") - 1
+    expected = risk * np.cumsum(hazard, axis=0)[until]
+    return expected - y[:, 1:], np.maximum(expected, SMALLEST_HESSIAN)
+
+
+def _is_count_like(y: FloatArray) -> bool:
+    return bool((y >= 0).all() and y.any())
+
+
+NOT_NEGATIVE = "numbers of at least 0, not all 0"
+
+
+def tweedie(
+    power: float,
+    name: str = "tweedie",
+    rule: str = NOT_NEGATIVE,
+    accepts: Callable[..., bool] = _is_count_like,
+) -> Objective:
+    """Tweedie deviance: power 1 is Poisson, 2 is gamma, between them zeros are likely."""
+    loss, slopes = partial(_tweedie_loss, power=power), partial(_tweedie_slopes, power=power)
+    return Objective(name, LINKS["log"], loss, slopes, 4, False, rule, accepts)
+
+
+def quantiles(levels: Any, name: str = "quantile") -> Objective:
+    """Pinball loss at one level, or at several, whose predictions never cross."""
+    array = np.asarray(levels, np.float32)
+    loss, slopes = partial(_pinball_loss, levels=array), partial(_pinball_slopes, levels=array)
+    link = LINKS["quantiles" if array.ndim else "identity"]
+    return Objective(name, link, loss, slopes, 4, True, n_outputs=array.size)
+
+
+def huber(threshold: float) -> Objective:
+    """Squared error up to the threshold, in standard deviations of y, and linear beyond."""
+    loss, slopes = (partial(f, threshold=threshold) for f in (_huber_loss, _huber_slopes))
+    return Objective("huber", LINKS["identity"], loss, slopes, 4, True)
 
 
 OBJECTIVES = {
     objective.name: objective
     for objective in (
         Objective(
-            "squared_error",
-            LINKS["identity"],
-            _squared_error,
-            _squared_error_gradient,
-            np.ones_like,
-            1.0,
-            1,
-            True,
+            "squared_error", LINKS["identity"], squared_error_loss, _squared_error_slopes, 1, True
         ),
+        quantiles(0.5, "absolute_error"),
+        huber(HUBER_THRESHOLD),
+        quantiles(0.5),
+        tweedie(1.0, "poisson"),
+        tweedie(2.0, "gamma", "positive numbers", lambda y: bool((y > 0).all())),
+        tweedie(TWEEDIE_POWER),
+        Objective("log_loss", LINKS["logit"], _logistic_loss, _logistic_slopes, 4, False),
         Objective(
-            "log_loss",
-            LINKS["logit"],
-            _logistic,
-            _logistic_gradient,
-            _bernoulli_variance,
-            0.25,
-            4,
-            False,
+            "cox", LINKS["log"], _cox_loss, _cox_slopes, 4, False, couples_rows=True,
+            rule="times and events, at least one of them observed",
+            accepts=lambda y: bool(y[:, 1].any()),
         ),
     )
-}
+}  # fmt: skip
+
+
+def several_targets(n_outputs: int) -> Objective:
+    """Squared error of several targets at once."""
+    single = OBJECTIVES["squared_error"]
+    return replace(single, loss=_targets_loss, n_outputs=n_outputs)
+
+
+def several_classes(n_classes: int) -> Objective:
+    """Log-loss of more than two classes; y has an indicator column for each."""
+    link = LINKS["softmax"]
+    return Objective(
+        "log_loss", link, _softmax_loss, _softmax_slopes, 4, False, n_outputs=n_classes
+    )
+
+
+def custom(function: Callable[[Any, Any], Any]) -> Objective:
+    """Loss given as a torch function (y, raw) -> loss of each row, with derivatives by autograd."""
+    import torch
+
+    def loss(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
+        tensors = [torch.as_tensor(array) for array in (y, raw)]
+        value = function(*tensors)
+        return value if xp is torch else value.numpy()
+
+    def slopes(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
+        scores = torch.as_tensor(raw).detach().clone().requires_grad_()
+        total = function(torch.as_tensor(y), scores).sum()
+        (first,) = torch.autograd.grad(total, scores, create_graph=True)
+        second = torch.ones_like(scores)
+        if first.requires_grad:
+            (bend,) = torch.autograd.grad(first.sum(), scores)
+            second = bend.clamp_min(SMALLEST_HESSIAN) if bool((bend > 0).any()) else second
+        pair = first.detach(), second
+        return pair if xp is torch else tuple(part.numpy() for part in pair)
+
+    return Objective("custom", LINKS["identity"], loss, slopes, 4, False)

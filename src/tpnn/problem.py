@@ -6,7 +6,6 @@ user passed them. This is the only module that knows both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,7 +26,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Targets:
-    """What the user passed beside the table, each of shape (n_rows,)."""
+    """What the user passed beside the table: y (n_rows, T), the others (n_rows,)."""
 
     y: FloatArray
     weights: FloatArray | None
@@ -61,9 +60,9 @@ class Problem:
         Targets and bag weights of the distinct rows.
     objective : Objective
         The loss.
-    start : float
+    start : array of shape (K,)
         Raw score of the best constant, on the training scale.
-    shift, scale : float
+    shift, scale : array of shape (K,) or (1,)
         y = shift + scale * target.
     """
 
@@ -73,9 +72,9 @@ class Problem:
     coded: list[CodedComponents]
     rows: TrainingRows
     objective: Objective
-    start: float
-    shift: float
-    scale: float
+    start: FloatArray
+    shift: FloatArray
+    scale: FloatArray
 
     @classmethod
     def build(
@@ -90,60 +89,85 @@ class Problem:
         """Bring rows and columns into canonical order and targets onto the training scale."""
         features = encoder.canonical_order()
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
-        distinct = distinct_rows(keys, np.stack([targets.y, targets.offset]), targets.weights)
-        y, offset = targets.y[distinct.rows], targets.offset[distinct.rows]
-        shift, scale = 0.0, 1.0
+        known = np.vstack([targets.y.T, targets.offset])
+        distinct = distinct_rows(keys, known, targets.weights)
+        y, offset = targets.y[distinct.rows], targets.offset[distinct.rows, None]
+        shift, scale = np.zeros(1), np.ones(1)
         if objective.standardised:  # the offset is then a part of the target
-            shift, scale = _mean_and_deviation(y - offset, distinct.weights)
-            y, offset = (y - offset - shift) / scale, np.zeros_like(y)
-        start = objective.start(y, distinct.weights) - float(offset @ distinct.weights)
+            y, offset = y - offset, np.zeros_like(offset)
+            shift, scale = _mean_and_deviation(y, distinct.weights)
+            y = (y - shift) / scale
+        start = objective.start(y, offset, distinct.weights)
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
-        column, known_column = (values[:, None].astype(np.float32) for values in (y, offset))
         ordered = canonical(components, features)
         coded = [
             _code(table, encoder, [s for s in ordered if len(s) == order], distinct.rows)
             for order in components.orders
         ]
-        rows = TrainingRows(column, known_column, *bags)
+        rows = TrainingRows(y.astype(np.float32), offset.astype(np.float32), *bags)
         return cls(encoder, components, ordered, coded, rows, objective, start, shift, scale)
 
-    def freeze(self, solution: Solution, activation: str, scale: str) -> AnovaModel:
+    def freeze(
+        self, solution: Solution, activation: str, scale: str, outputs: tuple[str, ...] = ()
+    ) -> AnovaModel:
         """Average the bags, leave the training scale, restore the user's order."""
-        tables: dict[Component, FloatArray] = {}
-        for given, padded in zip(self.ordered, solution.tables, strict=True):
-            axes = sorted(range(len(given)), key=given.__getitem__)
-            component = tuple(given[axis] for axis in axes)
-            sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in component)
-            table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]
-            tables[component] = np.ascontiguousarray(table)
+        tables = {
+            tuple(sorted(given)): self._restore_table(given, padded)
+            for given, padded in zip(self.ordered, solution.tables, strict=True)
+        }
+        intercepts = self.shift + self.scale * self._by_output(solution.intercepts)  # (B, K)
         terms = None
         if solution.terms is not None:
             restored = map(self._restore_terms, self.ordered, solution.terms)
             by_component = {t.features: t for t in restored}
             terms = tuple(by_component[component] for component in self.components)
+        if not outputs:
+            tables = {component: table[..., 0] for component, table in tables.items()}
+        mean = intercepts.mean(0)
         return AnovaModel(
             self.encoder,
             self.components,
-            tuple(tables[component].mean(-1) * self.scale for component in self.components),
-            tuple(tables[component].std(-1) * self.scale for component in self.components),
-            self.shift + self.scale * float(solution.intercepts.mean()),
+            tuple(tables[component].mean(len(component)) for component in self.components),
+            tuple(tables[component].std(len(component)) for component in self.components),
+            mean if outputs else float(mean[0]),
             self.objective.link,
             activation,
             scale,
             terms,
+            outputs,
         )
+
+    def _by_output(self, values: FloatArray) -> FloatArray:
+        """Reshape (..., n_bags * K) to (..., n_bags, K); class scores are centred over classes."""
+        split = values.reshape(*values.shape[:-1], -1, self.objective.n_outputs)
+        if self.objective.link.name == "softmax":
+            split = split - split.mean(-1, keepdims=True)
+        return split
+
+    def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
+        """Table of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
+        axes = sorted(range(len(given)), key=given.__getitem__)
+        sizes = (self.encoder.axes[len(given)][given[axis]].n_nodes for axis in axes)
+        table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]
+        return np.ascontiguousarray(self._by_output(table) * self.scale)
 
     def _restore_terms(self, given: Component, terms: Terms) -> Terms:
         axes = sorted(range(len(given)), key=given.__getitem__)
         component = tuple(given[axis] for axis in axes)
-        return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale)
+        return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])
 
 
-def _mean_and_deviation(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    mean = float(weights @ values)
-    largest = float(np.abs(values - mean).max()) or 1.0  # squares of huge values must not overflow
-    variance = float(weights @ ((values - mean) / largest) ** 2)
-    return mean, largest * math.sqrt(variance) or 1.0
+def _bag_axis(component: Component) -> int:
+    return len(component)
+
+
+def _mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column of y (n, T), one where it is constant."""
+    mean = weights @ y
+    largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
+    largest[largest == 0] = 1.0
+    deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)
+    return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def _code(

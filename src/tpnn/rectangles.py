@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+ORDERED, MISSING, NOMINAL = 0, 1, 2  # axes; the last node of one with missing values is theirs
+
 
 class TreeSettings(NamedTuple):
     """Shape of one tree.
@@ -183,3 +185,59 @@ def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: An
     """Residual after the step: each row loses hessian times the step in its cell."""
     for i in range(len(residual)):
         residual[i] -= hessian[i] * step[rows[i], columns[i]]
+
+
+@nb.njit(nogil=True, cache=True)
+def _sides(kind: int, size: int, state: Any) -> Any:
+    """Divide the nodes of an axis at random, at one place or, without order, one by one."""
+    sides = np.zeros(size, np.int64)
+    place = 1 + draw_below(state, max(size - 1, 1))
+    for node in range(size):
+        cut = draw_uniform(state) < 0.5 if kind == NOMINAL else node >= place
+        sides[node] = np.int64(cut)
+    return sides
+
+
+@nb.njit(nogil=True, cache=True)
+def node_order(
+    kind: int, other_kind: int, residual: Any, mass: Any, ridge: float, state: Any
+) -> Any:
+    """Order in which a tree sees the rows of a table of cell sums.
+
+    Levels are sorted by their residual means, shrunk by a ridge; in a pair, by the difference of
+    those means between two random parts of the other axis. Missing values come first or last.
+    """
+    n_nodes, n_others = residual.shape
+    if kind == NOMINAL:
+        sides = _sides(other_kind, n_others, state)
+        scores = np.zeros(n_nodes)
+        for a in range(n_nodes):
+            sums, masses = np.zeros(2), np.zeros(2)
+            for b in range(n_others):
+                sums[sides[b]] += residual[a, b]
+                masses[sides[b]] += mass[a, b]
+            scores[a] = sums[0] / (masses[0] + ridge) - sums[1] / (masses[1] + ridge)
+        return np.argsort(scores, kind="mergesort")
+    order = np.arange(n_nodes)
+    if kind == MISSING and draw_uniform(state) < 0.5:
+        order[1:] = np.arange(n_nodes - 1)
+        order[0] = n_nodes - 1
+    return order
+
+
+@nb.njit(nogil=True, cache=True)
+def area_cells(area: Any, cells: Any) -> None:
+    """Inverse of ``summed_area``."""
+    for a in range(cells.shape[0]):
+        for b in range(cells.shape[1]):
+            cells[a, b] = _box_sum(area, a, a + 1, b, b + 1)
+
+
+@nb.njit(nogil=True, cache=True)
+def arranged(cells: Any, rows: Any, columns: Any) -> Any:
+    """Return cells with rows and columns in the given order."""
+    answer = np.empty_like(cells)
+    for a in range(len(rows)):
+        for b in range(len(columns)):
+            answer[a, b] = cells[rows[a], columns[b]]
+    return answer

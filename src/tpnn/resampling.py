@@ -72,7 +72,7 @@ class TrainingRows:
 
     Parameters
     ----------
-    y : array of shape (n, 1)
+    y : array of shape (n, T)
         Target on the training scale.
     offset : array of shape (n, 1)
         Known part of the raw score.

@@ -38,9 +38,9 @@ class Solution:
 
     Parameters
     ----------
-    intercepts : array of shape (n_bags,)
-        Intercept of each bag.
-    tables : list of array of shape (M_1, ..., M_d, n_bags)
+    intercepts : array of shape (n_bags * K,)
+        Intercept of each bag, the K outputs of a bag together.
+    tables : list of array of shape (M_1, ..., M_d, n_bags * K)
         Values of each component on its nodes.
     terms : list of Terms, or None
         Each component's bases over all bags; their sum is the mean of the bags' tables. None where

@@ -8,7 +8,7 @@ logistic loss adds a few rounds of reweighting. Small noisy data owe most of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,24 @@ ROWS_PER_TASK = 4096
 
 
 def dictionary(marginal: Marginal, order: int) -> FloatArray:
-    """Centred sigmoids of every feature on its nodes, shape (n_features, M, D)."""
+    """Centred bases of every feature on its nodes, shape (n_features, M, D).
+
+    Sigmoids for nodes that have an order; indicators of the most frequent levels for those that
+    have none, and one more of missing values where there are any.
+    """
     count = SIGMOIDS[order]
     centres = (np.arange(count) + 0.5) / count
     logits = (marginal.positions[:, :, None] - centres) / WIDTHS[order]
     steps = 1 / (1 + np.exp(-logits))
+    steps[marginal.nominal] = np.eye(marginal.n_nodes, count)
+    if marginal.missing.any():
+        rows, last = np.flatnonzero(marginal.missing), marginal.sizes[marginal.missing] - 1
+        known = marginal.weights.copy()
+        known[rows, last] = 0.0
+        means = np.einsum("fm,fmd->fd", known, steps) / known.sum(1, keepdims=True).clip(1e-300)
+        steps = np.concatenate([steps, np.zeros_like(steps[:, :, :1])], axis=2)
+        steps[rows, last, :count] = means[rows]  # sigmoids say nothing about missing values
+        steps[rows, last, count] = 1.0
     steps -= np.einsum("fm,fmd->fd", marginal.weights, steps)[:, None]
     return steps.astype(np.float32)
 
@@ -43,20 +56,33 @@ def dictionary(marginal: Marginal, order: int) -> FloatArray:
 def coarsen(
     marginal: Marginal, codes: NDArray[np.unsignedinteger[Any]], most: int
 ) -> tuple[Marginal, NDArray[np.uint8]]:
-    """Merge neighbouring nodes until no feature has more than ``most``; follow with the codes.
+    """Merge nodes until no feature has more than ``most``; follow with the codes.
 
-    The dictionary is so smooth that it needs few nodes, and every iteration costs their number.
+    Neighbours are merged, or the rarest levels where there is no order; the node of missing values
+    stays alone. The dictionary is so smooth that it needs few nodes, and every iteration costs
+    their number.
     """
     positions, weights = [], []
     merged = np.empty(codes.shape, np.uint8)
     for feature, size in enumerate(marginal.sizes):
-        groups = np.arange(size) * min(size, most) // size
+        groups = _merged_nodes(marginal, feature, most)
         mass = np.bincount(groups, marginal.weights[feature, :size]).astype(np.float64)
         moment = (marginal.weights * marginal.positions)[feature, :size]
         positions.append(np.bincount(groups, moment) / mass)
         weights.append(mass)
         merged[feature] = groups.astype(np.uint8)[codes[feature]]
-    return Marginal.stack(positions, weights), merged
+    stacked = Marginal.stack(positions, weights)
+    return replace(stacked, nominal=marginal.nominal, missing=marginal.missing), merged
+
+
+def _merged_nodes(marginal: Marginal, feature: int, most: int) -> NDArray[np.intp]:
+    """Node that each node of a feature becomes, (size,)."""
+    missing = int(marginal.missing[feature])
+    size = int(marginal.sizes[feature]) - missing
+    kept = min(size, most - missing)
+    nodes = np.arange(size)
+    groups = np.minimum(nodes, kept - 1) if marginal.nominal[feature] else nodes * kept // size
+    return np.append(groups, kept) if missing else groups
 
 
 class MainDictionary:
@@ -120,9 +146,9 @@ class BestCoefficients:
     ----------
     losses : array of shape (n_bags,)
         Loss on the held-out rows.
-    coefficients : list of array of shape (..., n_bags)
+    coefficients : list of array of shape (..., n_bags * K)
         One array per order.
-    intercepts : array of shape (n_bags,)
+    intercepts : array of shape (n_bags * K,)
         Constants.
     """
 
@@ -136,9 +162,10 @@ class BestCoefficients:
         """Take over the bags whose loss is smaller than before, and say which."""
         improved = losses < self.losses
         self.losses[improved] = losses[improved]
-        self.intercepts[improved] = intercepts[improved]
+        lanes = np.repeat(improved, len(intercepts) // len(losses))
+        self.intercepts[lanes] = intercepts[lanes]
         for kept, new in zip(self.coefficients, coefficients, strict=True):
-            kept[..., improved] = new[..., improved]
+            kept[..., lanes] = new[..., lanes]
         return improved
 
 
@@ -151,7 +178,7 @@ class SmoothStart:
         One dictionary per order.
     coded : list of CodedComponents
         Components of each order over the rows.
-    y : array of shape (n, 1)
+    y : array of shape (n, T)
         Targets on the training scale.
     offset : array of shape (n, 1)
         Known part of the raw score.
@@ -181,26 +208,28 @@ class SmoothStart:
         self.must_stop = must_stop
         self.y, self.training, self.validation = y, training, validation
         self.offset, self.objective = offset, objective
-        self.n_rows, self.n_bags = training.shape
-        self.ridge = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * training.sum(0))
+        self.n_rows, n_bags = training.shape
+        self.n_lanes = n_bags * objective.n_outputs  # a lane is one output of one bag
+        self.masses = np.repeat(training, objective.n_outputs, axis=1)
+        self.ridge = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * self.masses.sum(0))
 
-    def fit(self, intercept: float) -> BestCoefficients:
-        """Find the best coefficients of every bag, from the given constant on."""
-        intercepts = np.full(self.n_bags, intercept, np.float32)
-        coefficients = [d.zeros(self.n_bags) for d in self.dictionaries]
+    def fit(self, start: FloatArray) -> BestCoefficients:
+        """Find the best coefficients of every bag, from the given constants (K,) on."""
+        n_bags = self.training.shape[1]
+        intercepts = np.tile(start, n_bags).astype(np.float32)
+        coefficients = [d.zeros(self.n_lanes) for d in self.dictionaries]
         raw: FloatArray = self.offset + intercepts
         best = BestCoefficients(
-            np.full(self.n_bags, np.inf, np.float32),
+            np.full(n_bags, np.inf, np.float32),
             [c.copy() for c in coefficients],
             intercepts.copy(),
         )
         best.update(self._loss(raw), coefficients, intercepts)
         for _ in range(self.objective.reweightings):
             coefficients = self._solve(raw, coefficients, intercepts, best)
-            mean = self.objective.link.inverse(raw)
-            slope = (self.training * (self.y - mean)).sum(0)
-            shift = slope / (self.training * self.objective.variance(mean)).sum(0)
-            intercepts, raw = intercepts + shift, raw + shift
+            gradient, hessian = self.objective.slopes(self.y, raw, self.training)
+            shift = (self.masses * gradient).sum(0) / (self.masses * hessian).sum(0)
+            intercepts, raw = intercepts - shift, raw - shift
         return best
 
     def _solve(
@@ -211,13 +240,12 @@ class SmoothStart:
         best: BestCoefficients,
     ) -> list[FloatArray]:
         """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
-        mean = self.objective.link.inverse(raw)
-        hessian = self.objective.variance(mean)
-        scale = np.sqrt(self.training * hessian)
-        residual = np.sqrt(self.training / hessian) * (self.y - mean)
+        slope, hessian = self.objective.slopes(self.y, raw, self.training)
+        scale = np.sqrt(self.masses * hessian)
+        residual = -np.sqrt(self.masses / hessian) * slope
         gradient = self._downhill(scale * residual, coefficients)
         direction, size = gradient, _squares(gradient)
-        stalled = np.zeros(self.n_bags, int)
+        stalled = np.zeros(self.training.shape[1], int)
         for _ in range(MAX_ITERATIONS):
             change = self._gather(direction)
             scaled = scale * change
@@ -252,9 +280,9 @@ class SmoothStart:
         ]
 
     def _gather(self, coefficients: list[FloatArray]) -> FloatArray:
-        """Value of the dictionary's functions on every row, (n, n_bags)."""
+        """Value of the dictionary's functions on every row, (n, n_lanes)."""
         tables = [d.tables(c) for d, c in zip(self.dictionaries, coefficients, strict=True)]
-        values = np.zeros((self.n_rows, self.n_bags), np.float32)
+        values = np.zeros((self.n_rows, self.n_lanes), np.float32)
 
         def add(piece: tuple[int, int]) -> None:
             for part, table in zip(self.coded, tables, strict=True):
@@ -264,7 +292,8 @@ class SmoothStart:
         return values
 
     def _loss(self, raw: FloatArray) -> FloatArray:
-        loss: FloatArray = (self.objective.loss(self.y, raw) * self.validation).sum(0)
+        losses = self.objective.losses(self.y, raw, self.validation)
+        loss: FloatArray = (losses * self.validation).sum(0)
         return loss
 
 

@@ -270,63 +270,78 @@ class GradientSolver:
     ) -> None:
         self.coded, self.rows, self.objective, self.schedule = coded, rows, objective, schedule
         self.n_rows, self.n_bags = rows.training.shape
-        self.tables = [np.empty((*order.shape, self.n_bags), np.float32) for order in coded]
+        self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
+        self.training = np.repeat(rows.training, objective.n_outputs, axis=1)
+        self.tables = [np.empty((*order.shape, self.n_lanes), np.float32) for order in coded]
         self.parts = [
             _Part(network, order, first, tables, schedule.l2)
             for order, marginal, tables in zip(coded, marginals, self.tables, strict=True)
             for network, first in _with_offsets(
-                make_networks(marginal, order.features, settings, self.n_bags, seed)
+                make_networks(marginal, order.features, settings, self.n_lanes, seed)
             )
         ]
-        self.gradient = np.empty_like(rows.training)
-        self.intercepts = np.full(self.n_bags, 0.0, np.float32)
+        self.gradient = np.empty_like(self.training)
+        self.intercepts = np.zeros(self.n_lanes, np.float32)
 
-    def fit(self, start: float, progress: Progress) -> Solution:
-        """Train from the constant ``start`` until every bag has stopped improving."""
+    def fit(self, start: NDArray[np.float64], progress: Progress) -> Solution:
+        """Train from the constants ``start`` (K,) until every bag has stopped improving."""
         history: list[dict[str, float]] = []
         began = time.monotonic()
         best = np.full(self.n_bags, np.inf)
-        best_intercepts = self.intercepts = np.full(self.n_bags, start, np.float32)
+        self.intercepts = np.tile(start, self.n_bags).astype(np.float32)
+        best_intercepts = self.intercepts
         stopping = Stopping(self.n_bags, self.schedule)
         with ONE_TORCH_THREAD, Workers() as workers:
             workers.map(_Part.publish, self.parts)
             while True:
-                training, validation, slope = self._evaluate(workers)
+                training, validation, newton = self._evaluate(workers)
                 improved = validation < best * (1 - TIE)
                 best = np.where(improved, validation, best)
-                best_intercepts = np.where(improved, self.intercepts, best_intercepts)
+                lanes = np.repeat(improved, self.objective.n_outputs)
+                best_intercepts = np.where(lanes, self.intercepts, best_intercepts)
                 for part in self.parts:
-                    part.keep(improved)
+                    part.keep(lanes)
                 history.append(stopping.record(training, validation, time.monotonic() - began))
                 progress(history[-1])
                 if stopping.must_stop():
                     return self._solution(best_intercepts, history)
                 # NOTE[DIFF] there is an intercept; a Newton step needs no step size of its own.
-                self.intercepts = self.intercepts - slope / np.float32(self.objective.curvature)
+                self.intercepts = self.intercepts - newton
                 rate = self.schedule.learning_rate / (1 + stopping.step / HALVING_STEP)
                 step = partial(_Part.advance, gradient=self.gradient, learning_rate=rate)
                 workers.map(step, self.parts)
 
     def _evaluate(self, workers: Workers) -> tuple[Float32Array, Float32Array, Float32Array]:
-        """Training and validation loss and the derivative in the intercept, each (n_bags,).
+        """Training and validation loss (n_bags,), and the Newton step of the intercepts (n_lanes,).
 
         Leaves the training loss's derivative in the raw scores in ``self.gradient``.
         """
 
-        def score(task: tuple[int, int]) -> Float32Array:
+        def score(task: tuple[int, int]) -> tuple[Float32Array, Float32Array]:
             rows = slice(*task)
             raw = self.rows.offset[rows] + self.intercepts
             for order, tables in zip(self.coded, self.tables, strict=True):
                 order.gather(tables, task[0], raw)
-            loss = self.objective.loss(self.rows.y[rows], raw)
-            gradient = self.objective.gradient(self.rows.y[rows], raw) * self.rows.training[rows]
-            self.gradient[rows] = gradient
-            weighted = (loss * self.rows.training[rows], loss * self.rows.validation[rows])
-            return np.stack([part.sum(0) for part in (*weighted, gradient)])
+            return self._losses_and_slopes(rows, raw)
 
-        tasks = split(self.n_rows, ROWS_PER_TASK)
-        training, validation, slope = np.sum(workers.map(score, tasks), axis=0)
-        return training, validation, slope
+        most = self.n_rows if self.objective.couples_rows else ROWS_PER_TASK
+        sums = workers.map(score, split(self.n_rows, most))
+        losses = np.sum([loss for loss, _ in sums], axis=0)
+        slopes = np.sum([slope for _, slope in sums], axis=0)
+        return losses[0], losses[1], slopes[0] / slopes[1]
+
+    def _losses_and_slopes(
+        self, rows: slice, raw: Float32Array
+    ) -> tuple[Float32Array, Float32Array]:
+        """Add up losses (2, n_bags), and first and second derivatives (2, n_lanes), of some rows."""
+        y, weights = self.rows.y[rows], self.training[rows]
+        losses = [
+            (self.objective.losses(y, raw, side[rows]) * side[rows]).sum(0)
+            for side in (self.rows.training, self.rows.validation)
+        ]
+        gradient, hessian = self.objective.slopes(y, raw, self.rows.training[rows])
+        self.gradient[rows] = gradient * weights
+        return np.stack(losses), np.stack([self.gradient[rows].sum(0), (hessian * weights).sum(0)])
 
     def _solution(
         self, intercepts: NDArray[np.floating], history: list[dict[str, float]]
@@ -337,9 +352,10 @@ class GradientSolver:
             with torch.no_grad():
                 values = part.network().numpy()  # (C, cells, B)
             shape = (part.coded.n_nodes,) * part.coded.features.shape[1]
-            tables += [table.reshape(*shape, self.n_bags) for table in values]
+            tables += [table.reshape(*shape, self.n_lanes) for table in values]
             terms += part.network.terms()
-        return Solution(intercepts.astype(np.float64), tables, terms, history)
+        single = self.objective.n_outputs == 1
+        return Solution(intercepts.astype(np.float64), tables, terms if single else None, history)
 
 
 def _with_offsets(
