@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "purification": {"encoding"},
     "basis": {"marginals"},
     "network": {"basis", "marginals", "components", "solution"},
+    "nn": {"basis"},
     "objectives": {"links"},
     "training": {
         "basis", "lookup", "marginals", "network", "objectives", "resampling", "solution",
