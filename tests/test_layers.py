@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "purification": {"axes"},
     "basis": {"marginals"},
     "network": {"basis", "marginals", "components", "solution"},
+    "nn": {"basis"},
     "objectives": {"links"},
     "training": {
         "basis", "lookup", "marginals", "network", "objectives", "resampling", "solution",

@@ -62,6 +62,12 @@ def split(name: str, seed: int, most_rows: int | None = None) -> Split:
     return Split(X[fitted], y[fitted], n_training, X[test], y[test])
 
 
+def common_rows(name: str, most: int) -> FloatArray:
+    """Draw rows on which every model is looked at, whatever it was fitted to."""
+    X, _ = _coded(name)
+    return X[np.random.default_rng(0).permutation(len(X))[:most]]
+
+
 def is_unseen(data: Split) -> NDArray[np.bool_]:
     """Mark the test rows whose features are those of no row to fit."""
     seen = {row.tobytes() for row in data.X}

@@ -1,0 +1,1 @@
+"""Stability under re-sampling: ``python -m benchmarks.stability``, from the repository root."""

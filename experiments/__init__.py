@@ -1,0 +1,1 @@
+"""The paper's tables and figures: ``python -m experiments``, from the repository root."""

@@ -1,0 +1,1 @@
+"""Models that the paper compares, ours among them, behind one interface; one file each."""
