@@ -57,12 +57,14 @@ def _exp(scores: FloatArray) -> FloatArray:
 
 def _centred_log(means: FloatArray) -> FloatArray:
     logs = _log(means)
-    return logs - logs.mean(-1, keepdims=True)
+    centred: FloatArray = logs - logs.mean(-1, keepdims=True)
+    return centred
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
     odds = np.exp(scores - scores.max(-1, keepdims=True))
-    return odds / odds.sum(-1, keepdims=True)
+    shares: FloatArray = odds / odds.sum(-1, keepdims=True)
+    return shares
 
 
 def _increasing(scores: FloatArray) -> FloatArray:

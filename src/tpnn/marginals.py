@@ -51,7 +51,8 @@ class Marginal:
         """Nodes with a logit of their own, (p, M): levels without order and missing values."""
         nodes = np.arange(self.n_nodes)
         last = self.missing[:, None] & (nodes == self.sizes[:, None] - 1)
-        return last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
+        free: NDArray[np.bool_] = last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
+        return free
 
     @classmethod
     def of(cls, axes: Sequence[Axis]) -> Marginal:

@@ -51,6 +51,8 @@ class Objective:
         Outputs K of the model.
     couples_rows : bool
         Whether a row's loss depends on the other rows and their weights.
+    levels : sequence of float, optional
+        Quantiles that are estimated.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Objective:
     accepts: Callable[[FloatArray], bool] = lambda y: True
     n_outputs: int = 1
     couples_rows: bool = False
+    levels: tuple[float, ...] | None = None
 
     def losses(
         self, y: FloatArray, raw: FloatArray, weights: Any = None, xp: Any = np
@@ -83,12 +86,13 @@ class Objective:
         return y[:, None, :], raw.reshape(len(raw), -1, self.n_outputs)
 
     def start(self, y: FloatArray, offset: FloatArray, weights: FloatArray) -> FloatArray:
-        """Raw score (K,) of the best constant beside the offset (n, 1), by Newton steps."""
+        """Raw score (K,) of the best constant beside the offset (n, 1)."""
         column, mean = weights[:, None], np.average(y, axis=0, weights=weights)
         if self.couples_rows:
             return np.zeros(self.n_outputs)
+        if self.levels is not None:
+            return _weighted_quantiles((y - offset)[:, 0], weights, self.levels)
         constant = self.link.forward(mean) - np.average(offset[:, 0], weights=weights)
-        constant = np.broadcast_to(constant, self.n_outputs)
         for _ in range(NEWTON_STEPS):
             gradient, hessian = self.slopes(y, offset + constant, column)
             constant = constant - (column * gradient).sum(0) / (column * hessian).sum(0)
@@ -217,6 +221,12 @@ def _cox_slopes(y: FloatArray, raw: FloatArray, weights: FloatArray, xp: Any) ->
     return expected - y[:, 1:], np.maximum(expected, SMALLEST_HESSIAN)
 
 
+def _weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> FloatArray:
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) / weights.sum()
+    return values[order][np.minimum(np.searchsorted(below, levels), len(values) - 1)]
+
+
 def _is_count_like(y: FloatArray) -> bool:
     return bool((y >= 0).all() and y.any())
 
@@ -240,7 +250,8 @@ def quantiles(levels: Any, name: str = "quantile") -> Objective:
     array = np.asarray(levels, np.float32)
     loss, slopes = partial(_pinball_loss, levels=array), partial(_pinball_slopes, levels=array)
     link = LINKS["quantiles" if array.ndim else "identity"]
-    return Objective(name, link, loss, slopes, 4, True, n_outputs=array.size)
+    several = tuple(np.atleast_1d(levels).tolist())
+    return Objective(name, link, loss, slopes, 4, True, n_outputs=array.size, levels=several)
 
 
 def huber(threshold: float) -> Objective:

@@ -333,7 +333,7 @@ class GradientSolver:
     def _losses_and_slopes(
         self, rows: slice, raw: Float32Array
     ) -> tuple[Float32Array, Float32Array]:
-        """Add up losses (2, n_bags), and first and second derivatives (2, n_lanes), of some rows."""
+        """Add up losses (2, n_bags) and both derivatives (2, n_lanes) of some rows."""
         y, weights = self.rows.y[rows], self.training[rows]
         losses = [
             (self.objective.losses(y, raw, side[rows]) * side[rows]).sum(0)
