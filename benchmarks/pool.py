@@ -15,7 +15,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 def each_on_a_core(
     measure: Callable[[Any], str], cells: Sequence[Any], jobs: int, say: Callable[[str], None]
 ) -> None:
-    """Measure the cells, ``jobs`` at a time, and say what each returns; a failure stops no other."""
+    """Measure the cells, ``jobs`` at a time, and say what each returns; failures stop no other."""
     os.environ.update(dict.fromkeys(THREADS, "1"))  # the processes inherit it
     context = multiprocessing.get_context("spawn")
     begun = context.Value("i", 0)

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK
-from tpnn import TPNNClassifier, TPNNRegressor
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:, 0] + X[:, 1] * X[:, 2]
@@ -62,6 +62,10 @@ def test_bad_table(case: str) -> None:
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
     "interactions": ["some", 3, [0, 1]],
+    "objective": ["least squares", {"name": "quantile", "levels": [0.9, 0.1]}, {"name": "huber"}],
+    "monotone": ["increasing", {"x0": "up"}],
+    "categorical": ["x0", 3],
+    "min_level_rows": [0, 1.5],
     "solver": ["adam"],
     "n_bases": [0, "many", {2: 0}, np.array([1, 2])],
     "n_bags": [0, 2.0],
@@ -120,10 +124,52 @@ def test_bad_offset() -> None:
         model.predict(X, offset=changed(Y, np.nan))
 
 
-@pytest.mark.parametrize("labels", [np.zeros(30), np.arange(30) % 3])
-def test_classes_other_than_two(labels: np.ndarray) -> None:
-    with pytest.raises(ValueError, match=r"^y: exactly two classes are needed, found [13] class"):
-        TPNNClassifier(**QUICK).fit(X, labels)
+def test_one_class_only() -> None:
+    with pytest.raises(ValueError, match=r"^y: at least two classes are needed, found 1 class"):
+        TPNNClassifier(**QUICK).fit(X, np.zeros(30))
+
+
+@pytest.mark.parametrize(
+    ("objective", "target", "words"),
+    [
+        ("poisson", -np.ones(30), "numbers of at least 0, not all 0, found values from -1"),
+        ("gamma", np.zeros(30), "positive numbers, found values from 0"),
+        ("tweedie", np.zeros(30), "numbers of at least 0, not all 0"),
+    ],
+)
+def test_targets_out_of_range(objective: str, target: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=rf"^y: the objective '{objective}' needs {words}"):
+        TPNNRegressor(**QUICK, objective=objective).fit(X, target)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"monotone": {"age": "increasing"}}, "monotone: features must be names or .*'age'"),
+        ({"categorical": ["age"]}, "categorical: features must be names or .*'age'"),
+        (
+            {"monotone": {"x0": "increasing"}, "categorical": ["x0"]},
+            "monotone: a shape needs ",
+        ),
+    ],
+)
+def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{words}"):
+        TPNNRegressor(**QUICK, **parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (Y, "two columns are needed, time and event, found shape"),
+        (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
+        (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
+        (np.column_stack([np.ones(30), np.zeros(30)]), "the objective 'cox' needs times and even"),
+    ],
+)
+def test_survival_targets(target: np.ndarray, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^y: {words}"):
+        TPNNSurvival(**QUICK).fit(X, target)
 
 
 def test_more_components_than_memory() -> None:

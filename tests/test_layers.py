@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rectangles": set(),
     "prediction": {"axes", "compiled", "components", "workers"},
     "compiled": {"axes", "prediction"},
+    "shapes": {"axes", "purification"},
     "smoothing": set(),
     "purification": {"axes"},
     "basis": {"marginals"},
@@ -53,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "tables",
     },
     "model": {
-        "axes", "components", "encoding", "links", "marginals", "prediction", "solution",
+        "axes", "components", "encoding", "links", "marginals", "prediction", "shapes", "solution",
         "storage", "tables",
     },
     "explain": {"model"},
@@ -63,8 +64,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "checks", "components", "encoding", "explain", "grower", "growing", "marginals", "model",
         "objectives", "parameters", "problem", "solution", "tables",
     },
+    "classification": {"checks", "estimators", "objectives", "parameters", "problem"},
+    "survival": {"checks", "estimators", "objectives", "parameters", "problem"},
     "__init__": {
-        "components", "datasets", "estimators", "explain", "model", "plots",
+        "classification", "components", "datasets", "estimators", "explain", "model", "plots",
+        "survival",
     },
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ learning rate 0.005 on batches of 4096 rows. The best epoch is chosen on the val
 from __future__ import annotations
 
 import copy
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ class Networks(nn.Module):
         self.register_buffer("inputs", torch.tensor(components))  # (n_components, order)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         sizes = [len(components[0]), *HIDDEN, 1]
-        for before, after in zip(sizes, sizes[1:], strict=False):
+        for before, after in pairwise(sizes):
             bound = before**-0.5
             for kind, shape in ((self.weights, (before, after)), (self.biases, (1, after))):
                 start = torch.rand(len(components), *shape, generator=generator)

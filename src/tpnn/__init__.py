@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tpnn import datasets, plots
+    from tpnn.classification import TPNNClassifier
     from tpnn.components import ComponentSet
-    from tpnn.estimators import TPNNClassifier, TPNNRegressor
+    from tpnn.estimators import TPNNRegressor
     from tpnn.explain import Explanation
     from tpnn.model import AnovaModel, load_model
+    from tpnn.survival import TPNNSurvival
 
 __version__ = "0.1.0"
 
@@ -23,6 +25,7 @@ __all__ = [
     "Explanation",
     "TPNNClassifier",
     "TPNNRegressor",
+    "TPNNSurvival",
     "datasets",
     "load_model",
     "plots",
@@ -32,8 +35,9 @@ _HOME = {
     "AnovaModel": "model",
     "ComponentSet": "components",
     "Explanation": "explain",
-    "TPNNClassifier": "estimators",
+    "TPNNClassifier": "classification",
     "TPNNRegressor": "estimators",
+    "TPNNSurvival": "survival",
     "load_model": "model",
 }
 

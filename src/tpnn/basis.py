@@ -69,14 +69,25 @@ def centred_basis(
     widths: Tensor,  # (..., K)
     activation: Activation = "sigmoid",
     scale: Scale = "centred",
+    free: Tensor | None = None,  # (..., M)
+    level_logits: Tensor | None = None,  # (..., M, K)
 ) -> Tensor:  # (..., M, K)
     """Bases phi_k on the nodes of one feature, each of mean zero under the node masses.
+
+    On ``free`` nodes, levels and missing values, the logit is a learned number.
 
     NOTE[DIFF] ``scale="centred"`` leaves out the division by eta. It only rescales beta, and
     dividing blows up where eta is near zero; training is more accurate without it.
     """
-    apply: Any = _CentredSteps.apply  # torch gives it no types
     centred: Tensor
     eta: Tensor
-    centred, eta = apply(positions, weights, centres, widths, activation)
+    if free is None or level_logits is None:
+        apply: Any = _CentredSteps.apply  # torch gives it no types
+        centred, eta = apply(positions, weights, centres, widths, activation)
+    else:
+        logits = (positions.unsqueeze(-1) - centres.unsqueeze(-2)) / widths.unsqueeze(-2)
+        logits = torch.where(free.unsqueeze(-1), level_logits, logits)
+        steps = logits.sigmoid() if activation == "sigmoid" else logits.relu()
+        eta = weights.unsqueeze(-2) @ steps
+        centred = eta - steps
     return centred / eta.clamp_min(SMALLEST_ETA) if scale == "paper" else centred

@@ -50,6 +50,25 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
     return target
 
 
+def checked_targets(y: Any) -> tuple[FloatArray, tuple[str, ...]]:
+    """One or several targets as floats (n_rows, T), and their names."""
+    array = np.asarray(y)
+    if array.ndim != 2 or array.shape[1] == 1:
+        return checked_target(y, np.float64)[:, None], ("y",)
+    targets = [checked_target(column, np.float64) for column in array.T]
+    names = getattr(y, "columns", [f"y{number}" for number in range(len(targets))])
+    return np.column_stack(targets), tuple(map(str, names))
+
+
+def check_range(target: FloatArray, objective: Any) -> None:
+    """Refuse targets that an objective has no use for."""
+    if not objective.accepts(target):
+        raise ValueError(
+            f"y: the objective {objective.name!r} needs {objective.rule}, found values from "
+            f"{target.min()} to {target.max()}. Change the objective or the targets."
+        )
+
+
 def _has_missing(values: NDArray[Any]) -> bool:
     return any(value is None or value != value for value in values)
 

@@ -110,6 +110,18 @@ def _resolve_one(
     return component
 
 
+def resolve_feature(feature: Any, feature_names: Sequence[str], argument: str) -> int:
+    """Index of a feature given by name or index, or the error that names the argument."""
+    known = {name: number for number, name in enumerate(feature_names)}
+    index = known.get(feature) if isinstance(feature, str) else _index(feature, len(known))
+    if index is None:
+        raise ValueError(
+            f"{argument}: features must be names or indices of columns, found {feature!r}. "
+            f"The columns are {list(feature_names)[:10]}."
+        )
+    return index
+
+
 def _index(feature: Any, n_features: int) -> int | None:
     whole = isinstance(feature, Integral) and not isinstance(feature, bool)
     return int(feature) if whole and 0 <= feature < n_features else None

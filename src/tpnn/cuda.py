@@ -277,5 +277,5 @@ class CudaSolver:
                 tables += [table.reshape(*shape, self.n_lanes) for table in network().numpy()]
                 terms += network.terms()
         intercepts = self.best_intercepts.double().cpu().numpy()
-        single = self.objective.n_outputs == 1
-        return Solution(intercepts, tables, terms if single else None, history)
+        listed = self.objective.n_outputs == 1 and not any(n.has_levels for n in self.networks)
+        return Solution(intercepts, tables, terms if listed else None, history)

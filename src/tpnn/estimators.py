@@ -1,38 +1,39 @@
-"""TPNNRegressor and TPNNClassifier: the scikit-learn estimators, which join all stages."""
+"""The scikit-learn face: what all estimators share, and TPNNRegressor."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from tpnn.checks import (
     available_memory,
+    check_range,
     check_rows,
     checked_offset,
-    checked_target,
+    checked_targets,
     checked_weights,
     seed_from,
 )
-from tpnn.components import ComponentSet, resolve_interactions
-from tpnn.encoding import TableEncoder
+from tpnn.components import ComponentSet, resolve_feature, resolve_interactions
+from tpnn.encoding import LevelRules, TableEncoder
 from tpnn.explain import Explanation, ShapValues
 from tpnn.grower import Limits
 from tpnn.growing import GrowSolver
 from tpnn.marginals import Marginal
 from tpnn.model import AnovaModel
-from tpnn.objectives import OBJECTIVES, Objective
+from tpnn.objectives import Objective, resolve
 from tpnn.parameters import check_parameters
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.solution import Progress, Solution
@@ -51,8 +52,8 @@ FEWEST_NODES, FEWEST_BASES = 6, 20  # for orders above those listed
 FEW_FEATURES = 12  # up to here the growing solver affords twice the nodes in pairs
 
 
-class _TPNN(BaseEstimator):
-    """Functional ANOVA model with tensor product neural networks.
+class TPNNEstimator(BaseEstimator):
+    """Functional ANOVA model with tensor product neural networks, for any objective.
 
     Attributes declared here are set by ``fit``.
     """
@@ -68,6 +69,10 @@ class _TPNN(BaseEstimator):
         self,
         order: int = 2,
         interactions: str | Sequence[Sequence[int | str]] = "auto",
+        objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "auto",
+        monotone: Mapping[int | str, str] | None = None,
+        categorical: str | Sequence[int | str] = "auto",
+        min_level_rows: int = 1,
         solver: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
@@ -87,6 +92,10 @@ class _TPNN(BaseEstimator):
     ) -> None:
         self.order = order
         self.interactions = interactions
+        self.objective = objective
+        self.monotone = monotone
+        self.categorical = categorical
+        self.min_level_rows = min_level_rows
         self.solver = solver
         self.n_bases = n_bases
         self.n_bags = n_bags
@@ -117,16 +126,20 @@ class _TPNN(BaseEstimator):
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
         check_is_fitted(self)
         table = self.model_.encoder.read(X, type(self).__name__)
-        return self.model_.raw_scores(table) + checked_offset(offset, table.n_rows)
+        raw = self.model_.raw_scores(table)
+        known = checked_offset(offset, table.n_rows)
+        return raw + (known[:, None] if raw.ndim == 2 else known)
 
-    def _fit(self, X: Any, targets: Targets, objective: Objective) -> None:
+    def _fit(
+        self, X: Any, targets: Targets, objective: Objective, outputs: tuple[str, ...] = ()
+    ) -> None:
         table = Table(X)
         check_rows(table.n_rows, len(targets.y))
         deadline = time.monotonic() + (self.time_limit or math.inf)
         seed = seed_from(self.random_state)
         solver = self._solver_name(table.n_features)
         nodes = self._nodes_by_order(table.n_features, solver)
-        encoder = TableEncoder.fit(table, nodes, targets.weights)
+        encoder = TableEncoder.fit(table, nodes, targets.weights, self._level_rules(table))
         self._check_memory(encoder, solver)
         bagging = Bagging(self.n_bags, self.validation_fraction, seed)
         problem = Problem.build(
@@ -134,13 +147,21 @@ class _TPNN(BaseEstimator):
         )
         solve = self._grow if solver == "grow" else self._descend
         solution = solve(problem, seed, deadline)
-        self.model_ = problem.freeze(solution, self.activation, self.scale)
+        self.model_ = problem.freeze(solution, self.activation, self.scale, outputs)
+        if self.monotone:
+            self.model_ = self.model_.with_shapes(self.monotone)
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = solution.history
         self.n_features_in_ = table.n_features
         if table.names is not None:
             self.feature_names_in_ = np.array(table.names, dtype=object)
+
+    def _level_rules(self, table: Table) -> LevelRules:
+        names = [table.name(feature) for feature in range(table.n_features)]
+        listed = [] if isinstance(self.categorical, str) else self.categorical
+        nominal = [resolve_feature(feature, names, "categorical") for feature in listed]
+        return LevelRules(nominal, self.min_level_rows)
 
     def _solver_name(self, n_features: int) -> str:
         """Growing, unless something is asked for that only gradient descent does."""
@@ -273,7 +294,7 @@ class _TPNN(BaseEstimator):
             bar.total = bar.n  # stopped early: the bar is full
 
 
-class TPNNRegressor(RegressorMixin, _TPNN):
+class TPNNRegressor(RegressorMixin, TPNNEstimator):
     """Regression by f(x) = intercept + sum_S f_S(x_S), |S| <= order, with unique components.
 
     Every f_S averages to zero along each of its features under the training marginals, exactly.
@@ -285,6 +306,19 @@ class TPNNRegressor(RegressorMixin, _TPNN):
     interactions : {"auto", "all"} or list of tuples, default="auto"
         Components beyond the main effects: all up to ``order``, or tuples of feature names or
         indices. "auto" includes all.
+    objective : str, dict or callable, default="auto"
+        "squared_error" (the default), "absolute_error", "huber", "quantile" (the median),
+        "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
+        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y) or
+        ``{"name": "tweedie", "power": 1.5}``; or a torch function of y and raw score that returns
+        each row's loss. Counts, gamma and Tweedie have a log link: pass log exposure as ``offset``.
+    monotone : dict from feature to shape, optional
+        "increasing" or "decreasing" for the whole function, interactions included, and "convex" or
+        "concave" likewise. ``model_.certificate(name)`` proves it.
+    categorical : "auto" or list of names or indices, default="auto"
+        Columns of numbers that are names. Strings and categories always are.
+    min_level_rows : int, default=1
+        Levels with fewer rows share one node.
     solver : {"auto", "grow", "gradient"}, default="auto"
         "grow" adds bases where the residual still has structure; it does main effects and pairs and
         is the more accurate and faster one. "gradient" learns b, gamma and beta by gradient
@@ -356,9 +390,9 @@ class TPNNRegressor(RegressorMixin, _TPNN):
 
         Parameters
         ----------
-        X : DataFrame or array of shape (n_rows, n_features)
-            Numeric table.
-        y : array of shape (n_rows,)
+        X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
+            Columns of numbers, dates, strings or categories; missing values have their own effect.
+        y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row; zero equals leaving the row out.
@@ -367,73 +401,39 @@ class TPNNRegressor(RegressorMixin, _TPNN):
         """
         self._forget()
         check_parameters(self.get_params())
-        target = checked_target(y, np.float64)
+        target, names = checked_targets(y)
+        objective = resolve(self.objective, target.shape[1])
+        check_range(target, objective)
         weights = checked_weights(sample_weight, len(target))
-        targets = Targets(target[:, None], weights, checked_offset(offset, len(target)))
-        self._fit(X, targets, OBJECTIVES["squared_error"])
+        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        outputs = names if target.shape[1] > 1 else ()
+        if objective.n_outputs > 1 and objective.levels:
+            outputs = tuple(map(str, objective.levels))
+        self._fit(X, targets, objective, outputs)
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Predict the target of each row, shape (n_rows,)."""
-        return self._raw_scores(X, offset)
+        """Predict the target of each row, (n_rows,), or of several targets or quantiles at once.
 
+        Several quantiles never cross: they are sorted.
+        """
+        raw = self._raw_scores(X, offset)
+        return self.model_.link.inverse(raw)
 
-class TPNNClassifier(ClassifierMixin, _TPNN):
-    """Binary classification: logit P(y = 1 | x) = intercept + sum_S f_S(x_S), components unique.
-
-    Parameters and attributes are those of :class:`TPNNRegressor`, and ``classes_``, the two labels.
-
-    Examples
-    --------
-    >>> from tpnn import TPNNClassifier, datasets
-    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
-    >>> label = np.where(data.y > data.y.median(), "high", "low")
-    >>> model = TPNNClassifier(order=1, n_bags=2, random_state=0).fit(data.X, label)
-    >>> model.classes_.tolist()
-    ['high', 'low']
-    >>> bool(model.score(data.X, label) > 0.8)
-    True
-    """
-
-    classes_: NDArray[Any]
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`."""
-        self._forget()
-        check_parameters(self.get_params())
-        labels = checked_target(y, None)
-        check_classification_targets(labels)
-        weights = checked_weights(sample_weight, len(labels))
-        classes = np.unique(labels if weights is None else labels[weights > 0])
-        if len(classes) != 2:
-            raise ValueError(
-                f"y: exactly two classes are needed, found {len(classes)} class(es) "
-                f"{classes[:5].tolist()}. Only binary classification is supported."
-            )
-        second = (labels == classes[1]).astype(np.float64)
-        targets = Targets(second[:, None], weights, checked_offset(offset, len(labels)))
-        self._fit(X, targets, OBJECTIVES["log_loss"])
-        self.classes_ = classes
-        return self
-
-    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
-        """Raw score, the logit of the second class, shape (n_rows,)."""
-        return self._raw_scores(X, offset)
-
-    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
-        """Probability of each class, shape (n_rows, 2)."""
-        raw = self.decision_function(X, offset)
-        second = self.model_.link.inverse(raw)
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """More probable class of each row, shape (n_rows,)."""
-        second = self.decision_function(X, offset) > 0
-        return np.take(self.classes_, second.astype(int))
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, or for several quantiles their mean share of the pinball loss explained."""
+        predicted = self.predict(X)
+        if self.model_.link.name != "quantiles":
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        shares = [
+            d2_pinball_score(y, column, sample_weight=sample_weight, alpha=float(level))
+            for column, level in zip(predicted.T, self.model_.output_names, strict=True)
+        ]
+        return float(np.mean(shares))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.target_tags.multi_output = True
         return tags
 
 

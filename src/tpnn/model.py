@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.axes import Axis
-from tpnn.components import ComponentSet
+from tpnn.components import Component, ComponentSet, resolve_feature
 from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS, Link
 from tpnn.marginals import worst_mean
 from tpnn.prediction import Predictor, flatten_table
+from tpnn.shapes import Certificate, certificate, constrained
 from tpnn.solution import Terms
 from tpnn.storage import read_archive, write_archive
 from tpnn.tables import NOMINAL
@@ -52,6 +53,8 @@ class AnovaModel:
         The TPNN terms behind each table; None where each table is a sum of steps between nodes.
     output_names : tuple of str
         Classes, quantiles or targets of a model with several outputs; empty for one output.
+    shapes : dict from str to str
+        Shape of f along some features, by name: "increasing", "decreasing", "convex", "concave".
     """
 
     encoder: TableEncoder
@@ -64,6 +67,7 @@ class AnovaModel:
     scale: str
     stored_terms: tuple[Terms, ...] | None
     output_names: tuple[str, ...] = ()
+    shapes: dict[str, str] = field(default_factory=dict)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -132,6 +136,57 @@ class AnovaModel:
             for table in (np.moveaxis(values, -1, 0) if self.output_names else [values])
         )
 
+    def certificate(self, feature: str, shape: str | None = None) -> Certificate:
+        """Smallest step of f along a feature over all inputs, and where it is.
+
+        Parameters
+        ----------
+        feature : str
+            Name of the feature.
+        shape : str, optional
+            "increasing", "decreasing", "convex" or "concave"; by default what the model was
+            constrained to, else increasing.
+        """
+        index = resolve_feature(feature, self.feature_names, "feature")
+        asked = shape or self.shapes.get(self.feature_names[index], "increasing")
+        axes = self.encoder.axes
+        found = [certificate(tables, axes, index, asked) for tables in self._tables_by_output()]
+        return min(found, key=lambda certificate: certificate.minimum)
+
+    def with_shapes(self, shapes: Mapping[Any, str]) -> AnovaModel:
+        """Nearby model that has the given shapes, with certificates of at least zero."""
+        names = self.feature_names
+        indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
+        for index in indices:
+            if self.encoder.features[index].kind == NOMINAL:
+                raise ValueError(
+                    f"monotone: a shape needs an order, found the nominal feature "
+                    f"{self.feature_names[index]!r}. Leave it out, or make it an ordered category."
+                )
+        results = [
+            constrained(tables, self.encoder.axes, indices) for tables in self._tables_by_output()
+        ]
+        shifts = np.array([shift for shift, _ in results])
+        stacked = [
+            np.stack([shaped[component] for _, shaped in results], axis=-1)
+            for component in self.components
+        ]
+        return replace(
+            self,
+            tables=tuple(stacked if self.output_names else [table[..., 0] for table in stacked]),
+            intercept=self.intercept + (shifts if self.output_names else float(shifts[0])),
+            stored_terms=None,
+            shapes={self.feature_names[index]: shape for index, shape in indices.items()},
+        )
+
+    def _tables_by_output(self) -> list[dict[Component, FloatArray]]:
+        """Tables of each output, by component."""
+        tables = dict(zip(self.components, self.tables, strict=True))
+        if not self.output_names:
+            return [tables]
+        count = range(len(self.output_names))
+        return [{s: table[..., k] for s, table in tables.items()} for k in count]
+
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
 
@@ -161,6 +216,7 @@ class AnovaModel:
             "n_terms": [len(terms.beta) for terms in self.stored_terms or ()],
             "outputs": self.output_names,
             "link": self.link.name,
+            "shapes": self.shapes,
             "activation": self.activation,
             "scale": self.scale,
         }
@@ -210,6 +266,7 @@ def _model_from(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Anov
         header["scale"],
         _load_terms(components, header["n_terms"], arrays),
         outputs,
+        header["shapes"],
     )
 
 

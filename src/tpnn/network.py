@@ -39,6 +39,7 @@ class ComponentNetwork(nn.Module):
 
     positions: Tensor  # (C, d, M), or (p, M) with shared bases
     weights: Tensor  # as positions
+    free: Tensor  # as positions
     features: Tensor  # (C, d)
 
     def __init__(
@@ -61,6 +62,10 @@ class ComponentNetwork(nn.Module):
         self.centres = nn.Parameter(centres)
         self.log_widths = nn.Parameter(torch.full_like(centres, START_WIDTH).log())
         self.coefficients = nn.Parameter(torch.zeros(n_bags, self.n_components, n_bases))
+        self.register_buffer("free", torch.as_tensor(marginal.free)[rows])
+        self.has_levels = bool(self.free.any())
+        if self.has_levels:
+            self.level_logits = nn.Parameter(_start_logits(n_bags, self.free.shape, n_bases))
 
     def bases(self, axis: int) -> Tensor:  # (B, C, M, K)
         """Centred bases of one axis of every component."""
@@ -73,6 +78,8 @@ class ComponentNetwork(nn.Module):
             self.log_widths[own].exp(),
             self.activation,
             self.scale,
+            self.free[rows] if self.has_levels else None,
+            self.level_logits[own] if self.has_levels else None,
         )
         # NOTE[DIFF] shared bases are centred for each feature, not once for all of them.
         return bases[:, self.features[:, axis]] if self.shared_bases else bases
@@ -107,6 +114,12 @@ class ComponentNetwork(nn.Module):
             Terms(tuple(component), b, gamma, beta[0])
             for component, b, gamma, beta in zip(self.features.tolist(), *by_component, strict=True)
         ]
+
+
+def _start_logits(n_bags: int, nodes: torch.Size, n_bases: int) -> Tensor:
+    """Draw the starting logits of levels and missing values, (B, ..., M, K)."""
+    generator = torch.Generator().manual_seed(n_bases)
+    return torch.randn(n_bags, *nodes, n_bases, generator=generator)
 
 
 def start_centres(

@@ -296,6 +296,27 @@ def several_classes(n_classes: int) -> Objective:
     )
 
 
+def resolve(objective: Any, n_targets: int) -> Objective:
+    """Objective of a name, a dict with a name and its parameter, or a torch function.
+
+    >>> resolve({"name": "quantile", "levels": [0.1, 0.9]}, n_targets=1).n_outputs
+    2
+    """
+    if callable(objective):
+        return custom(objective)
+    objective = "squared_error" if objective == "auto" else objective
+    given = {"name": objective} if isinstance(objective, str) else dict(objective)
+    name = given.pop("name")
+    if name == "quantile" and given:
+        levels = given["levels"]
+        return quantiles(levels[0] if np.size(levels) == 1 and np.ndim(levels) else levels)
+    if given:
+        return huber(**given) if name == "huber" else tweedie(**given)
+    if n_targets > 1:
+        return several_targets(n_targets)
+    return OBJECTIVES[name]
+
+
 def custom(function: Callable[[Any, Any], Any]) -> Objective:
     """Loss given as a torch function (y, raw) -> loss of each row, with derivatives by autograd."""
     import torch

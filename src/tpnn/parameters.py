@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,45 @@ def _is_random_state(value: Any) -> bool:
     return _is_whole(value) and 0 <= int(value) < 2**32
 
 
+def _is_objective(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in REGRESSION
+    if not isinstance(value, Mapping):
+        return callable(value)
+    given = {key: v for key, v in value.items() if key != "name"}
+    rule = OBJECTIVE_PARAMETERS.get(value.get("name", ""))
+    return rule is not None and set(given) == {rule[0]} and rule[1](given[rule[0]])
+
+
+def _are_levels(value: Any) -> bool:
+    levels = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    inside = levels and all(_is_positive(level) and level < 1 for level in levels)
+    return bool(inside) and all(a < b for a, b in pairwise(levels))
+
+
+REGRESSION = (
+    "auto", "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
+)  # fmt: skip
+OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "quantile": ("levels", _are_levels),
+    "huber": ("threshold", _is_positive),
+    "tweedie": ("power", lambda value: _is_number(value) and 1 <= value <= 2),
+}
+SHAPES = ("increasing", "decreasing", "convex", "concave")
+
+
+def _is_monotone(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, Mapping) and all(shape in SHAPES for shape in value.values())
+    )
+
+
+def _is_class_weight(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_positive(weight) for weight in value.values())
+    return value is None or _one_of("balanced")(value)
+
+
 COUNT = Rule("a whole number of at least 1", _is_count, 1)
 POSITIVE = Rule("a positive number", _is_positive, 0.01)
 
@@ -64,6 +104,27 @@ RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
         '"auto", "all", or a list of tuples of feature names or indices', _is_interactions, "all"
+    ),
+    "objective": Rule(
+        f"one of {', '.join(REGRESSION)}; a dict such as {{'name': 'quantile', 'levels': "
+        "[0.1, 0.9]}, {'name': 'huber', 'threshold': 1.0} or {'name': 'tweedie', 'power': 1.5}; "
+        "or a torch function of y and raw score",
+        _is_objective,
+        "squared_error",
+    ),
+    "monotone": Rule(
+        f"None, or a dict from feature to one of {', '.join(SHAPES)}",
+        _is_monotone,
+        {"age": "increasing"},
+    ),
+    "categorical": Rule(
+        '"auto", or a list of names or indices of columns whose numbers are names',
+        lambda value: _one_of("auto")(value) or isinstance(value, list | tuple),
+        ["zip_code"],
+    ),
+    "min_level_rows": COUNT,
+    "class_weight": Rule(
+        'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),
     "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
     "n_bases": Rule(

@@ -115,21 +115,25 @@ class Problem:
             tuple(sorted(given)): self._restore_table(given, padded)
             for given, padded in zip(self.ordered, solution.tables, strict=True)
         }
-        intercepts = self.shift + self.scale * self._by_output(solution.intercepts)  # (B, K)
+        constants = self._by_output(solution.intercepts).mean(0)
+        intercept = self.shift + self.scale * constants  # (K,)
         terms = None
         if solution.terms is not None:
             restored = map(self._restore_terms, self.ordered, solution.terms)
             by_component = {t.features: t for t in restored}
             terms = tuple(by_component[component] for component in self.components)
+        means, spreads = (
+            [self.scale * function(tables[s], axis=len(s)) for s in self.components]
+            for function in (np.mean, np.std)
+        )
         if not outputs:
-            tables = {component: table[..., 0] for component, table in tables.items()}
-        mean = intercepts.mean(0)
+            means, spreads = ([table[..., 0] for table in side] for side in (means, spreads))
         return AnovaModel(
             self.encoder,
             self.components,
-            tuple(tables[component].mean(len(component)) for component in self.components),
-            tuple(tables[component].std(len(component)) for component in self.components),
-            mean if outputs else float(mean[0]),
+            tuple(means),
+            tuple(spreads),
+            intercept if outputs else float(intercept[0]),
             self.objective.link,
             activation,
             scale,
@@ -149,7 +153,7 @@ class Problem:
         axes = sorted(range(len(given)), key=given.__getitem__)
         sizes = (self.encoder.axes[len(given)][given[axis]].n_nodes for axis in axes)
         table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]
-        return np.ascontiguousarray(self._by_output(table) * self.scale)
+        return self._by_output(np.ascontiguousarray(table))
 
     def _restore_terms(self, given: Component, terms: Terms) -> Terms:
         axes = sorted(range(len(given)), key=given.__getitem__)

@@ -21,6 +21,7 @@ KeyArray = NDArray[np.uint64]
 
 HEAVY_ROWS = 10  # rows with equal features that hold this many times the mass of the average row,
 HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one side of a split
+COMMON_TARGET = 0.02  # share of such rows that makes a target too common to stand on one side
 
 
 def _mix(keys: KeyArray) -> KeyArray:
@@ -127,7 +128,8 @@ def draw_bags(
 
     A bag holds out random units until they carry ``validation_fraction`` of the mass. A unit is a
     group of rows with equal features, or a single distinct row where the group is too heavy. What
-    is too heavy by itself, or too little to choose from, is divided in that proportion.
+    is too heavy by itself, a common target of a heavy group, or too little to choose from, is
+    divided in that proportion.
     """
     units, keys, divided = _units(distinct, validation_fraction)
     mass = np.bincount(units, distinct.weights)
@@ -154,11 +156,14 @@ def _units(
 ) -> tuple[NDArray[np.intp], KeyArray, NDArray[np.bool_]]:
     """Return the unit of every row (n,), and of every unit its key and whether it is divided."""
     limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
-    heavy = np.bincount(distinct.groups, distinct.weights)[distinct.groups] > limit
+    group_mass = np.bincount(distinct.groups, distinct.weights)[distinct.groups]
+    heavy = group_mass > limit
     first = np.r_[True, distinct.groups[1:] != distinct.groups[:-1]]
     starts = np.flatnonzero(first | heavy)
     units = np.cumsum(first | heavy) - 1
-    divided = np.bincount(units, distinct.weights) > limit
+    mass = np.bincount(units, distinct.weights)
+    common = heavy[starts] & (mass > COMMON_TARGET * group_mass[starts])
+    divided = (mass > limit) | common
     if (~divided).sum() * validation_fraction < 1:
         divided[:] = True
     keys = np.where(heavy, distinct.keys, distinct.group_keys)[starts]

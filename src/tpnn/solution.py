@@ -44,7 +44,7 @@ class Solution:
         Values of each component on its nodes.
     terms : list of Terms, or None
         Each component's bases over all bags; their sum is the mean of the bags' tables. None where
-        the tables themselves, as sums of steps, are the terms.
+        the tables themselves, as sums of steps between nodes or levels, are the terms.
     history : list of dict
         What happened at each step.
     """

@@ -354,8 +354,8 @@ class GradientSolver:
             shape = (part.coded.n_nodes,) * part.coded.features.shape[1]
             tables += [table.reshape(*shape, self.n_lanes) for table in values]
             terms += part.network.terms()
-        single = self.objective.n_outputs == 1
-        return Solution(intercepts.astype(np.float64), tables, terms if single else None, history)
+        listed = self.objective.n_outputs == 1 and not any(p.network.has_levels for p in self.parts)
+        return Solution(intercepts.astype(np.float64), tables, terms if listed else None, history)
 
 
 def _with_offsets(

@@ -1,0 +1,84 @@
+"""TPNNClassifier: two classes or more."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from tpnn.checks import checked_offset, checked_target, checked_weights
+from tpnn.estimators import TPNNEstimator
+from tpnn.objectives import OBJECTIVES, several_classes
+from tpnn.parameters import check_parameters
+from tpnn.problem import Targets
+
+FloatArray = NDArray[np.float64]
+
+
+class TPNNClassifier(ClassifierMixin, TPNNEstimator):
+    """Classification: logit P(y = 1 | x) = intercept + sum_S f_S(x_S), components unique.
+
+    More than two classes have a score each, with a softmax; their scores are centred over classes,
+    so that they are unique too.
+
+    Parameters and attributes are those of :class:`TPNNRegressor`, with "log_loss" as the only
+    objective, and ``classes_``, the labels.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNClassifier, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> label = np.where(data.y > data.y.median(), "high", "low")
+    >>> model = TPNNClassifier(order=1, n_bags=2, random_state=0).fit(data.X, label)
+    >>> model.classes_.tolist()
+    ['high', 'low']
+    >>> bool(model.score(data.X, label) > 0.8)
+    True
+    """
+
+    classes_: NDArray[Any]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`."""
+        self._forget()
+        check_parameters(self.get_params())
+        labels = checked_target(y, None)
+        check_classification_targets(labels)
+        weights = checked_weights(sample_weight, len(labels))
+        classes = np.unique(labels if weights is None else labels[weights > 0])
+        if len(classes) < 2:
+            raise ValueError(
+                f"y: at least two classes are needed, found {len(classes)} class(es) "
+                f"{classes.tolist()}. Pass rows of another class too."
+            )
+        columns = classes[1:] if len(classes) == 2 else classes
+        indicators = (labels[:, None] == columns).astype(np.float64)
+        targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
+        if len(classes) == 2:
+            self._fit(X, targets, OBJECTIVES["log_loss"])
+        else:
+            self._fit(X, targets, several_classes(len(classes)), tuple(map(str, classes)))
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
+        """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
+
+        The scores of several classes add up to zero, which makes them unique.
+        """
+        return self._raw_scores(X, offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
+        """Probability of each class, shape (n_rows, n_classes)."""
+        raw = self.decision_function(X, offset)
+        means = self.model_.link.inverse(raw)
+        return means if means.ndim == 2 else np.column_stack([1 - means, means])
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Most probable class of each row, shape (n_rows,)."""
+        raw = self.decision_function(X, offset)
+        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
+        return np.take(self.classes_, best)

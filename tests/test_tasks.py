@@ -1,0 +1,198 @@
+"""Every task against a reference: closed forms, GLMs, or another library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+from sklearn.metrics import log_loss
+
+from tests.conftest import QUICK
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn.survival import concordance
+
+SOLVERS = ["grow", "gradient"]
+LONG = {"n_bags": 2, "order": 1, "random_state": 0, "verbose": 0}
+
+
+def settings(solver: str) -> dict[str, Any]:
+    """Settings under which a solver has time to converge on a handful of cells."""
+    pytest.importorskip("torch") if solver == "gradient" else None
+    return {**LONG, "solver": solver, "max_steps": 800, "patience": 200}
+
+
+def groups(n_rows: int = 3000) -> tuple[pd.DataFrame, np.ndarray]:
+    """A table with one nominal column, whose best model is one number per level."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 4, n_rows)
+    return pd.DataFrame({"g": np.array(list("abcd"))[level]}), level
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("objective", "statistic"),
+    [
+        ("squared_error", np.mean),
+        ("absolute_error", np.median),
+        ({"name": "quantile", "levels": 0.8}, lambda y: np.quantile(y, 0.8)),
+        ("poisson", np.mean),
+        ("gamma", np.mean),
+        ("tweedie", np.mean),
+    ],
+)
+def test_saturated_model_predicts_the_statistic_of_each_level(
+    solver: str, objective: Any, statistic: Any
+) -> None:
+    X, level = groups()
+    y = np.random.default_rng(1).gamma(3.0, (1.0 + level) / 3.0)
+    model = TPNNRegressor(objective=objective, **settings(solver)).fit(X, y)
+    expected = np.array([statistic(y[level == g]) for g in level])
+    assert model.predict(X) == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_classes_of_a_saturated_model_are_their_shares(solver: str) -> None:
+    X, level = groups()
+    rng = np.random.default_rng(1)
+    share = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.2, 0.6]])
+    y = np.array([rng.choice(["no", "perhaps", "yes"], p=share[g]) for g in level])
+    model = TPNNClassifier(**settings(solver)).fit(X, y)
+    truth = np.array([[np.mean(y[level == g] == c) for c in model.classes_] for g in level])
+    assert model.predict_proba(X) == pytest.approx(truth, abs=0.03)
+    assert np.abs(model.decision_function(X).sum(1)).max() < 1e-9
+    assert set(model.predict(X)) <= set(y)
+
+
+@pytest.mark.parametrize("kind", ["poisson", "gamma"])
+def test_smooth_truth_agrees_with_a_glm(kind: str) -> None:
+    """Where a GLM is right, our curve is that of the GLM."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, size=(6000, 2))
+    mean = np.exp(0.5 + X @ [0.8, -0.5])
+    y = rng.poisson(mean).astype(float) if kind == "poisson" else rng.gamma(4.0, mean / 4.0)
+    reference = (PoissonRegressor if kind == "poisson" else GammaRegressor)(alpha=0.0).fit(X, y)
+    ours = TPNNRegressor(objective=kind, order=1, random_state=0).fit(X, y).predict(X)
+    assert np.std(np.log(ours / reference.predict(X))) < 0.06
+
+
+def test_exposure_as_offset() -> None:
+    X, level = groups()
+    rng = np.random.default_rng(3)
+    exposure = rng.uniform(0.2, 3.0, len(X))
+    y = rng.poisson(exposure * (1.0 + level)).astype(float)
+    model = TPNNRegressor(objective="poisson", **settings("grow")).fit(
+        X, y, offset=np.log(exposure)
+    )
+    rates = np.array([y[level == g].sum() / exposure[level == g].sum() for g in level])
+    assert model.predict(X) == pytest.approx(rates, rel=0.05)
+    doubled = model.predict(X, offset=np.full(len(X), np.log(2.0)))
+    assert doubled == pytest.approx(2 * model.predict(X))
+
+
+def test_several_quantiles_do_not_cross_and_cover() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 1, size=(4000, 1))
+    y = x[:, 0] + (0.2 + x[:, 0]) * rng.normal(size=4000)
+    objective = {"name": "quantile", "levels": [0.1, 0.5, 0.9]}
+    model = TPNNRegressor(objective=objective, order=1, random_state=0).fit(x, y)
+    predicted = model.predict(x)
+    assert predicted.shape == (4000, 3)
+    assert (np.diff(predicted, axis=1) >= 0).all()
+    covered = (y[:, None] <= predicted).mean(0)
+    assert covered == pytest.approx([0.1, 0.5, 0.9], abs=0.03)
+    assert 0 < model.score(x, y) < 1
+
+
+def test_several_targets_equal_one_after_the_other() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 3))
+    Y = pd.DataFrame({"u": X[:, 0] + 0.1 * rng.normal(size=400), "v": 100 * X[:, 1]})
+    model = TPNNRegressor(**QUICK).fit(X, Y)
+    assert model.model_.output_names == ("u", "v")
+    assert model.predict(X).shape == (400, 2)
+    scores = model.model_.component_scores(X)
+    total = model.model_.intercept + scores.sum(1)
+    assert total == pytest.approx(model.predict(X))
+    assert model.score(X, Y) > 0.8
+    assert model.model_.identifiability_error() < 1e-6
+
+
+def test_outliers_move_the_mean_but_not_huber() -> None:
+    X, level = groups()
+    y = level + 0.1 * np.random.default_rng(6).normal(size=len(X))
+    y[::20] += 1000.0
+    objective = {"name": "huber", "threshold": 0.01}
+    model = TPNNRegressor(objective=objective, **settings("grow")).fit(X, y)
+    assert np.abs(model.predict(X) - level).max() < 1.0
+
+
+def test_custom_loss() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(500, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=500)
+    model = TPNNRegressor(objective=lambda y, raw: torch.log(torch.cosh(raw - y)), **QUICK)
+    assert model.fit(X, y).score(X, y) > 0.9
+
+
+def test_multiclass_is_as_good_as_logistic_regression_where_that_is_right() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(3000, 3))
+    scores = X @ rng.normal(size=(3, 4))
+    y = np.array([rng.choice(4, p=np.exp(s) / np.exp(s).sum()) for s in scores])
+    train, test = slice(0, 2000), slice(2000, None)
+    reference = LogisticRegression().fit(X[train], y[train]).predict_proba(X[test])
+    ours = TPNNClassifier(order=1, random_state=0).fit(X[train], y[train]).predict_proba(X[test])
+    assert log_loss(y[test], ours) < 1.05 * log_loss(y[test], reference)
+
+
+@pytest.mark.parametrize("model", [TPNNClassifier, TPNNRegressor])
+def test_several_outputs_survive_saving(model: Any, tmp_path: Any) -> None:
+    rng = np.random.default_rng(9)
+    X = pd.DataFrame({"a": rng.normal(size=300), "b": rng.choice(["x", "y", None], 300)})
+    y = np.digitize(X.a, [-0.5, 0.5])
+    target = y if model is TPNNClassifier else np.column_stack([y, -y, y**2])
+    fitted = model(**QUICK).fit(X, target).model_
+    fitted.save(tmp_path / "model.tpnn")
+    loaded = load_model(tmp_path / "model.tpnn")
+    new = pd.DataFrame({"a": [0.3, np.nan, -9.0], "b": ["z", None, "x"]})
+    with pytest.warns(UserWarning, match="contribute 0"):
+        assert np.array_equal(loaded.predict(new), fitted.predict(new))
+    assert loaded.output_names == fitted.output_names
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_cox_finds_the_hazard_ratios(solver: str) -> None:
+    rng = np.random.default_rng(10)
+    X, level = groups(4000)
+    risk = 0.7 * level
+    life, censored = rng.exponential(np.exp(-risk)), rng.exponential(1.0, len(X))
+    y = np.column_stack([np.minimum(life, censored), life <= censored])
+    model = TPNNSurvival(**settings(solver)).fit(X, y)
+    raw = model.predict(X)
+    assert raw - raw.mean() == pytest.approx(risk - risk.mean(), abs=0.15)
+    lived = model.predict_survival(X, [0.0, 0.5])
+    assert (lived[:, 0] == 1.0).all()
+    truth = np.exp(-0.5 * np.exp(risk))
+    assert lived[:, 1] == pytest.approx(truth, abs=0.05)
+
+
+def test_concordance_agrees_with_lifelines() -> None:
+    utils = pytest.importorskip("lifelines.utils")
+    rng = np.random.default_rng(11)
+    times, events = rng.integers(1, 20, 200).astype(float), (rng.random(200) < 0.6).astype(float)
+    risk = rng.integers(0, 8, 200).astype(float)
+    expected = utils.concordance_index(times, -risk, events)
+    assert concordance(times, events, risk) == pytest.approx(expected)
+
+
+def test_weights_of_zero_equal_leaving_rows_out() -> None:
+    X, level = groups(400)
+    X["h"] = np.random.default_rng(12).normal(size=400)
+    y, kept = level + X.h.to_numpy(), np.arange(400) % 4 != 0
+    with_zero = TPNNRegressor(**QUICK).fit(X, y, sample_weight=kept.astype(float))
+    without = TPNNRegressor(**QUICK).fit(X[kept], y[kept])
+    assert np.array_equal(with_zero.predict(X), without.predict(X))
