@@ -39,6 +39,14 @@ class Plan:
         Rows of the measurements of prediction and memory.
     growing_rows : tuple of int
         Rows of the measurement of growth, increasing.
+    synthetic_sets, synthetic_rows : int
+        Data sets of each synthetic function, and their rows.
+    planted_sets, screened_rows : int
+        Data sets with planted components, and rows of tables whose pairs are screened.
+    madelon_splits : int
+        Splits of madelon.
+    wide_rows, wide_features : int
+        Size of the table with thousands of features.
     """
 
     folder: Path
@@ -50,6 +58,13 @@ class Plan:
     predicted_rows: int
     fitted_rows: int
     growing_rows: tuple[int, ...]
+    synthetic_sets: int
+    synthetic_rows: int
+    planted_sets: int
+    screened_rows: int
+    madelon_splits: int
+    wide_rows: int
+    wide_features: int
 
 
 def full_plan(folder: Path) -> Plan:
@@ -64,6 +79,13 @@ def full_plan(folder: Path) -> Plan:
         predicted_rows=1_000_000,
         fitted_rows=1_000_000,
         growing_rows=(10_000, 30_000, 100_000, 300_000, 1_000_000),
+        synthetic_sets=10,
+        synthetic_rows=15_000,
+        planted_sets=3,
+        screened_rows=20_000,
+        madelon_splits=5,
+        wide_rows=2_000,
+        wide_features=5_000,
     )
 
 
@@ -79,6 +101,13 @@ def quick_plan(folder: Path) -> Plan:
         predicted_rows=20_000,
         fitted_rows=20_000,
         growing_rows=(1_000, 2_000, 4_000, 8_000),
+        synthetic_sets=1,
+        synthetic_rows=1_000,
+        planted_sets=1,
+        screened_rows=1_000,
+        madelon_splits=1,
+        wide_rows=200,
+        wide_features=500,
     )
 
 

@@ -128,6 +128,20 @@ def test_outputs_share_a_score(dependent: Any) -> None:
         assert other.floor == pytest.approx(once.floor, rel=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_torch_gives_the_same_scores(dependent: Any, order: int) -> None:
+    card = pytest.importorskip("tpnn.screening_card", reason="torch is not installed")
+    X, residual = dependent
+    codes, marginal, _ = coded(X)
+    expected = ResidualScreen(codes, marginal, residual, 0).rank(order, 10)
+    screen = ResidualScreen(codes, marginal, residual, 0)
+    screen.block_scores = card.CardScorer(codes, screen.residuals, "cpu").block_scores
+    ranking = screen.rank(order, 10)
+    assert ranking.components == expected.components
+    np.testing.assert_allclose(ranking.scores, expected.scores, rtol=1e-4)
+    assert ranking.floor == pytest.approx(expected.floor, rel=1e-4)
+
+
 def test_a_constant_residual_finds_nothing() -> None:
     codes, marginal, _ = coded(np.random.default_rng(0).normal(size=(50, 3)))
     assert not ResidualScreen(codes, marginal, np.zeros((50, 1)), 0).rank(2, 3).found

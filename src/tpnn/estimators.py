@@ -164,7 +164,7 @@ class TPNNEstimator(BaseEstimator):
         solve = self._grow if solver == "grow" else self._descend
         fit = Fit(
             build, lambda problem: solve(problem, limits, seed), solver == "gradient", limits, seed,
-            self.n_bags,
+            self.n_bags, self.device == "cuda",
         )  # fmt: skip
         request = Request.read(self.interactions, self.order, self.max_components)
         if request is None:

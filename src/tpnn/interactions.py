@@ -94,6 +94,8 @@ class Search:
         What to find.
     seed : int
         Seed of the noise floor.
+    on_card : bool
+        Whether to screen on an NVIDIA card.
 
     Attributes
     ----------
@@ -110,9 +112,10 @@ class Search:
         n_features: int,
         request: Request,
         seed: int,
+        on_card: bool,
     ) -> None:
         self.build, self.solve, self.n_features = build, solve, n_features
-        self.request, self.seed = request, seed
+        self.request, self.seed, self.on_card = request, seed, on_card
         self.began = time.monotonic()
         self.evident: set[Component] = set()
         self.history: list[dict[str, Any]] = []
@@ -143,7 +146,7 @@ class Search:
         beyond, among the features of the interactions found one order below.
         """
         found: list[Component] = []
-        screen = Screen(problem, solution, self.seed)
+        screen = self._screen(problem, solution)
         features: list[int] | None = None
         for order in range(3, min(self.request.order, self.n_features) + 1):
             most = affordable_features(order, screen.n_rows)
@@ -161,7 +164,7 @@ class Search:
         """All main effects or, of many, those that stand out of the noise."""
         mains = ComponentSet.up_to(self.n_features, 1)
         problem = self.build(mains, 1)
-        ranking = Screen(problem, None, self.seed).rank(1, self.n_features)
+        ranking = self._screen(problem, None).rank(1, self.n_features)
         self._note(problem, ranking, "main effects, above the noise")
         if self.n_features <= MOST_MAINS:
             return mains
@@ -186,7 +189,7 @@ class Search:
 
     def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
         """Components of a problem and what stands out of the noise of its solution."""
-        included, screen = problem.components, Screen(problem, solution, self.seed)
+        included, screen = problem.components, self._screen(problem, solution)
         for order in (1, 2)[self.n_features <= MOST_MAINS : self.request.order]:
             n_known = sum(len(s) == order for s in problem.components)
             room = self.n_features if order == 1 else self.request.budget - n_known
@@ -198,8 +201,11 @@ class Search:
             included = _joined(included, new)
         return included
 
+    def _screen(self, problem: Problem, solution: Solution | None) -> Screen:
+        return Screen(problem, solution, self.seed, self.on_card)
+
     def _rank_pairs(self, problem: Problem) -> Ranking:
-        screen = Screen(problem, self.solve(problem), self.seed)
+        screen = self._screen(problem, self.solve(problem))
         if self.request.method == "nid":
             return screen.rank_by_network(self.request.budget)
         return screen.rank(2, self.request.budget)
@@ -229,15 +235,19 @@ class Screen:
         What is fitted so far; None for the constant.
     seed : int
         Seed of the noise floor.
+    on_card : bool
+        Whether to screen on an NVIDIA card.
     """
 
-    def __init__(self, problem: Problem, solution: Solution | None, seed: int) -> None:
+    def __init__(
+        self, problem: Problem, solution: Solution | None, seed: int, on_card: bool
+    ) -> None:
         self.features = np.array(problem.encoder.canonical_order())
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.coded[0].codes[self.features]
         self.n_rows, self.seed = codes.shape[1], seed
         residual = _residual(problem, solution)
-        self.screen = ResidualScreen(codes, marginal, residual, seed)
+        self.screen = ResidualScreen(codes, marginal, residual, seed, on_card)
 
     def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
         """Rank interactions among the given features, or all; the best ``most`` are kept."""

@@ -22,8 +22,9 @@ are drawn at random.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations
 from typing import Any
 
@@ -37,13 +38,14 @@ from tpnn.workers import ONE_BLAS_THREAD, Workers, split
 Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.intp]
 Component = tuple[int, ...]
+BlockScores = Callable[..., Float32Array]
 
 MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one beyond
 BUDGETS = {1: 6e11, 2: 6e11}  # multiplications of a screen: some ten seconds on two cores
 HIGHER_BUDGET = 2e11
 FLIPS = 4  # draws of random signs that the noise floor is taken over
 BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
-SMALLEST = 1e-6  # a direction of relatively less variance is rounding
+SMALLEST = 1e-10  # a direction of relatively less variance is rounding
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,14 @@ def principal_bases(marginal: Marginal, count: int) -> Float32Array:
 
     A feature of m nodes has at most m - 1 of them; the others are zero.
     """
-    root = np.sqrt(marginal.weights)[:, :, None]
     sigmoids = dictionary(marginal, 2).astype(np.float64)
-    directions, sizes, _ = np.linalg.svd(root * sigmoids, full_matrices=False)
-    real = sizes > SMALLEST * np.maximum(sizes[:, :1], 1.0)
-    bases = np.zeros((*directions.shape[:2], count))
-    columns = min(count, directions.shape[2])
-    np.divide(directions * real[:, None], root, out=directions, where=root > 0)
-    bases[..., :columns] = directions[..., :columns]
-    return bases.astype(np.float32)
+    covariance = np.einsum("fmc,fm,fmd->fcd", sigmoids, marginal.weights, sigmoids, optimize=True)
+    variances, directions = np.linalg.eigh(covariance)  # increasing
+    variances, directions = variances[:, ::-1][:, :count], directions[..., ::-1][..., :count]
+    real = variances > SMALLEST * np.maximum(variances[:, :1], SMALLEST)
+    scale = np.where(real, 1 / np.sqrt(np.where(real, variances, 1.0)), 0.0)
+    bases: Float32Array = (sigmoids @ (directions * scale[:, None])).astype(np.float32)
+    return bases
 
 
 class ResidualScreen:
@@ -102,6 +103,8 @@ class ResidualScreen:
         Negative gradient of the loss in each output, times the row's weight.
     seed : int
         Seed of the random signs.
+    on_card : bool
+        Whether to compute on an NVIDIA card; it needs torch.
     """
 
     def __init__(
@@ -110,12 +113,18 @@ class ResidualScreen:
         marginal: Marginal,
         residual: NDArray[np.floating[Any]],
         seed: int,
+        on_card: bool = False,
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0
         signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, 1, len(residual)), np.int8)
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
+        self.block_scores: BlockScores = block_scores
+        self.n_threads: int | None = None
+        if on_card:
+            card = import_module("tpnn.screening_card").CardScorer(codes, self.residuals)
+            self.block_scores, self.n_threads = card.block_scores, 1
 
     def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
         """Rank all interactions of one order among the given features; keep the best ``most``."""
@@ -130,14 +139,14 @@ class ResidualScreen:
         def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
             block = parents[slice(*piece)]
             first = int(last[slice(*piece)].min()) + 1
-            scores = block_scores(columns, block, first, self.residuals)
+            scores = self.block_scores(columns, block, first, self.residuals)
             new = last[slice(*piece), None] < np.arange(first, len(among))
             noise = float(scores[1:, new].max(initial=0.0))
             parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
             found = np.column_stack([block[parent], feature + first])
             return found, scores[0, parent, feature], noise
 
-        with ONE_BLAS_THREAD, Workers() as workers:
+        with ONE_BLAS_THREAD, Workers(self.n_threads) as workers:
             blocks = workers.map(best, split(len(parents), longest))
         found = np.concatenate([block[0] for block in blocks])
         scores = np.concatenate([block[1] for block in blocks])
