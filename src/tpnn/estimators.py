@@ -189,7 +189,12 @@ class TPNNEstimator(BaseEstimator):
     def _grow(self, problem: Problem, seed: int, deadline: float) -> Solution:
         axes = problem.encoder.axes
         limits = Limits(deadline, self.max_steps, self.patience)
-        solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed)
+        names = problem.encoder.feature_names
+        asked = dict(self.monotone or {})
+        shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
+        solver = GrowSolver(
+            problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes
+        )
         with self._progress(2 * self.n_bags, "bag") as progress:
             return solver.fit(problem.start, progress)
 
