@@ -42,6 +42,7 @@ Component = tuple[int, ...]
 
 ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
+KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,7 @@ class GrowSolver:
             for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
         ]
         if self.shapes:
-            with Workers() as workers:
-                mixed = workers.map(self._shaped, enumerate(mixed))
+            mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)
         self._smooth_mains(tables, [bag.held_out for bag in mixed])
         history.sort(key=lambda record: (record["bag"], record["smooth_start"]))
@@ -241,27 +241,42 @@ class GrowSolver:
         constants, pure = purify_tables(raw, self.axes)
         return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
 
-    def _shaped(self, numbered: tuple[int, Mixture]) -> Mixture:
+    def _all_shaped(self, bags: Sequence[Mixture]) -> list[Mixture]:
+        """Bring all bags into their shapes, with the share of interactions that is best held out.
+
+        Interactions of a feature that has a shape are clipped, and what is left of them may do more
+        harm than good.
+        """
+
+        def shaped(share: float) -> list[Grown]:
+            with Workers() as workers:
+                return workers.map(
+                    lambda bag: self._shaped(bag, bags[bag], share), range(len(bags))
+                )
+
+        best = min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
+        return [_mixture(bag, bag, 0.0) for bag in best]
+
+    def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
         """Bring a bag into its shapes, then let its main effects grow on within them."""
-        bag, mixture = numbered
         constants, pure = self._purified([mixture])
         fine, coarse = (marginal.n_nodes for marginal in self.marginals)
         n_outputs, n_mains = len(constants), len(self.fine)
         mains = np.zeros((n_outputs, n_mains, fine, 1), np.float32)
         pairs = np.zeros((n_outputs, len(self.pairs), coarse, coarse), np.float32)
+        bound = {s: share for s in pure if len(s) > 1 and not self.shapes.keys().isdisjoint(s)}
         for output in range(n_outputs):
-            one = {component: table[..., output] for component, table in pure.items()}
-            shift, shaped = constrained(one, self.axes, self.shapes)
+            one = {s: table[..., output] * bound.get(s, 1.0) for s, table in pure.items()}
+            shift, tables = constrained(one, self.axes, self.shapes)
             constants[output] += shift
             for index, component in enumerate(self.components):
-                cells = tuple(map(slice, shaped[component].shape))
+                cells = tuple(map(slice, tables[component].shape))
                 if len(component) == 1:
-                    mains[output, index][cells] = shaped[component][:, None]
+                    mains[output, index][cells] = tables[component][:, None]
                 else:
-                    pairs[output, index - n_mains][cells] = shaped[component]
+                    pairs[output, index - n_mains][cells] = tables[component]
         start = Start(mains, pairs, constants)
-        grown = self.grower.grow(*self._sides(bag), start, self.seed + bag, with_pairs=False)
-        return _mixture(grown, grown, 0.0)
+        return self.grower.grow(*self._sides(bag), start, self.seed + bag, with_pairs=False)
 
     def _smooth_mains(
         self, tables: dict[Component, FloatArray], held_out: Sequence[FloatArray]
