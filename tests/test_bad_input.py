@@ -61,7 +61,10 @@ def test_bad_table(case: str) -> None:
 
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
-    "interactions": ["some", 3, [0, 1]],
+    "interactions": ["some", 0, True, [0, 1], {"count": 0}, {"method": "guess"}, {"top": 3}],
+    "max_components": [0, 1.5],
+    "selection": ["some", None],
+    "heredity": [1],
     "solver": ["adam"],
     "n_bases": [0, "many", {2: 0}, np.array([1, 2])],
     "n_bags": [0, 2.0],
@@ -129,7 +132,7 @@ def test_classes_other_than_two(labels: np.ndarray) -> None:
 def test_more_components_than_memory() -> None:
     wide = np.random.default_rng(0).normal(size=(20, 3000))
     with pytest.raises(MemoryError, match=r"^interactions: .* GB are free\. Lower order, n_bags"):
-        TPNNRegressor().fit(wide, wide[:, 0])
+        TPNNRegressor(interactions="all").fit(wide, wide[:, 0])
 
 
 def test_predict_before_fit() -> None:

@@ -41,6 +41,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lookup", "marginals", "network", "objectives", "resampling", "solution", "training",
     },
     "boosting": {"rectangles"},
+    "boxes": {"rectangles"},
+    "screening": {"marginals", "starting", "workers"},
+    "selection": {"components", "model", "problem", "solution"},
+    "nid": {"screening"},
+    "interactions": {
+        "components", "marginals", "nid", "problem", "screening", "selection", "solution",
+    },
+    "deepening": {
+        "boxes", "growing", "problem", "purification", "rectangles", "solution", "workers",
+    },
+    "fitting": {
+        "components", "deepening", "growing", "interactions", "problem", "solution",
+    },
     "starting": {"lookup", "marginals", "objectives", "workers"},
     "growing": {
         "axes", "boosting", "lookup", "marginals", "objectives", "purification", "rectangles",
@@ -58,8 +71,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plots": {"explain"},
     "datasets": {"datasets"},
     "estimators": {
-        "checks", "components", "encoding", "explain", "growing", "marginals", "model",
-        "objectives", "parameters", "problem", "solution", "tables",
+        "checks", "components", "encoding", "explain", "fitting", "growing",
+        "interactions", "marginals", "model", "objectives", "parameters", "problem", "selection",
+        "solution", "tables",
     },
     "__init__": {
         "components", "datasets", "estimators", "explain", "model", "plots",

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from tpnn.axes import Axis
 from tpnn.boosting import (
@@ -42,7 +41,7 @@ from tpnn.starting import (
     SmoothStart,
     coarsen,
 )
-from tpnn.workers import SharedLimit, Workers
+from tpnn.workers import ONE_BLAS_THREAD, Workers
 
 Float32Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
@@ -55,7 +54,6 @@ LONE_MAIN_TREE = TreeSettings(4, 0.3, 5.0, 2.0, 0.1, 8, False)  # without pairs 
 ROUNDS_PER_CHECK = 10
 FIRST_ROUNDS = 50  # of main effects alone
 MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
-ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
 
 

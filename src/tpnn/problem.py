@@ -59,6 +59,8 @@ class Problem:
         For each order, its components in canonical order over the distinct rows.
     rows : TrainingRows
         Targets and bag weights of the distinct rows.
+    weights : array of shape (n,)
+        Share of each distinct row in the mass of all.
     objective : Objective
         The loss.
     start : float
@@ -72,6 +74,7 @@ class Problem:
     ordered: list[Component]
     coded: list[CodedComponents]
     rows: TrainingRows
+    weights: FloatArray
     objective: Objective
     start: float
     shift: float
@@ -105,7 +108,10 @@ class Problem:
             for order in components.orders
         ]
         rows = TrainingRows(column, known_column, *bags)
-        return cls(encoder, components, ordered, coded, rows, objective, start, shift, scale)
+        return cls(
+            encoder, components, ordered, coded, rows, distinct.weights, objective, start, shift,
+            scale,
+        )  # fmt: skip
 
     def freeze(self, solution: Solution, activation: str, scale: str) -> AnovaModel:
         """Average the bags, leave the training scale, restore the user's order."""
