@@ -61,7 +61,10 @@ def test_bad_table(case: str) -> None:
 
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
-    "interactions": ["some", 3, [0, 1]],
+    "interactions": ["some", 0, True, [0, 1], {"count": 0}, {"method": "guess"}, {"top": 3}],
+    "max_components": [0, 1.5],
+    "selection": ["some", None],
+    "heredity": [1],
     "objective": ["least squares", {"name": "quantile", "levels": [0.9, 0.1]}, {"name": "huber"}],
     "monotone": ["increasing", {"x0": "up"}],
     "categorical": ["x0", 3],
@@ -175,7 +178,7 @@ def test_survival_targets(target: np.ndarray, words: str) -> None:
 def test_more_components_than_memory() -> None:
     wide = np.random.default_rng(0).normal(size=(20, 3000))
     with pytest.raises(MemoryError, match=r"^interactions: .* GB are free\. Lower order, n_bags"):
-        TPNNRegressor().fit(wide, wide[:, 0])
+        TPNNRegressor(interactions="all").fit(wide, wide[:, 0])
 
 
 def test_predict_before_fit() -> None:

@@ -43,6 +43,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lookup", "marginals", "network", "objectives", "resampling", "solution", "training",
     },
     "boosting": {"rectangles"},
+    "boxes": {"rectangles"},
+    "screening": {"marginals", "starting", "workers"},
+    "selection": {"components", "model", "problem", "solution"},
+    "nid": {"screening"},
+    "interactions": {
+        "components", "marginals", "nid", "problem", "screening", "selection", "solution",
+    },
+    "deepening": {
+        "boxes", "grower", "problem", "purification", "rectangles", "solution", "workers",
+    },
+    "fitting": {
+        "components", "deepening", "grower", "growing", "interactions", "problem", "solution",
+    },
     "starting": {"lookup", "marginals", "objectives", "workers"},
     "grower": {"boosting", "marginals", "objectives", "rectangles"},
     "growing": {
@@ -61,8 +74,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plots": {"explain"},
     "datasets": {"datasets"},
     "estimators": {
-        "checks", "components", "encoding", "explain", "grower", "growing", "marginals", "model",
-        "objectives", "parameters", "problem", "solution", "tables",
+        "checks", "components", "encoding", "explain", "fitting", "grower", "interactions",
+        "marginals", "model", "objectives", "parameters", "problem", "selection", "solution",
+        "tables",
     },
     "classification": {"checks", "estimators", "objectives", "parameters", "problem"},
     "survival": {"checks", "estimators", "objectives", "parameters", "problem"},

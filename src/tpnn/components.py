@@ -55,6 +55,15 @@ class ComponentSet:
         mains = tuple((feature,) for feature in range(n_features))
         return cls((*mains, *interactions))
 
+    def with_subsets(self) -> ComponentSet:
+        """Components and all their non-empty subsets: where purification moves what it averages.
+
+        >>> ComponentSet(((0, 2),)).with_subsets().components
+        ((0,), (2,), (0, 2))
+        """
+        sizes = ((s, size) for s in self.components for size in range(1, len(s) + 1))
+        return ComponentSet(tuple({u for s, size in sizes for u in combinations(s, size)}))
+
     @property
     def orders(self) -> tuple[int, ...]:
         """Orders that occur, increasing."""

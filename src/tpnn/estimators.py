@@ -29,13 +29,15 @@ from tpnn.checks import (
 from tpnn.components import ComponentSet, resolve_feature, resolve_interactions
 from tpnn.encoding import LevelRules, TableEncoder
 from tpnn.explain import Explanation, ShapValues
+from tpnn.fitting import Fit, grow
 from tpnn.grower import Limits
-from tpnn.growing import GrowSolver
+from tpnn.interactions import Request, most_components
 from tpnn.marginals import Marginal
 from tpnn.model import AnovaModel
 from tpnn.objectives import Objective, resolve
 from tpnn.parameters import check_parameters
 from tpnn.problem import Bagging, Problem, Targets
+from tpnn.selection import Path, Rule, select
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
 
@@ -61,14 +63,18 @@ class TPNNEstimator(BaseEstimator):
     model_: AnovaModel
     components_: list[tuple[str, ...]]
     intercept_: float
-    history_: list[dict[str, float]]
+    history_: list[dict[str, Any]]
+    _path: Path
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
     def __init__(
         self,
         order: int = 2,
-        interactions: str | Sequence[Sequence[int | str]] = "auto",
+        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        max_components: int | None = None,
+        selection: str = "auto",
+        heredity: bool = False,
         objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "auto",
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
@@ -92,6 +98,9 @@ class TPNNEstimator(BaseEstimator):
     ) -> None:
         self.order = order
         self.interactions = interactions
+        self.max_components = max_components
+        self.selection = selection
+        self.heredity = heredity
         self.objective = objective
         self.monotone = monotone
         self.categorical = categorical
@@ -119,6 +128,11 @@ class TPNNEstimator(BaseEstimator):
         rows = None if X is None else self.model_.encoder.read(X, type(self).__name__)
         return Explanation(self.model_, rows)
 
+    def path(self) -> Path:
+        """Models from sparse to full by what each component is worth on held-out rows."""
+        check_is_fitted(self)
+        return self._path
+
     def shap_values(self, X: Any) -> ShapValues:
         """Exact Shapley values of the raw score under the product of the marginals."""
         return self.explain(X).shap_values()
@@ -137,22 +151,35 @@ class TPNNEstimator(BaseEstimator):
         check_rows(table.n_rows, len(targets.y))
         deadline = time.monotonic() + (self.time_limit or math.inf)
         seed = seed_from(self.random_state)
-        solver = self._solver_name(table.n_features)
+        solver = self._solver_name()
         nodes = self._nodes_by_order(table.n_features, solver)
         encoder = TableEncoder.fit(table, nodes, targets.weights, self._level_rules(table))
         self._check_memory(encoder, solver)
-        bagging = Bagging(self.n_bags, self.validation_fraction, seed)
-        problem = Problem.build(
-            table, encoder, self._components(encoder), targets, objective, bagging
-        )
+
+        def build(components: ComponentSet, n_bags: int) -> Problem:
+            bagging = Bagging(n_bags, self.validation_fraction, seed)
+            return Problem.build(table, encoder, components, targets, objective, bagging)
+
+        limits = Limits(deadline, self.max_steps, self.patience)
         solve = self._grow if solver == "grow" else self._descend
-        solution = solve(problem, seed, deadline)
-        self.model_ = problem.freeze(solution, self.activation, self.scale, outputs)
+        fit = Fit(
+            build, lambda problem: solve(problem, limits, seed), solver == "gradient", limits, seed,
+            self.n_bags,
+        )  # fmt: skip
+        request = Request.read(self.interactions, self.order, self.max_components)
+        if request is None:
+            fitted = fit.of(self._listed(encoder))
+        else:
+            fitted = fit.searched(request, table.n_features)
+        full = fitted.problem.freeze(fitted.solution, self.activation, self.scale, outputs)
+        rule = Rule.read(self.selection, self.max_components, self.heredity, fitted.screened)
+        self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
+        self.model_ = self._path.model(self._path.chosen)
         if self.monotone:
             self.model_ = self.model_.with_shapes(self.monotone)
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
-        self.history_ = solution.history
+        self.history_ = [*fitted.history, *fitted.solution.history]
         self.n_features_in_ = table.n_features
         if table.names is not None:
             self.feature_names_in_ = np.array(table.names, dtype=object)
@@ -163,13 +190,9 @@ class TPNNEstimator(BaseEstimator):
         nominal = [resolve_feature(feature, names, "categorical") for feature in listed]
         return LevelRules(nominal, self.min_level_rows)
 
-    def _solver_name(self, n_features: int) -> str:
+    def _solver_name(self) -> str:
         """Growing, unless something is asked for that only gradient descent does."""
-        order = min(self.order, n_features)
-        if not isinstance(self.interactions, str):
-            order = max(map(len, self.interactions), default=1)
         needs_gradient = {
-            "order": order > 2,
             "n_bases": self.n_bases != "auto",
             "scale": self.scale != "centred",
             "activation": self.activation != "sigmoid",
@@ -179,32 +202,27 @@ class TPNNEstimator(BaseEstimator):
         asked = [name for name, needed in needs_gradient.items() if needed]
         if self.solver == "grow" and asked:
             raise ValueError(
-                f"solver: 'grow' does main effects and pairs of plain centred sigmoids, found "
+                f"solver: 'grow' decides by itself on plain centred sigmoids, found "
                 f"{asked[0]}={getattr(self, asked[0])!r}. Pass solver='gradient'."
             )
         if self.solver == "auto":
             return "gradient" if asked else "grow"
         return self.solver
 
-    def _grow(self, problem: Problem, seed: int, deadline: float) -> Solution:
-        axes = problem.encoder.axes
-        limits = Limits(deadline, self.max_steps, self.patience)
+    def _grow(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         names = problem.encoder.feature_names
         asked = dict(self.monotone or {})
         shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
-        solver = GrowSolver(
-            problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes
-        )
         with self._progress(2 * self.n_bags, "bag") as progress:
-            return solver.fit(problem.start, progress)
+            return grow(problem, limits, seed, progress, shapes)
 
-    def _descend(self, problem: Problem, seed: int, deadline: float) -> Solution:
+    def _descend(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         training = _torch_module("training")
         marginals = [Marginal.of(problem.encoder.axes[o]) for o in problem.components.orders]
         bases = {order: self._bases(order) for order in problem.components.orders}
         settings = training.NetworkSettings(bases, self.shared_bases, self.activation, self.scale)
         schedule = training.Schedule(
-            self.learning_rate, self.l2, self.max_steps, self.patience, deadline
+            self.learning_rate, self.l2, self.max_steps, self.patience, limits.deadline
         )
         solver = training.GradientSolver
         if training.use_card(self.device):
@@ -242,8 +260,8 @@ class TPNNEstimator(BaseEstimator):
             return self.n_bases.get(order, BASES_BY_ORDER.get(order, FEWEST_BASES))
         return int(self.n_bases)
 
-    def _components(self, encoder: TableEncoder) -> ComponentSet:
-        if isinstance(self.interactions, str):
+    def _listed(self, encoder: TableEncoder) -> ComponentSet:
+        if not isinstance(self.interactions, list | tuple):
             return ComponentSet.up_to(encoder.n_features, self.order)
         chosen = resolve_interactions(self.interactions, encoder.feature_names, self.order)
         return ComponentSet.with_mains(encoder.n_features, chosen)
@@ -253,13 +271,10 @@ class TPNNEstimator(BaseEstimator):
         needed, n_features = 0.0, encoder.n_features
         for order, axes in encoder.axes.items():
             most = max(axis.n_nodes for axis in axes)
-            if isinstance(self.interactions, str) or order == 1:
-                count = math.comb(n_features, order)
-            else:
-                count = sum(len(component) == order for component in self.interactions)
             per_bag = 40.0 * most**order  # bytes, at the peak
             if solver == "gradient":
                 per_bag = 16.0 * (most**order + order * most * self._bases(order))
+            count = most_components(self.interactions, order, n_features, self.max_components)
             needed += count * self.n_bags * per_bag
         available = available_memory()
         if needed > available:
@@ -308,9 +323,19 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     ----------
     order : int, default=2
         Largest number of features in a component.
-    interactions : {"auto", "all"} or list of tuples, default="auto"
-        Components beyond the main effects: all up to ``order``, or tuples of feature names or
-        indices. "auto" includes all.
+    interactions : {"auto", "all"}, int, dict or list of tuples, default="auto"
+        Components beyond the main effects. "auto": all pairs where they are few, else those that
+        stand out of the noise of the residual, and likewise triples and so on up to ``order``. A
+        number: that many best pairs; ``{"method": "nid", "count": 300}`` ranks them by the weights
+        of a neural network. "all", or tuples of feature names or indices.
+    max_components : int, optional
+        Most components of the model; by default at most 300 interactions of each order.
+    selection : {"auto", "noise", "one_se", "none"}, default="auto"
+        Which components are dropped after fitting: those that held-out rows cannot tell from
+        noise, all that cost less than a standard error, or none. "auto" drops noise where
+        interactions were screened.
+    heredity : bool, default=False
+        Whether the subsets of a component that selection keeps are kept too.
     objective : str, dict or callable, default="auto"
         "squared_error" (the default), "absolute_error", "huber", "quantile" (the median),
         "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
@@ -325,10 +350,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     min_level_rows : int, default=1
         Levels with fewer rows share one node.
     solver : {"auto", "grow", "gradient"}, default="auto"
-        "grow" adds bases where the residual still has structure; it does main effects and pairs and
-        is the more accurate and faster one. "gradient" learns b, gamma and beta by gradient
-        descent, as the paper does; it needs torch. "auto" grows unless ``order``, ``n_bases``,
-        ``scale``, ``activation`` or ``shared_bases`` ask for what only gradient descent does.
+        "grow" adds bases where the residual still has structure; it is the more accurate and faster
+        one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs
+        torch. "auto" grows unless ``n_bases``, ``scale``, ``activation`` or ``shared_bases`` ask
+        for what only gradient descent does.
     n_bases : int, dict from order to int, or "auto", default="auto"
         Number of bases K of each component (gradient solver; growth decides by itself).
     n_bags : int, default=8
@@ -371,7 +396,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     intercept_ : float
         Mean of the model under the product of the marginals.
     history_ : list of dict
-        Losses and seconds of every step, or of every bag that was grown.
+        What screening tried and decided; losses and seconds of every step or grown bag.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of shape (n_features_in_,)

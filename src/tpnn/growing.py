@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from tpnn.axes import Axis
 from tpnn.boosting import Rows
@@ -34,13 +33,12 @@ from tpnn.starting import (
     SmoothStart,
     coarsen,
 )
-from tpnn.workers import SharedLimit, Workers
+from tpnn.workers import ONE_BLAS_THREAD, Workers
 
 Float32Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
 
-ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
 KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
 

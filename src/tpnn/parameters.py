@@ -49,6 +49,13 @@ def _one_of(*values: str) -> Callable[[Any], bool]:
 def _is_interactions(value: Any) -> bool:
     if isinstance(value, str):
         return value in ("auto", "all")
+    if isinstance(value, Mapping):
+        known = set(value) <= {"method", "count"} and _one_of("histogram", "nid")(
+            value.get("method", "histogram")
+        )
+        return known and _is_count(value.get("count", 1))
+    if _is_count(value):
+        return True
     return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
 
 
@@ -103,8 +110,18 @@ POSITIVE = Rule("a positive number", _is_positive, 0.01)
 RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
-        '"auto", "all", or a list of tuples of feature names or indices', _is_interactions, "all"
+        '"auto", "all", a number of pairs, a dict such as {"method": "nid", "count": 300} '
+        '("histogram" or "nid"), or a list of tuples of feature names or indices',
+        _is_interactions,
+        "all",
     ),
+    "max_components": Rule(
+        "None or a whole number of at least 1", lambda value: value is None or _is_count(value), 30
+    ),
+    "selection": Rule(
+        '"auto", "noise", "one_se" or "none"', _one_of("auto", "noise", "one_se", "none"), "auto"
+    ),
+    "heredity": Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False),
     "objective": Rule(
         f"one of {', '.join(REGRESSION)}; a dict such as {{'name': 'quantile', 'levels': "
         "[0.1, 0.9]}, {'name': 'huber', 'threshold': 1.0} or {'name': 'tweedie', 'power': 1.5}; "

@@ -58,6 +58,8 @@ class Problem:
         For each order, its components in canonical order over the distinct rows.
     rows : TrainingRows
         Targets and bag weights of the distinct rows.
+    weights : array of shape (n,)
+        Share of each distinct row in the mass of all.
     objective : Objective
         The loss.
     start : array of shape (K,)
@@ -71,6 +73,7 @@ class Problem:
     ordered: list[Component]
     coded: list[CodedComponents]
     rows: TrainingRows
+    weights: FloatArray
     objective: Objective
     start: FloatArray
     shift: FloatArray
@@ -105,7 +108,10 @@ class Problem:
             for order in components.orders
         ]
         rows = TrainingRows(y.astype(np.float32), offset.astype(np.float32), *bags)
-        return cls(encoder, components, ordered, coded, rows, objective, start, shift, scale)
+        return cls(
+            encoder, components, ordered, coded, rows, distinct.weights, objective, start, shift,
+            scale,
+        )  # fmt: skip
 
     def freeze(
         self, solution: Solution, activation: str, scale: str, outputs: tuple[str, ...] = ()

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from threadpoolctl import threadpool_limits
+
 Result = TypeVar("Result")
 
 
@@ -73,6 +75,9 @@ class SharedLimit:
             self._users -= 1
             if self._users == 0:
                 self._restore()
+
+
+ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
 
 
 def split(size: int, longest: int) -> list[tuple[int, int]]:

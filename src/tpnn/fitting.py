@@ -1,0 +1,123 @@
+"""Fit: from a component set, or a request for a search, to a problem and its solution.
+
+A solver that does any order gets all components at once. The growing solver does main effects and
+pairs; higher components are grown on what these leave over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpnn.components import Component, ComponentSet
+from tpnn.deepening import Deepener
+from tpnn.grower import Limits
+from tpnn.growing import GrowSolver
+from tpnn.interactions import Request, Search
+from tpnn.problem import Problem
+from tpnn.solution import Progress, Solution
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A problem and its solution.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    solution : Solution
+        Its solution.
+    history : list of dict
+        What a search tried before.
+    evident : set of tuple of int
+        Components that stood out of the noise of a screen.
+    screened : bool
+        Whether main effects and pairs had to stand out of it, instead of being asked for.
+    """
+
+    problem: Problem
+    solution: Solution
+    history: Sequence[dict[str, Any]] = ()
+    evident: frozenset[Component] = frozenset()
+    screened: bool = False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How problems are made and solved.
+
+    Parameters
+    ----------
+    build : callable
+        Problem of a component set and a number of bags.
+    solve : callable
+        Solution of a problem.
+    any_order : bool
+        Whether ``solve`` does every order; else main effects and pairs.
+    limits : Limits
+        When to stop.
+    seed : int
+        Seed.
+    n_bags : int
+        Number of bags.
+    """
+
+    build: Callable[[ComponentSet, int], Problem]
+    solve: Callable[[Problem], Solution]
+    any_order: bool
+    limits: Limits
+    seed: int
+    n_bags: int
+
+    def of(self, components: ComponentSet) -> Fitted:
+        """Fit the given components."""
+        higher = [s for s in components if len(s) > 2]
+        if self.any_order or not higher:
+            problem = self.build(components, self.n_bags)
+            return Fitted(problem, self.solve(problem))
+        lower = ComponentSet(tuple(s for s in components if len(s) <= 2))
+        return self._deepened(self.of(lower), higher)
+
+    def searched(self, request: Request, n_features: int) -> Fitted:
+        """Fit the components that a search finds."""
+
+        def probe(problem: Problem) -> Solution:
+            return grow(problem, self.limits, self.seed, lambda record: None)
+
+        search = Search(self.build, probe, n_features, request, self.seed)
+        fitted = self.of(search.up_to_pairs())
+        higher = search.higher(fitted.problem, fitted.solution)
+        if higher and self.any_order:
+            fitted = self.of(ComponentSet((*fitted.problem.components, *higher)))
+        elif higher:
+            fitted = self._deepened(fitted, higher)
+        return replace(
+            fitted,
+            history=search.history,
+            evident=frozenset(search.evident),
+            screened=request.count is None and not search.takes_all,
+        )
+
+    def _deepened(self, fitted: Fitted, higher: Sequence[Component]) -> Fitted:
+        """Add higher components, and their subsets, to a fit."""
+        before = fitted.problem
+        components = ComponentSet((*before.components, *higher)).with_subsets()
+        problem = self.build(components, self.n_bags)
+        lower = dict(zip(before.ordered, fitted.solution.tables, strict=True))
+        deepener = Deepener(problem, self.limits, self.seed)
+        return Fitted(problem, deepener.fit(lower, fitted.solution))
+
+
+def grow(
+    problem: Problem,
+    limits: Limits,
+    seed: int,
+    progress: Progress,
+    shapes: Mapping[int, str] | None = None,
+) -> Solution:
+    """Solve a problem of main effects and pairs by growth."""
+    axes = problem.encoder.axes
+    solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes)
+    return solver.fit(problem.start, progress)

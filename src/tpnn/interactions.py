@@ -1,0 +1,298 @@
+"""Search: which components to include, found on residuals and confirmed on held-out rows.
+
+Main effects first. The residual of what is included so far is screened; what stands out of the
+noise joins, as long as the budget lasts and the held-out loss falls. ``history`` says what was
+tried and why it stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.components import Component, ComponentSet
+from tpnn.marginals import Marginal
+from tpnn.problem import Problem
+from tpnn.screening import Ranking, ResidualScreen, affordable_features
+from tpnn.selection import HeldOut
+from tpnn.solution import Solution
+
+FloatArray = NDArray[np.float64]
+
+MOST_INTERACTIONS = 300  # of each order, where no budget is given; fewer pairs are all included
+MOST_MAINS = 100  # main effects of more features are screened too
+PROBE_BAGS = 2  # of the fits that only tell whether to go on
+TRIES = 3  # additions at most
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search is asked for.
+
+    Parameters
+    ----------
+    order : int
+        Largest number of features.
+    method : {"histogram", "nid"}
+        How pairs are ranked.
+    count : int or None
+        How many of the best pairs; None for those that stand out of the noise.
+    budget : int
+        Most interactions of each order.
+    """
+
+    order: int
+    method: str
+    count: int | None
+    budget: int
+
+    @classmethod
+    def read(cls, interactions: Any, order: int, max_components: int | None) -> Request | None:
+        """Understand "auto", a number of pairs, or a dict; None where interactions are listed."""
+        if interactions == "all" or isinstance(interactions, list | tuple):
+            return None
+        asked = interactions if isinstance(interactions, dict) else {}
+        count = asked.get("count")
+        if not isinstance(interactions, str | dict):
+            count = int(interactions)
+        budget = max_components or MOST_INTERACTIONS
+        return cls(order, asked.get("method", "histogram"), count, count or budget)
+
+
+def most_components(
+    interactions: Any, order: int, n_features: int, max_components: int | None
+) -> int:
+    """How many components of an order a fit may have."""
+    if isinstance(interactions, list | tuple) and order > 1:
+        return sum(len(component) == order for component in interactions)
+    request = Request.read(interactions, order, max_components)
+    count = math.comb(n_features, order)
+    if order == 1:
+        return count if request is None else min(count, MOST_MAINS)
+    return count if request is None else min(count, max(request.budget, MOST_INTERACTIONS))
+
+
+class Search:
+    """Finds the components of a problem.
+
+    Parameters
+    ----------
+    build : callable
+        Problem of a component set and a number of bags.
+    solve : callable
+        Solution of a problem of main effects and pairs.
+    n_features : int
+        Number of features.
+    request : Request
+        What to find.
+    seed : int
+        Seed of the noise floor.
+
+    Attributes
+    ----------
+    history : list of dict
+        What was tried and decided.
+    evident : set of tuple of int
+        Components that stood out of the noise.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[ComponentSet, int], Problem],
+        solve: Callable[[Problem], Solution],
+        n_features: int,
+        request: Request,
+        seed: int,
+    ) -> None:
+        self.build, self.solve, self.n_features = build, solve, n_features
+        self.request, self.seed = request, seed
+        self.began = time.monotonic()
+        self.evident: set[Component] = set()
+        self.history: list[dict[str, Any]] = []
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether main effects and pairs are so few that all are included."""
+        order = min(self.request.order, 2)
+        most = MOST_MAINS if order == 1 else min(self.request.budget, MOST_INTERACTIONS)
+        return self.request.count is None and math.comb(self.n_features, order) <= most
+
+    def up_to_pairs(self) -> ComponentSet:
+        """Choose main effects and pairs."""
+        if self.takes_all:
+            return ComponentSet.up_to(self.n_features, min(self.request.order, 2))
+        if self.request.count is None:
+            return self._while_it_gains(self._first_mains())
+        mains = ComponentSet.up_to(self.n_features, 1)
+        problem = self.build(mains, PROBE_BAGS)
+        ranking = self._rank_pairs(problem)
+        self._note(problem, ranking, "the best pairs, as many as asked for")
+        return _joined(mains, ranking.components[: self.request.count])
+
+    def higher(self, problem: Problem, solution: Solution) -> list[Component]:
+        """Interactions of three and more features above the noise of what a solution leaves over.
+
+        Triples among all features where that is affordable, else among those of the best pairs;
+        beyond, among the features of the interactions found one order below.
+        """
+        found: list[Component] = []
+        screen = Screen(problem, solution, self.seed)
+        features: list[int] | None = None
+        for order in range(3, min(self.request.order, self.n_features) + 1):
+            most = affordable_features(order, screen.n_rows)
+            if features is None and self.n_features > most:
+                features = _first_features(screen.rank(2, 10 * most).components, most)
+            ranking = screen.rank(order, self.request.budget, features and features[:most])
+            found += ranking.found
+            self._note(problem, ranking, f"order {order}, above the noise")
+            features = _first_features(ranking.found, self.n_features)
+            if len(features) <= order:
+                break
+        return found
+
+    def _first_mains(self) -> ComponentSet:
+        """All main effects or, of many, those that stand out of the noise."""
+        mains = ComponentSet.up_to(self.n_features, 1)
+        problem = self.build(mains, 1)
+        ranking = Screen(problem, None, self.seed).rank(1, self.n_features)
+        self._note(problem, ranking, "main effects, above the noise")
+        if self.n_features <= MOST_MAINS:
+            return mains
+        return ComponentSet(tuple(ranking.found or ranking.components[:1]))
+
+    def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
+        """Add what the residual has above the noise until the held-out rows gain nothing."""
+        accepted, lowest = included, math.inf
+        for attempt in range(TRIES + 1):
+            problem = self.build(included, PROBE_BAGS)
+            solution = self.solve(problem)
+            loss = HeldOut(problem, solution).loss
+            if loss >= lowest:
+                self._note(problem, None, "stop: the held-out loss does not fall", loss)
+                return accepted
+            accepted, lowest = included, loss
+            if attempt < TRIES:
+                included = self._extended(problem, solution, loss)
+            if included == accepted:
+                break
+        return accepted
+
+    def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
+        """Components of a problem and what stands out of the noise of its solution."""
+        included, screen = problem.components, Screen(problem, solution, self.seed)
+        for order in (1, 2)[self.n_features <= MOST_MAINS : self.request.order]:
+            n_known = sum(len(s) == order for s in problem.components)
+            room = self.n_features if order == 1 else self.request.budget - n_known
+            ranking = screen.rank(order, room + n_known)
+            known = set(included)
+            new = [s for s in ranking.found if s not in known][:room]
+            verdict = "stop: nothing new above the noise" if room else "stop: the budget is spent"
+            self._note(problem, ranking, f"add {len(new)}" if new else verdict, loss)
+            included = _joined(included, new)
+        return included
+
+    def _rank_pairs(self, problem: Problem) -> Ranking:
+        screen = Screen(problem, self.solve(problem), self.seed)
+        if self.request.method == "nid":
+            return screen.rank_by_network(self.request.budget)
+        return screen.rank(2, self.request.budget)
+
+    def _note(
+        self, problem: Problem, ranking: Ranking | None, decision: str, loss: float = math.nan
+    ) -> None:
+        """Remember what was tried."""
+        record: dict[str, Any] = {"stage": "screening", "decision": decision}
+        record |= {"n_components": len(problem.components), "validation_loss": loss}
+        if ranking is not None:
+            best = float(ranking.scores[0]) if len(ranking.scores) else 0.0
+            record |= {"n_candidates": ranking.n_candidates, "n_found": len(ranking.found)}
+            record |= {"best_score": best, "noise_floor": ranking.floor}
+            self.evident |= set(ranking.found)
+        self.history.append(record | {"seconds": time.monotonic() - self.began})
+
+
+class Screen:
+    """Screens the residual of a solution, features in the order that columns do not change.
+
+    Parameters
+    ----------
+    problem : Problem
+        Coded rows.
+    solution : Solution or None
+        What is fitted so far; None for the constant.
+    seed : int
+        Seed of the noise floor.
+    """
+
+    def __init__(self, problem: Problem, solution: Solution | None, seed: int) -> None:
+        self.features = np.array(problem.encoder.canonical_order())
+        axes = [problem.encoder.axes[1][feature] for feature in self.features]
+        marginal = Marginal.of(axes)
+        codes = problem.coded[0].codes[self.features]
+        self.n_rows, self.seed = codes.shape[1], seed
+        residual = _residual(problem, solution)
+        self.screen = ResidualScreen(codes, marginal, residual, seed)
+
+    def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
+        """Rank interactions among the given features, or all; the best ``most`` are kept."""
+        position = {feature: place for place, feature in enumerate(self.features.tolist())}
+        among = None if features is None else [position[feature] for feature in features]
+        return self._renamed(self.screen.rank(order, most, among))
+
+    def rank_by_network(self, most: int) -> Ranking:
+        """Rank pairs by neural interaction detection; it needs torch."""
+        try:
+            nid = import_module("tpnn.nid")
+        except ImportError as error:
+            raise ImportError(
+                f'interactions: the method "nid" needs torch ({error}). '
+                'Run: pip install "tpnn[torch]", or use the method "histogram".'
+            ) from error
+        positions = self.screen.marginal.positions
+        inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
+        residual = self.screen.residuals[0].astype(np.float64)
+        return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed))
+
+    def _renamed(self, ranking: Ranking) -> Ranking:
+        """Ranking in terms of the table's columns."""
+        components = [tuple(sorted(self.features[list(s)].tolist())) for s in ranking.components]
+        return replace(ranking, components=components)
+
+
+def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
+    """Negative gradient of the loss at the mean of the bags, times each row's weight, (n,).
+
+    Of several outputs it is the combination that varies most.
+    """
+    n_outputs = problem.objective.n_outputs
+    raw = problem.rows.offset.astype(np.float64) + problem.start
+    if solution is not None:
+        raw += solution.intercepts.reshape(-1, n_outputs).mean(0) - problem.start
+        codes = {part.features.shape[1]: part.codes for part in problem.coded}
+        for component, table in zip(problem.ordered, solution.tables, strict=True):
+            cells = tuple(codes[len(component)][feature] for feature in component)
+            raw += table.reshape(*table.shape[:-1], -1, n_outputs).mean(-2)[cells]
+    weights = problem.weights[:, None]
+    gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
+    residual: FloatArray = -weights * gradient
+    if n_outputs == 1:
+        return residual[:, 0]
+    direction = np.linalg.eigh(residual.T @ residual)[1][:, -1]
+    combined: FloatArray = residual @ direction
+    return combined
+
+
+def _joined(components: ComponentSet, new: Iterable[Component]) -> ComponentSet:
+    return ComponentSet((*components, *new)).with_subsets()
+
+
+def _first_features(components: Iterable[Component], most: int) -> list[int]:
+    """Features in the order in which they occur, at most so many."""
+    return list(dict.fromkeys(feature for s in components for feature in s))[:most]
