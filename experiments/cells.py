@@ -22,6 +22,7 @@ from experiments.baselines.interface import Additive, Component, FloatArray, Mod
 from experiments.baselines.nid import strongest_pairs
 from experiments.models import QUICK, WIDE, Setting, build
 from experiments.scores import loss, prediction_scores, stability
+from experiments.special import HOMES, measure_of
 
 FOLDER = Path(__file__).parent / "results"
 N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as in the paper
@@ -98,6 +99,8 @@ def run_cell(cell: Cell, results: Results, quick: bool = False) -> dict[str, Any
 
 def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     """Fit and test a model; keep its components where it has some."""
+    if cell.data in HOMES:
+        return measure_of(cell.data)(*cell, quick)
     whole, parts = tables.table(cell.data), tables.split(cell.data, cell.split, quick)
     screened = cell.data in WIDE and _order(cell.model) == 2
     pairs = chosen_pairs(cell.data, quick) if screened else None

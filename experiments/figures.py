@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments import data as tables
 from experiments.cells import curve_nodes
+from experiments.special_tables import save
 from experiments.specs import Spec
 from experiments.tables import Lines, title_of
 
-FOLDER = Path(__file__).parents[1] / "docs" / "images" / "paper"
 MOST_SPLITS = 5
 
 
-def draw(spec: Spec, lines: Lines, folder: Path = FOLDER) -> str:
+def draw(spec: Spec, lines: Lines) -> str:
     """Draw one row of main effects per model and return the Markdown that shows it."""
     from matplotlib.figure import Figure
 
@@ -34,9 +33,7 @@ def draw(spec: Spec, lines: Lines, folder: Path = FOLDER) -> str:
         row[0].set_ylabel(title_of(model).replace(", order", ",\norder"), fontsize=7)
     for axes, feature in zip(grid[0], features, strict=True):
         axes.set_title(feature, fontsize=8)
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{spec.name}.png", dpi=80)
-    return f"![{spec.title}](images/paper/{spec.name}.png)"
+    return save(figure, spec)
 
 
 def _curves(lines: Lines, name: str, model: str) -> list[list[list[float]]]:

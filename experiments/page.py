@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments import specs
+from experiments import special_tables, specs, tables
 from experiments.cells import Results
 from experiments.figures import draw
 from experiments.specs import Spec
-from experiments.tables import Lines, render
+from experiments.tables import Lines
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
+RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw}
 HEAD = Path(__file__).parent / "specs" / "head.md"
 
 
 def part(spec: Spec, lines: Lines) -> str:
     """Return a spec's heading, table or figure, and note."""
-    body = draw(spec, lines) if spec.kind == "curves" else render(spec, lines)
+    body = RENDERERS[spec.kind](spec, lines)
     blocks = [f"## {spec.title}", f"Paper: {spec.paper}. Spec: `{spec.name}`.", body]
     return "\n\n".join([*blocks, spec.note.strip()]).rstrip()
 

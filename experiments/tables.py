@@ -23,6 +23,7 @@ NAMES = {
     "nbmtpnn": "NBM-TPNN",
     "relu": "ANOVA-TPNN, ReLU",
     "gamtpnn": "GAM-TPNN",
+    "head": "ANOVA-TPNN as a head",
     "nam": "NAM",
     "nbm": "NBM",
     "nodegam": "NODE-GAM",
@@ -32,6 +33,14 @@ NAMES = {
     "dnn": "DNN",
     "tree": "decision tree",
     "linear": "linear",
+}
+
+
+DRAWN = "images drawn with known concepts, as those of CelebA were absent"
+LABELS = {
+    "jcbm": DRAWN,
+    "icbm": DRAWN,
+    "celeba_icbm": "CelebA's annotated attributes in place of what a network sees in its images",
 }
 
 
@@ -108,11 +117,6 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def render(spec: Spec, lines: Lines) -> str:
-    """Return a spec's part of the page, without its heading."""
-    return KINDS[spec.kind](spec, lines)
-
-
 def _number(value: float) -> str:
     if math.isnan(value):
         return MISSING
@@ -142,16 +146,22 @@ def _differs(ours: Summary, mean: float, sd: float, n: int = 10) -> bool:
 
 
 def _measure(name: str) -> str:
+    if name in LABELS:
+        return "accuracy"
     return "rmse" if tables.table(name).task.kind == "regression" else "auroc"
 
 
+def _label(name: str) -> str:
+    return LABELS[name] if name in LABELS else tables.table(name).label
+
+
 def _data_title(name: str) -> str:
-    label = tables.table(name).label
+    label = _label(name)
     return f"{name}{'*' if label else ''}, {ARROWS[_measure(name)]}"
 
 
 def _labels(spec: Spec) -> list[str]:
-    marked = {name: tables.table(name).label for name in spec.data}
+    marked = {name: _label(name) for name in spec.data}
     return [f"\\* `{name}`: {label}." for name, label in marked.items() if label]
 
 
@@ -166,8 +176,7 @@ def prediction(spec: Spec, lines: Lines) -> str:
             values = [line["scores"][_measure(name)] for line in lines.of(name, model)]
             summary = summarise(values) if values else None
             means[i, j] = summary.mean if summary else np.nan
-            label = tables.table(name).label
-            row.append(_cell(summary, published.get(model), spec.splits, label))
+            row.append(_cell(summary, published.get(model), spec.splits, _label(name)))
         rows.append(row)
     if spec.options.get("ranks"):
         rows.append(_ranks(spec, means))
@@ -204,7 +213,7 @@ def stability(spec: Spec, lines: Lines) -> str:
 def _stability_rows(spec: Spec, lines: Lines, published: dict[str, Any]) -> list[list[str]]:
     rows = []
     for name in spec.data:
-        mark = "*" if tables.table(name).label else ""
+        mark = "*" if _label(name) else ""
         row = [f"{name}{mark}, stability ↓"]
         for model in spec.models:
             summary = _stability(lines, name, model, "stability")
