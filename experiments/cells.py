@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import time
@@ -132,6 +133,7 @@ def chosen_pairs(name: str, quick: bool = False) -> list[Component]:
         pairs = strongest_pairs(task, parts.training, parts.validation, count, plan)
         if quick:
             return pairs
+        tables.CACHE.mkdir(exist_ok=True)
         path.write_text(json.dumps(pairs))
     return [(first, second) for first, second in json.loads(path.read_text())]
 
@@ -240,6 +242,8 @@ def _device() -> str:
 
 
 def _commit() -> str:
+    if "EXPERIMENTS_COMMIT" in os.environ:  # where the code travels without its repository
+        return os.environ["EXPERIMENTS_COMMIT"]
     asked = ["git", "describe", "--always", "--dirty"]
     try:
         answer = subprocess.run(

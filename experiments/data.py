@@ -110,7 +110,9 @@ def probes(name: str) -> FloatArray:
 
 @lru_cache(maxsize=2)
 def table(name: str) -> Table:
-    """Return a data set, from the cache where it has been coded before."""
+    """Return a data set, from the cache where its file has been coded before."""
+    if name not in SOURCES:
+        return _made(name)
     path = CACHE / f"{name}.npz"
     if not path.exists():
         coded = _code(name)
@@ -123,16 +125,20 @@ def table(name: str) -> Table:
         return Table(stored["X"], stored["names"].tolist(), stored["y"], task, label)
 
 
-def _code(name: str) -> Table:
+def _made(name: str) -> Table:
+    """Return a data set that is drawn, or read from a folder of its own."""
     if name in FUNCTIONS:
         sample = datasets.make_synthetic(name, n_samples=2000, random_state=12345)
         names = list(sample.X.columns)
         return Table(sample.X.to_numpy(), names, sample.y.to_numpy(), Task("regression"), "")
-    if name in RANKING:
-        folder = formats.find(name)
-        X, y = formats.read_ranking(folder, name) if folder else formats.ranking_alike(name)
-        names = [f"feature {j + 1}" for j in range(X.shape[1])]
-        return Table(X, names, y, Task("regression"), "" if folder else SYNTHETIC)
+    folder = formats.find(name)
+    X, y = formats.read_ranking(folder, name) if folder else formats.ranking_alike(name)
+    names = [f"feature {j + 1}" for j in range(X.shape[1])]
+    return Table(X, names, y, Task("regression"), "" if folder else SYNTHETIC)
+
+
+def _code(name: str) -> Table:
+    """Read a data set and code its categories and classes as numbers."""
     source = SOURCES[name]
     features, target = datasets.load(source.file)
     coded = _one_hot(features)
