@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
+import torch
 from tqdm import tqdm
 
 from experiments.cells import Cell, Results, run_cell, stability_line
@@ -69,7 +70,9 @@ def _work(cell: Cell, results: Results, quick: bool, until: float) -> dict[str, 
     if time.time() > until:
         return {**cell._asdict(), "skipped": "no time left"}
     warnings.filterwarnings("ignore", module=OTHERS)
-    return run_cell(cell, results, quick)
+    line = run_cell(cell, results, quick)
+    torch.cuda.empty_cache()  # other processes share the card
+    return line
 
 
 def _summary(line: dict[str, Any]) -> str:
