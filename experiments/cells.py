@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import tpnn
 from experiments import data as tables
 from experiments.baselines.descent import Schedule
 from experiments.baselines.interface import Additive, Component, FloatArray, Model
@@ -30,7 +31,7 @@ N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as 
 CURVE_NODES = 41
 CURVES = ("calhousing", "wine", "f1")  # data sets whose main effects are drawn
 MOST_LISTED = 80  # components whose importance a line lists
-PACKAGES = ("numpy", "torch", "scikit-learn", "interpret-core", "xgboost", "pygam", "tpnn")
+PACKAGES = ("numpy", "torch", "scikit-learn", "interpret-core", "xgboost", "pygam")
 # The paper's local example, recovered from its standardised features.
 EXAMPLE = (-0.2378, -0.4450, 0.0036, -0.1531, 0.3814, -0.067, 0.5541, -0.1111)
 
@@ -220,7 +221,10 @@ def _rounded(values: FloatArray) -> list[float]:
 def _circumstances() -> dict[str, Any]:
     """Return versions, processor, commit and date."""
     return {
-        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+        "versions": {
+            "tpnn": tpnn.__version__,
+            **{name: found for name in PACKAGES if (found := _version(name))},
+        },
         "python": platform.python_version(),
         "device": _device(),
         "commit": _commit(),
