@@ -10,15 +10,16 @@ import pytest
 
 pytest.importorskip("torch", reason="the paper's networks need torch")
 
-from experiments.baselines.descent import Schedule  # noqa: E402
-from experiments.baselines.gam_tpnn import gam_tpnn  # noqa: E402
-from experiments.baselines.interface import Rows, Task  # noqa: E402
-from experiments.baselines.nam import nam  # noqa: E402
-from experiments.baselines.nbm import nbm  # noqa: E402
-from experiments.baselines.paper import paper  # noqa: E402
-from experiments.baselines.tpnn_default import DefaultTPNN  # noqa: E402
-from experiments.scores import selection_auroc, stability  # noqa: E402
-from tpnn.datasets import make_synthetic, true_importance  # noqa: E402
+from experiments.baselines.descent import Schedule
+from experiments.baselines.gam_tpnn import gam_tpnn
+from experiments.baselines.interface import Rows, Task
+from experiments.baselines.nam import nam
+from experiments.baselines.nbm import nbm
+from experiments.baselines.paper import paper
+from experiments.baselines.tpnn_default import DefaultTPNN
+from experiments.scores import selection_auroc, stability
+
+from tpnn.datasets import make_synthetic, true_importance
 
 TASK, PLAN = Task("regression"), Schedule(max_steps=200, patience=200)
 MAKERS: dict[str, Callable[[int], Any]] = {
