@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,11 +64,11 @@ def names() -> list[str]:
     return [path.stem for path in sorted(FOLDER.glob("*.toml"), key=_place)]
 
 
-def _place(path: Path) -> tuple[bool, int]:
+def _place(path: Path) -> tuple[bool, int, str]:
     """Sort tables before figures, each by its number."""
-    kind, _, number = str(tomllib.loads(path.read_text())["paper"]).partition(" ")
-    digits = number.split(" ")[0].rstrip(",")
-    return kind.startswith("Figure"), int(digits) if digits.isdigit() else 99
+    paper = str(tomllib.loads(path.read_text())["paper"])
+    numbers = re.findall(r"(?:Table|Figures?) (\d+)", paper)
+    return paper.startswith("Figure"), int(numbers[0]) if numbers else 99, path.stem
 
 
 def read(name: str) -> Spec:

@@ -186,17 +186,16 @@ def prediction(spec: Spec, lines: Lines) -> str:
 
 
 def _ranks(spec: Spec, means: Any) -> list[str]:
-    complete = ~np.isnan(means).any(1)
-    if not complete.any():
-        return ["mean rank", *[MISSING] * len(spec.models)]
+    """Return the mean rank of every model that has all data sets, among those models."""
+    ranked = np.flatnonzero(~np.isnan(means).any(0))
     higher = np.array([_measure(name) == "auroc" for name in spec.data])
-    ranks = average_ranks(means[complete], higher[complete])
+    ranks = average_ranks(means[:, ranked], higher) if len(ranked) else []
+    found = {
+        spec.models[j]: Summary(float(r), math.nan, 0) for j, r in zip(ranked, ranks, strict=True)
+    }
     published = spec.options["published_ranks"]
-    cells = [
-        _cell(Summary(r, math.nan, 99), published.get(m), 0)
-        for r, m in zip(ranks, spec.models, strict=True)
-    ]
-    return [f"mean rank over {complete.sum()} data sets", *cells]
+    cells = [_cell(found.get(model), published.get(model), 0) for model in spec.models]
+    return [f"mean rank of {len(ranked)}", *cells]
 
 
 def _transposed(rows: Sequence[Sequence[str]]) -> str:
@@ -216,7 +215,7 @@ def _stability_rows(spec: Spec, lines: Lines, published: dict[str, Any]) -> list
         mark = "*" if _label(name) else ""
         row = [f"{name}{mark}, stability ↓"]
         for model in spec.models:
-            summary = _stability(lines, name, model, "stability")
+            summary = _stability(lines, name, model, spec.options.get("key", "stability"))
             row.append(_cell(summary, published.get(name, {}).get(model), spec.splits))
         rows.append(row)
     return rows
