@@ -22,8 +22,10 @@ from experiments.baselines.nodegam import NodeGam, entmax, entmoid  # noqa: E402
 from experiments.baselines.sum_to_zero import SumToZero  # noqa: E402
 from experiments.cells import Cell, Results  # noqa: E402
 from experiments.models import Setting, build, members  # noqa: E402
+from experiments.special import attributes, concepts  # noqa: E402
 from experiments.special.images import CONCEPTS, draw  # noqa: E402
 from experiments.special.rate import measure as measure_rate  # noqa: E402
+from experiments.special.shap_values import anova_shap  # noqa: E402
 from experiments.tables import Lines, Summary, _cell  # noqa: E402
 
 TASKS = {"regression": Task("regression"), "binary": Task("binary"), "multi": Task("multiclass", 3)}
@@ -324,6 +326,57 @@ def test_drawn_images_show_their_concepts() -> None:
         assert gap > 0.1, name
     again = draw(400, seed=0)
     np.testing.assert_array_equal(images.images, again.images)
+
+
+def test_bottlenecks_learn_their_concepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of training; a monotone head moves in no direction known to be wrong."""
+    plan = Schedule(learning_rate=5e-3, batch_size=256, max_steps=60, patience=60)
+    monkeypatch.setattr(concepts, "QUICK", plan)
+    for kind in ("jcbm", "icbm"):
+        record = concepts.measure(kind, "head1-monotone", 0, True)
+        assert record["wrong_directions"] == []
+        assert record["scores"]["concepts"] > 0.75  # half of all concepts are there
+        assert record["scores"]["accuracy"] > 0.6
+        json.dumps(record)
+
+
+def test_bottleneck_is_trained_jointly_or_in_two_steps() -> None:
+    """The concepts alone teach the last step nothing; the joint loss teaches both."""
+    images = draw(32, seed=0)
+    for loss, reaches in ((concepts.joint_loss, True), (concepts.concept_loss, False)):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            last = concepts.classifier("head2", images)
+            network = concepts.Bottleneck(1, 24, len(CONCEPTS), last)
+        y = np.concatenate([images.concepts, images.labels[:, None]], 1)
+        loss(network(torch.as_tensor(images.images)), torch.as_tensor(y)).backward()
+        assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in last.parameters()) == (
+            reaches
+        )
+        assert all(p.grad.abs().sum() > 0 for p in network.eyes.parameters())
+
+
+def test_attributes_with_and_without_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = list(attributes.CELEBA_DIRECTIONS)
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((400, len(names))) < 0.5, 1.0, -1.0)
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(np.int64)
+    whole = tables.Table(X, names, y, Task("binary"), "")
+    monkeypatch.setattr(tables, "table", lambda name: whole)
+    record = attributes.measure("celeba_icbm", "head1-monotone", 0, True)
+    for curve in record["curves"]:  # of attributes that speak for a woman
+        assert (np.diff(curve) <= 1e-6).all()
+    assert len(record["rows"]["raw"]) == len(record["rows"]["shown"])
+    json.dumps(record)
+
+
+def test_anova_shap_is_the_shapley_value_of_an_additive_model() -> None:
+    training, validation = sample(Task("regression"))
+    model = build("paper2-k5", Setting("wine", Task("regression"), 0, None, True))
+    model.fit(training, validation)
+    values = anova_shap(model, validation.X)
+    total = model.raw_scores(validation.X)[:, 0] - model.intercept[0]
+    np.testing.assert_allclose(values.sum(1), total, atol=1e-4)
 
 
 def test_rate_of_the_theorem() -> None:
