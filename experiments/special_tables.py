@@ -64,7 +64,7 @@ def rate(spec: Spec, lines: Lines) -> str:
         constant = line["scores"]["constant"]
         for count, error, bound in line["rows"]:
             rows.append([str(order), f"{count:.0f}", f"{error:.4f}", f"{constant * bound:.4f}"])
-        rows.append([str(order), "exponent", f"{line['scores']['slope']:.2f}", f"{-1 / order:.2f}"])
+        rows.append([str(order), "error ~ bound^", f"{line['scores']['slope']:.2f}", "1"])
     return markdown(rows)
 
 

@@ -382,7 +382,7 @@ def test_anova_shap_is_the_shapley_value_of_an_additive_model() -> None:
 def test_rate_of_the_theorem() -> None:
     for order in (1, 2):
         record = measure_rate("rate", f"order{order}", 0, False)
-        assert record["scores"]["slope"] < -0.8 / order
+        assert record["scores"]["slope"] > 0.95
         json.dumps(record)
 
 

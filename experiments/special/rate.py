@@ -31,8 +31,8 @@ def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
         n_bases = (cells - 1) ** order
         error = float(np.abs(target - construction(target, axis, cells)).max())
         rows.append([n_bases, error, order / (n_bases ** (1 / order) + 1)])
-    counts, errors, bounds = np.array(rows).T
-    slope = float(np.polyfit(np.log(counts), np.log(errors), 1)[0])
+    _, errors, bounds = np.array(rows).T
+    slope = float(np.polyfit(np.log(bounds), np.log(errors), 1)[0])
     constant = float((errors / bounds).max())
     return {"scores": {"slope": slope, "constant": constant}, "rows": rows}
 
