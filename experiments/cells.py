@@ -187,7 +187,7 @@ def example_row() -> FloatArray:
     """Return the row of California housing that the paper explains, shape (1, 8)."""
     X = tables.table("calhousing").X
     scaled = (X - X.mean(0)) / X.std(0)
-    return X[np.abs(scaled - EXAMPLE).sum(1).argmin()][None]
+    return np.asarray(X[np.abs(scaled - EXAMPLE).sum(1).argmin()][None])
 
 
 def stability_line(

@@ -130,7 +130,7 @@ def _nbm(setting: Setting, order: int, variant: str, options: dict[str, Any]) ->
 
 
 def _nodegam(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
-    shape = {"n_layers": 2, "depth": 4, "n_trees": 16} if setting.quick else {}
+    shape: dict[str, Any] = {"n_layers": 2, "depth": 4, "n_trees": 16} if setting.quick else {}
     return nodegam(setting.task, order, **shape, **options)
 
 

@@ -189,7 +189,7 @@ def _ranks(spec: Spec, means: Any) -> list[str]:
     """Return the mean rank of every model that has all data sets, among those models."""
     ranked = np.flatnonzero(~np.isnan(means).any(0))
     higher = np.array([_measure(name) == "auroc" for name in spec.data])
-    ranks = average_ranks(means[:, ranked], higher) if len(ranked) else []
+    ranks = average_ranks(means[:, ranked], higher) if len(ranked) else np.zeros(0)
     found = {
         spec.models[j]: Summary(float(r), math.nan, 0) for j, r in zip(ranked, ranks, strict=True)
     }
@@ -233,9 +233,8 @@ def relative_stability(spec: Spec, lines: Lines) -> str:
     for name in spec.data:
         row = [name]
         for model, reference in baseline.items():
-            pair = [_stability(lines, name, m, "stability") for m in (model, reference)]
-            known = pair[0] is not None and pair[1] is not None
-            ratio = Summary(pair[0].mean / pair[1].mean, math.nan, pair[0].n) if known else None
+            one, two = (_stability(lines, name, m, "stability") for m in (model, reference))
+            ratio = Summary(one.mean / two.mean, math.nan, one.n) if one and two else None
             row.append(_cell(ratio, spec.published[name].get(model), spec.splits))
         rows.append(row)
     return markdown(rows)

@@ -73,9 +73,9 @@ def descend(
     while step < plan.max_steps and step - best_step < plan.patience:
         network.train()
         order = torch.randperm(len(training.x), device=training.x.device, generator=generator)
-        for rows in order.split(plan.batch_size):
+        for rows in torch.split(order, plan.batch_size):
             optimiser.zero_grad()
-            loss(network(training.x[rows]), training.y[rows]).backward()
+            torch.autograd.backward(loss(network(training.x[rows]), training.y[rows]))
             optimiser.step()
             step += 1
         epoch += 1
@@ -95,4 +95,4 @@ def evaluate(network: nn.Module, x: Tensor, method: str = "forward", rows: int =
     """Return what a method of the network says about the rows of x, block by block."""
     network.eval()
     call: Any = getattr(network, method)
-    return torch.cat([call(block) for block in x.split(rows)])
+    return torch.cat([call(block) for block in torch.split(x, rows)])

@@ -27,7 +27,7 @@ def strongest_pairs(
         return mlp((x.shape[1], *HIDDEN, n_outputs))
 
     model = NeuralModel(build, task, "standard", 0, schedule).fit(training, validation)
-    layers = [layer for layer in model.network if isinstance(layer, nn.Linear)]
+    layers = [layer for layer in model.network.modules() if isinstance(layer, nn.Linear)]
     weights = [layer.weight.detach().abs().double().cpu().numpy() for layer in layers]
     strength = pair_strengths(weights)
     first, second = np.triu_indices(len(strength), 1)

@@ -9,6 +9,8 @@ Written from the paper, without its attention and pre-training.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -98,9 +100,8 @@ class NodeGam(nn.Module):
     ) -> None:
         super().__init__()
         self.order = order
-        self.layers = nn.ModuleList(
-            TreeLayer(n_features, n_trees, depth, order, n_outputs) for _ in range(n_layers)
-        )
+        layers = [TreeLayer(n_features, n_trees, depth, order, n_outputs) for _ in range(n_layers)]
+        self.layers: Any = nn.ModuleList(layers)  # torch forgets the type of its members
         self.intercept = nn.Parameter(torch.zeros(n_outputs))
         self.steps = 0
 

@@ -61,5 +61,5 @@ class DecisionTree:
         """Raw scores, shape (n, n_outputs)."""
         if self.task.kind == "regression":
             return np.asarray(self.tree.predict(X), np.float64)[:, None]
-        logs = np.log(np.maximum(self.tree.predict_proba(X), SMALLEST))
+        logs: FloatArray = np.log(np.maximum(self.tree.predict_proba(X), SMALLEST))
         return logs[:, 1:] - logs[:, :1] if self.task.kind == "binary" else logs

@@ -113,8 +113,8 @@ def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
         loss = joint_loss if name == "jcbm" else concept_loss
         descend(network, training, validation, loss, plan, split)
         if name == "icbm":
-            seen = (_as_seen(network, rows) for rows in (training, validation))
-            descend(network.last, *seen, label_loss, plan, split)
+            first_seen, then_seen = (_as_seen(network, rows) for rows in (training, validation))
+            descend(network.last, first_seen, then_seen, label_loss, plan, split)
     raw = evaluate(network, test.x).cpu().numpy()
     correct = (raw > 0) == (test.y.cpu().numpy() > 0.5)
     return {

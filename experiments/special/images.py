@@ -57,13 +57,13 @@ def draw(n: int, seed: int) -> ImageSet:
     """Draw n images."""
     rng = np.random.default_rng(seed)
     concepts = (rng.random((n, len(CONCEPTS))) < 0.5).astype(np.float32)
-    images = np.stack([_image(row, rng) for row in concepts])[:, None]
+    images = np.stack([_image(row, rng) for row in concepts])[:, None].astype(np.float32)
     logit = concepts @ np.array(WEIGHTS) + TOGETHER * np.where(
         concepts[:, 6] == concepts[:, 7], 1.0, -1.0
     )
     wrong = rng.random(n) < WRONG
     labels = ((logit > 0) ^ wrong).astype(np.float32)
-    return ImageSet(images.astype(np.float32), concepts, labels, CONCEPTS, DIRECTIONS)
+    return ImageSet(images, concepts, labels, CONCEPTS, DIRECTIONS)
 
 
 def _image(concepts: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -95,7 +95,7 @@ def _celeba(attributes: Any, folder: Path) -> ImageSet:
     names = tuple(column for column in chosen.columns if column != "Male")
     directions = {names.index(n): d for n, d in CELEBA_DIRECTIONS.items() if n in names}
     return ImageSet(
-        np.stack(pictures).transpose(0, 3, 1, 2),
+        np.stack(pictures).transpose(0, 3, 1, 2).astype(np.float32),
         chosen[list(names)].to_numpy(np.float32),
         chosen["Male"].to_numpy(np.float32),
         names,

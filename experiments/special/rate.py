@@ -54,4 +54,4 @@ def construction(target: FloatArray, axis: FloatArray, cells: int) -> FloatArray
     share = parts / parts.sum(0)
     for _ in range(target.ndim):  # the mean in each cell, then back, along each axis in turn
         target = np.moveaxis(np.tensordot(parts @ share.T, target, axes=(1, 0)), 0, -1)
-    return target - target.mean()
+    return np.asarray(target - target.mean())
