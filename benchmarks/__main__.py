@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.accuracy import measure_bags, measure_grown, measure_mains, measure_pairs
 from benchmarks.busy import measure_busy
-from benchmarks.growth import measure_growth
 from benchmarks.identifiability import measure_identifiability
 from benchmarks.measure import Plan, Row, full_plan, quick_plan
 from benchmarks.memory import measure_memory
@@ -33,7 +32,6 @@ MEASUREMENTS: dict[str, Callable[[Plan], list[Row]]] = {
     "identifiability": measure_identifiability,
     "prediction": measure_prediction,
     "memory": measure_memory,
-    "growth": measure_growth,
     "busy": measure_busy,
     "selection": measure_selection,
     "planted": measure_planted,

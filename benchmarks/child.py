@@ -43,6 +43,23 @@ def fit_when_told(n_rows: str, settings: str) -> None:
     model.fit(X, y)
 
 
+def fit_shape(n_rows: str, n_features: str, n_pairs: str, settings: str) -> None:
+    """Print seconds and gigabytes of a fit of all main effects and some pairs."""
+    from itertools import combinations, islice
+
+    from benchmarks.data import random_table
+    from benchmarks.measure import resident_bytes, seconds
+    from tpnn import TPNNRegressor
+
+    pairs = list(islice(combinations(range(int(n_features)), 2), int(n_pairs)))
+    model = TPNNRegressor(interactions=pairs, random_state=0, **json.loads(settings))
+    model.fit(*random_table(300, int(n_features)))  # compiles what the fit needs
+    X, y = random_table(int(n_rows), int(n_features))
+    before = resident_bytes()
+    time = seconds(lambda: model.fit(X, y))
+    print(json.dumps({"seconds": time, "gigabytes": (resident_bytes(peak=True) - before) / 1e9}))
+
+
 def fit_wide(n_rows: str, n_features: str) -> None:
     """Print seconds, peak memory in GB and the number of true components that a fit finds."""
     import resource
@@ -63,7 +80,10 @@ def fit_wide(n_rows: str, n_features: str) -> None:
     print(took, peak, len(true & set(model.components_)))
 
 
-TASKS = {task.__name__: task for task in (first_fit, load_and_predict, fit_when_told, fit_wide)}
+TASKS = {
+    task.__name__: task
+    for task in (first_fit, load_and_predict, fit_when_told, fit_shape, fit_wide)
+}
 
 if __name__ == "__main__":
     TASKS[sys.argv[1]](*sys.argv[2:])

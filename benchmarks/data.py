@@ -13,7 +13,7 @@ from tpnn import datasets
 FloatArray = NDArray[np.float64]
 
 TRAINING_SHARE = 0.8
-N_FEATURES = 50  # of the random table
+N_FEATURES = 50  # of the random table, unless said
 
 
 class Split(NamedTuple):
@@ -34,10 +34,10 @@ def california(seed: int, most_rows: int) -> Split:
     return Split(X.iloc[training], y.iloc[training], X.iloc[test], y.iloc[test])
 
 
-def random_table(n_rows: int) -> tuple[FloatArray, FloatArray]:
+def random_table(n_rows: int, n_features: int = N_FEATURES) -> tuple[FloatArray, FloatArray]:
     """Draw normal features, in place so that nothing is left beside them, and a target."""
     rng = np.random.default_rng(0)
-    X = np.empty((n_rows, N_FEATURES))
+    X = np.empty((n_rows, n_features))
     rng.standard_normal(out=X)
     y = rng.standard_normal(n_rows)
     y += np.sin(X[:, 0])

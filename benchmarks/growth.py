@@ -1,65 +1,192 @@
-"""Time of a gradient step against the number of rows."""
+"""Time and memory of a fit against rows, features and components: ``python -m benchmarks.growth``.
+
+Every cell is a fit of fixed length in a process of its own and one line of ``growth.jsonl``; what
+has a line is not measured again. The lines are drawn as ``growth.png``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
-from benchmarks.accuracy import ONE_BAG
-from benchmarks.data import N_FEATURES, FloatArray, random_table
-from benchmarks.measure import Plan, Row, described, row
-from tpnn import TPNNRegressor
+from benchmarks.environment import processor
+from benchmarks.measure import child_output
+from benchmarks.table import markdown
 
-STEPS = 20
-LARGE = 3  # the largest sizes, on which the rows outweigh what every step costs anyway
-BLUE, GREY = "#2a6fbb", "#8a8f98"
-
-
-def measure_growth(plan: Plan) -> list[Row]:
-    """Measure the seconds of a gradient step for tables of growing length, and draw them."""
-    X, y = random_table(max(plan.growing_rows))
-    how = described(ONE_BAG)
-    sizes, times = plan.growing_rows, [_step_seconds(X[:n], y[:n]) for n in plan.growing_rows]
-    _draw(sizes, times, plan.folder / "growth.png")
-    steps = [
-        row("growth", f"step on {n:,} x {N_FEATURES}, {how}", 1e3 * time, "ms")
-        for n, time in zip(sizes, times, strict=True)
-    ]
-    large = _exponent(sizes[-LARGE:], times[-LARGE:])
-    return [
-        *steps,
-        row("growth", f"exponent from {sizes[-LARGE]:,} rows up, {how}", large, "", "<= 1.1"),
-        row("growth", f"exponent over all sizes, {how}", _exponent(sizes, times), "", "<= 1.1"),
-    ]
+FOLDER = Path(__file__).parent
+LINES, FIGURE = "growth.jsonl", "growth.png"
+SETTINGS: dict[str, dict[str, Any]] = {  # of equal length whatever the size
+    "grow": {"solver": "grow", "n_bags": 2, "max_steps": 100, "patience": 100},
+    "gradient": {
+        "solver": "gradient", "device": "cpu", "n_bags": 2, "max_steps": 20, "patience": 20,
+    },
+}  # fmt: skip
+LARGE = 3  # the largest sizes, on which what grows outweighs what every fit costs anyway
+MOST_EXPONENT = 1.1
 
 
-def _step_seconds(X: FloatArray, y: FloatArray) -> float:
-    """Return the median time of a gradient step of main effects with one bag."""
-    model = TPNNRegressor(order=1, **ONE_BAG, max_steps=STEPS, random_state=0).fit(X, y)
-    return float(np.median(np.diff([record["seconds"] for record in model.history_])))
+class Shape(NamedTuple):
+    """Rows, features, and pairs beside all main effects."""
+
+    n_rows: int
+    n_features: int
+    n_pairs: int
 
 
-def _exponent(sizes: Sequence[int], times: Sequence[float]) -> float:
-    """Return a of the least squares fit log time = a log size + b."""
-    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+SIZES = {
+    "rows": (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
+    "features": (8, 30, 100, 300, 1_000),
+    "components": (10, 30, 100, 300, 1_000, 3_000, 10_000),
+}
 
 
-def _draw(sizes: Sequence[int], times: Sequence[float], path: Path) -> None:
-    figure = Figure(figsize=(5.0, 3.4), layout="constrained")
-    axes = figure.subplots()
-    linear = [times[-1] * n / sizes[-1] for n in sizes]
-    axes.loglog(sizes, linear, "--", color=GREY, linewidth=1.0, label="proportional to the rows")
-    axes.loglog(sizes, times, "o-", color=BLUE, linewidth=1.6, markersize=5, label="measured")
-    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("rows")
-    axes.set_ylabel("seconds per gradient step")
-    axes.set_title(f"Main effects of {N_FEATURES} features, one bag", fontsize=10)
-    axes.grid(which="major", color=GREY, alpha=0.25, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+def shape(axis: str, size: int) -> Shape:
+    """Shape of the table whose ``axis`` has the given size, the others being what they always are.
+
+    >>> shape("rows", 10_000), shape("features", 8)
+    (Shape(n_rows=10000, n_features=8, n_pairs=28), Shape(n_rows=20000, n_features=8, n_pairs=0))
+    """
+    if axis == "rows":
+        return Shape(size, 8, 28)
+    if axis == "features":
+        return Shape(20_000, size, 0)
+    return Shape(20_000, 150, size)
+
+
+def measure(axis: str, size: int, solver: str) -> dict[str, Any]:
+    """Fit in a fresh process; return the line."""
+    output = child_output("fit_shape", *shape(axis, size), json.dumps(SETTINGS[solver]))
+    return {
+        "axis": axis,
+        "size": size,
+        "solver": solver,
+        **json.loads(output),
+        "cpu": processor(),
+        "cores": os.cpu_count() or 1,
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def run(axes: Iterable[str], solvers: Iterable[str], most: int, path: Path) -> None:
+    """Measure what has no line yet, up to the size ``most``, the smallest sizes first."""
+    done = {(line["axis"], line["size"], line["solver"]) for line in read(path)}
+    cells = [(a, n, s) for a in axes for n in SIZES[a] if n <= most for s in solvers]
+    for cell in [cell for cell in cells if cell not in done]:
+        line = measure(*cell)
+        with path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print("{axis} {size:,}, {solver}: {seconds:.3g} s, {gigabytes:.3g} GB".format(**line))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the lines, none where there is no file yet."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Return a of the least squares fit log value = a log size + b.
+
+    >>> round(exponent([1, 2, 4], [3, 6, 12]), 6)
+    1.0
+    """
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def section(lines: Sequence[dict[str, Any]]) -> str:
+    """Return the part of the page about growth, from lines in any order."""
+    lines = sorted(lines, key=lambda line: line["size"])
+    header = ("against", "solver", "sizes", "seconds", "exponent", "GB", "exponent", "linear")
+    table = [header]
+    for axis in SIZES:
+        for solver in SETTINGS:
+            chosen = [line for line in lines if (line["axis"], line["solver"]) == (axis, solver)]
+            if len(chosen) >= LARGE:
+                table.append((axis, solver, *_summary(chosen)))
+    return f"{INTRODUCTION}\n\n{markdown(table)}\n\n![growth]({FIGURE})"
+
+
+INTRODUCTION = f"""## Growth
+
+`python -m benchmarks.growth` measures. Fits of fixed length, two bags: 100 rounds of growth, or 20
+gradient steps. Rows: 8 features with all pairs. Features: 20,000 rows, main effects. Components:
+20,000 rows, 150 features, pairs beside the main effects. Memory is the peak of the process beyond
+what it held before the fit. Exponents are least squares over the {LARGE} largest sizes; linear
+means at most {MOST_EXPONENT}."""
+
+
+def _summary(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the range of sizes, and the range and the exponent of time and of memory."""
+    first, last, large = lines[0], lines[-1], lines[-LARGE:]
+    sizes = [line["size"] for line in large]
+    cells, exponents = [f"{first['size']:,} to {last['size']:,}"], []
+    for quantity in ("seconds", "gigabytes"):
+        exponents.append(exponent(sizes, [line[quantity] for line in large]))
+        cells += [f"{first[quantity]:.3g} to {last[quantity]:.3g}", f"{exponents[-1]:.2f}"]
+    return *cells, "yes" if max(exponents) <= MOST_EXPONENT else "no"
+
+
+def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw time and memory against each axis, with a line of slope one through the last points."""
+    from matplotlib.figure import Figure
+
+    lines = sorted(lines, key=lambda line: line["size"])
+
+    figure = Figure(figsize=(10.0, 5.6), layout="constrained")
+    panels = figure.subplots(2, len(SIZES), sharex="col", sharey="row")
+    for column, axis in enumerate(SIZES):
+        for panel, quantity in zip(panels[:, column], ("seconds", "gigabytes"), strict=True):
+            for solver, colour in zip(SETTINGS, ("#2a6fbb", "#c46a2b"), strict=True):
+                chosen = [
+                    line for line in lines if (line["axis"], line["solver"]) == (axis, solver)
+                ]
+                _draw_curve(panel, chosen, quantity, solver, colour)
+            panel.grid(which="major", color="#8a8f98", alpha=0.25, linewidth=0.6)
+            panel.spines[["top", "right"]].set_visible(False)
+        panels[1, column].set_xlabel(axis)
+    panels[0, 0].set_ylabel("seconds")
+    panels[1, 0].set_ylabel("gigabytes")
+    panels[0, 0].legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
+
+
+def _draw_curve(
+    panel: Any, lines: Sequence[dict[str, Any]], quantity: str, solver: str, colour: str
+) -> None:
+    if not lines:
+        return
+    sizes, values = [line["size"] for line in lines], [line[quantity] for line in lines]
+    slope = f", exponent {exponent(sizes[-LARGE:], values[-LARGE:]):.2f}" if len(sizes) > 1 else ""
+    panel.loglog(sizes, values, "o-", color=colour, markersize=4, label=solver)
+    panel.loglog(sizes, [values[-1] * n / sizes[-1] for n in sizes], ":", color=colour, alpha=0.6)
+    panel.annotate(
+        f"{solver}{slope}", (sizes[-1], values[-1]), ha="right", va="bottom", fontsize=7,
+        color=colour,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Measure, and draw all lines."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    for option, names in (("--axes", tuple(SIZES)), ("--solvers", tuple(SETTINGS))):
+        parser.add_argument(
+            option, nargs="+", choices=names, default=names, metavar="NAME",
+            help=f"of {', '.join(names)}; all by default",
+        )  # fmt: skip
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="largest size to measure")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="of the results")
+    arguments = parser.parse_args()
+    path = arguments.folder / LINES
+    run(arguments.axes, arguments.solvers, arguments.most, path)
+    draw(read(path), arguments.folder / FIGURE)
+
+
+if __name__ == "__main__":
+    main()

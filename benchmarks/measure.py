@@ -37,8 +37,6 @@ class Plan:
         Most rows that a fit on California housing sees.
     predicted_rows, fitted_rows : int
         Rows of the measurements of prediction and memory.
-    growing_rows : tuple of int
-        Rows of the measurement of growth, increasing.
     synthetic_sets, synthetic_rows : int
         Data sets of each synthetic function, and their rows.
     planted_sets, screened_rows : int
@@ -57,7 +55,6 @@ class Plan:
     training_rows: int
     predicted_rows: int
     fitted_rows: int
-    growing_rows: tuple[int, ...]
     synthetic_sets: int
     synthetic_rows: int
     planted_sets: int
@@ -78,7 +75,6 @@ def full_plan(folder: Path) -> Plan:
         training_rows=20_000,
         predicted_rows=1_000_000,
         fitted_rows=1_000_000,
-        growing_rows=(10_000, 30_000, 100_000, 300_000, 1_000_000),
         synthetic_sets=10,
         synthetic_rows=15_000,
         planted_sets=3,
@@ -100,7 +96,6 @@ def quick_plan(folder: Path) -> Plan:
         training_rows=1_000,
         predicted_rows=20_000,
         fitted_rows=20_000,
-        growing_rows=(1_000, 2_000, 4_000, 8_000),
         synthetic_sets=1,
         synthetic_rows=1_000,
         planted_sets=1,
@@ -150,6 +145,14 @@ def seconds(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
+
+
+def resident_bytes(peak: bool = False) -> int:
+    """Resident memory of this process, or its peak so far, as Linux says it."""
+    name = "VmHWM" if peak else "VmRSS"
+    lines = Path("/proc/self/status").read_text().splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith(name))
+    return 1024 * int(kilobytes)
 
 
 def child_command(task: str, *arguments: object) -> list[str]:

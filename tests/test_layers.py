@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "grower": {"boosting", "marginals", "objectives", "rectangles"},
     "growing": {
         "axes", "boosting", "grower", "lookup", "marginals", "objectives", "purification",
-        "resampling", "smoothing", "solution", "starting", "workers",
+        "resampling", "shapes", "smoothing", "solution", "starting", "workers",
     },
     "problem": {
         "components", "encoding", "lookup", "model", "objectives", "resampling", "solution",

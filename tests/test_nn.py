@@ -128,6 +128,7 @@ def test_learns_an_interaction() -> None:
         ({"order": 3}, "order: must be 1 or 2, found 3"),
         ({"order": 2, "pairs": [(1, 1)]}, "pairs: must be two different inputs"),
         ({"order": 2, "pairs": [(0, 9)]}, "pairs: must be two different inputs"),
+        ({"order": 2, "pairs": [(0, 1, 2)]}, "pairs: must be two different inputs"),
         ({"monotone": {9: "increasing"}}, "monotone: must map inputs 0 to 3"),
         ({"monotone": {1: "up"}}, "monotone: must map inputs 0 to 3"),
         ({"marginal": "normal"}, "marginal: must be one of"),

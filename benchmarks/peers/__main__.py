@@ -12,10 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import growth
 from benchmarks.peers.cells import Cell, append, finished, measure, read
 from benchmarks.peers.data import DATA, is_here
 from benchmarks.peers.models import MODELS, QUICK_MODELS, Maker, version
 from benchmarks.peers.page import as_page
+from benchmarks.stability import page as stability
 
 FOLDER = Path(__file__).parents[1]
 CELLS, PAGE = "peers.jsonl", "peers.md"
@@ -119,7 +121,15 @@ def main() -> None:
     arguments = _parser().parse_args()
     warnings.filterwarnings("ignore", module=OTHERS)
     if arguments.command == "page":
-        (FOLDER / PAGE).write_text(as_page(read(FOLDER / CELLS)))
+        further = [
+            section(lines)
+            for section, path in (
+                (stability.section, "stability.jsonl"),
+                (growth.section, growth.LINES),
+            )
+            if (lines := read(FOLDER / path))
+        ]
+        (FOLDER / PAGE).write_text(as_page(read(FOLDER / CELLS), further))
         return
     names = arguments.models or list(MODELS)
     if arguments.quick:

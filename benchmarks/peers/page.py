@@ -43,14 +43,15 @@ class Difference(NamedTuple):
         return "win" if gain > self.error else "loss" if gain < -self.error else "tie"
 
 
-def as_page(records: Sequence[dict[str, Any]]) -> str:
-    """Return the page of all records."""
+def as_page(records: Sequence[dict[str, Any]], further: Sequence[str] = ()) -> str:
+    """Return the page of all records, with further parts before failures and places."""
     done = [record for record in records if "failed" not in record]
     parts = [
         INTRODUCTION,
         *_score_part(done),
         *_ratio_part("Seconds of a fit", "fit_seconds", done),
         *_ratio_part("Rows predicted per second", "predict_rows_per_second", done),
+        *further,
         *_failures(records),
         _places(records),
     ]

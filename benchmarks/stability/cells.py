@@ -78,7 +78,7 @@ def summary(folder: Path, data: str, model: str, resamples: int) -> dict[str, An
     if not all(path.exists() for path in paths):
         return None
     headers, values = zip(*map(_read, paths), strict=True)
-    components, aligned = _align([header["components"] for header in headers], values)
+    components, aligned = align([header["components"] for header in headers], values)
     scores = stability_scores(aligned)
     mains = np.array([len(component) == 1 for component in components])
     errors = [header["error"] for header in headers]
@@ -101,7 +101,7 @@ def _read(path: Path) -> tuple[dict[str, Any], NDArray[np.float32]]:
         return json.loads(str(file["header"])), file["values"]
 
 
-def _align(
+def align(
     components: Sequence[Sequence[Sequence[int]]], values: Sequence[NDArray[np.float32]]
 ) -> tuple[list[tuple[int, ...]], FloatArray]:
     """Components that any fit has, and their values (n_fits, n, n_components).

@@ -33,12 +33,15 @@ class Schedule:
         Batches at most.
     patience : int
         Batches without a better validation loss after which training ends.
+    evaluate_every : int
+        Batches between two looks at the validation rows, at least; looks are between epochs.
     """
 
     learning_rate: float = 5e-3
     batch_size: int = 4096
-    max_steps: int = 4000
-    patience: int = 500
+    max_steps: int = 2000
+    patience: int = 300
+    evaluate_every: int = 10
 
 
 class Batch(NamedTuple):
@@ -66,16 +69,19 @@ def descend(
     generator = torch.Generator(training.x.device).manual_seed(seed)
     best, best_epoch, best_step = np.inf, 0, 0
     kept: dict[str, Tensor] = {}
-    step = epoch = 0
+    step = epoch = looked = 0
     while step < plan.max_steps and step - best_step < plan.patience:
         network.train()
         order = torch.randperm(len(training.x), device=training.x.device, generator=generator)
-        for rows in order.split(plan.batch_size):
+        for rows in torch.split(order, plan.batch_size):
             optimiser.zero_grad()
-            loss(network(training.x[rows]), training.y[rows]).backward()
+            torch.autograd.backward(loss(network(training.x[rows]), training.y[rows]))
             optimiser.step()
             step += 1
         epoch += 1
+        if step - looked < plan.evaluate_every and step < plan.max_steps:
+            continue
+        looked = step
         value = float(loss(evaluate(network, validation.x), validation.y))
         if value < best:
             best, best_epoch, best_step = value, epoch, step
@@ -89,4 +95,4 @@ def evaluate(network: nn.Module, x: Tensor, method: str = "forward", rows: int =
     """Return what a method of the network says about the rows of x, block by block."""
     network.eval()
     call: Any = getattr(network, method)
-    return torch.cat([call(block) for block in x.split(rows)])
+    return torch.cat([call(block) for block in torch.split(x, rows)])

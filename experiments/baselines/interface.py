@@ -66,3 +66,8 @@ class Additive(Model, Protocol):
     def component_scores(self, X: FloatArray) -> FloatArray:
         """Value of every component on every row, shape (n, n_components, n_outputs)."""
         ...
+
+
+def both(training: Rows, validation: Rows) -> Rows:
+    """Return all rows, for models that hold rows out by themselves."""
+    return Rows(*(np.concatenate(parts) for parts in zip(training, validation, strict=True)))

@@ -19,7 +19,7 @@ Build = Callable[[Tensor, int], nn.Module]  # scaled training rows (n, p), n_out
 SCALERS: dict[str, Callable[[int], Any]] = {
     "minmax": lambda _: MinMaxScaler(),
     "standard": lambda _: StandardScaler(),
-    "quantile": lambda n: QuantileTransformer(n_quantiles=min(1000, n), subsample=None),
+    "quantile": lambda n: QuantileTransformer(n_quantiles=min(1000, n), subsample=n),
 }
 
 

@@ -20,6 +20,7 @@ from tpnn.rectangles import (
     fill_step,
     grow_tree,
     node_order,
+    one_way,
     subtract_step,
     summed_area,
 )
@@ -111,8 +112,8 @@ def _move_intercept(growth: Any) -> None:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _visit_unordered(
-    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, settings: Any,
-    kinds: Any,
+    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
+    kinds: Any, sign: float,
 ) -> Any:  # fmt: skip
     """``_visit`` where an axis has levels or missing values: the tree sees it rearranged."""
     sums = np.empty(table.shape, np.float32)
@@ -122,9 +123,11 @@ def _visit_unordered(
         summed_area(masses, mass)
     area_cells(mass, masses)
     cell_sums(first, second, growth.residual, sums)
-    ridge, state = 2 * settings.ridge, growth.state
+    ridge, state = 2 * tree.ridge, growth.state
     rows = node_order(kinds[0], kinds[1], sums, masses, ridge, state)
     columns = node_order(kinds[1], kinds[0], sums.T, masses.T, ridge, state)
+    last = len(rows) - 1  # the node of missing values, which may be anywhere
+    settings = tree if sign == 0.0 else one_way(tree, sign, 1 if rows[0] == last else last)
     area, mass_area = np.empty(mass.shape, np.float64), np.empty(mass.shape, np.float64)
     summed_area(arranged(sums, rows, columns), area)
     summed_area(arranged(masses, rows, columns), mass_area)
@@ -142,12 +145,13 @@ def _visit_unordered(
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _visit(
-    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, settings: Any,
-    kinds: Any,
+    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
+    kinds: Any, sign: float,
 ) -> Any:  # fmt: skip
     """Add one tree to a component's table; return its gain."""
     if kinds[0] != ORDERED or kinds[1] != ORDERED:
-        return _visit_unordered(first, second, growth, table, mass, stale, settings, kinds)
+        return _visit_unordered(first, second, growth, table, mass, stale, tree, kinds, sign)
+    settings = tree if sign == 0.0 else one_way(tree, sign, -1)
     sums = np.empty(table.shape, np.float32)
     area = np.empty((table.shape[0] + 1, table.shape[1] + 1), np.float64)
     if stale:
@@ -164,10 +168,10 @@ def _visit(
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def grow_rounds(
-    rows: Any, growth: Any, n_rounds: int, sizes: Any, kinds: Any, main_tree: Any, pair_tree: Any,
-    with_pairs: bool,
+    rows: Any, growth: Any, n_rounds: int, sizes: Any, kinds: Any, signs: Any, main_tree: Any,
+    pair_tree: Any, with_pairs: bool,
 ) -> None:  # fmt: skip
-    """Run some rounds of visits to all components."""
+    """Run some rounds of visits to all components; signs (n_features,) bind the main effects."""
     fine_sizes, coarse_sizes = sizes
     fine_kinds, coarse_kinds = kinds
     n_pairs = len(growth.pairs)
@@ -185,7 +189,7 @@ def grow_rounds(
                 growth.gains[index] = _visit(
                     rows.coarse[a], rows.coarse[b], growth, growth.pairs[index, :m, :k],
                     growth.pair_mass[index, : m + 1, : k + 1], stale, pair_tree,
-                    (coarse_kinds[a], coarse_kinds[b]),
+                    (coarse_kinds[a], coarse_kinds[b]), 0.0,
                 )  # fmt: skip
             else:
                 j = index - n_pairs
@@ -193,6 +197,7 @@ def grow_rounds(
                 growth.gains[index] = _visit(
                     rows.fine[j], rows.nil, growth, growth.mains[j, :m],
                     growth.main_mass[j, : m + 1], stale, main_tree, (fine_kinds[j], ORDERED),
+                    signs[j],
                 )  # fmt: skip
             if stale:
                 growth.ages[index] = 0

@@ -210,8 +210,11 @@ class TPNNEstimator(BaseEstimator):
         return self.solver
 
     def _grow(self, problem: Problem, limits: Limits, seed: int) -> Solution:
+        names = problem.encoder.feature_names
+        asked = dict(self.monotone or {})
+        shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
         with self._progress(2 * self.n_bags, "bag") as progress:
-            return grow(problem, limits, seed, progress)
+            return grow(problem, limits, seed, progress, shapes)
 
     def _descend(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         training = _torch_module("training")

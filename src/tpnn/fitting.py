@@ -6,7 +6,7 @@ pairs; higher components are grown on what these leave over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,8 +113,14 @@ class Fit:
         return Fitted(problem, deepener.fit(lower, fitted.solution))
 
 
-def grow(problem: Problem, limits: Limits, seed: int, progress: Progress) -> Solution:
+def grow(
+    problem: Problem,
+    limits: Limits,
+    seed: int,
+    progress: Progress,
+    shapes: Mapping[int, str] | None = None,
+) -> Solution:
     """Solve a problem of main effects and pairs by growth."""
     axes = problem.encoder.axes
-    solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed)
+    solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes)
     return solver.fit(problem.start, progress)

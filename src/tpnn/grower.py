@@ -124,6 +124,8 @@ class Grower:
     ----------
     sizes, kinds : pairs of arrays of shape (n_features,)
         Number of nodes of each feature and how it may be cut, fine and coarse.
+    signs : array of shape (n_features,)
+        1 or -1 for main effects that may only increase or decrease, else 0.
     objective : Objective
         The loss.
     limits : Limits
@@ -134,17 +136,26 @@ class Grower:
         self,
         sizes: tuple[NDArray[np.intp], NDArray[np.intp]],
         kinds: tuple[NDArray[np.int64], NDArray[np.int64]],
+        signs: NDArray[np.float64],
         objective: Objective,
         limits: Limits,
     ) -> None:
-        self.sizes, self.kinds, self.objective, self.limits = sizes, kinds, objective, limits
+        self.sizes, self.kinds, self.signs = sizes, kinds, signs
+        self.objective, self.limits = objective, limits
         self.is_quadratic = objective.reweightings == 1  # trees keep the derivatives up to date
         self.cancelled = threading.Event()
 
-    def grow(self, training: BagRows, validation: BagRows, start: Start, seed: int) -> Grown:
+    def grow(
+        self,
+        training: BagRows,
+        validation: BagRows,
+        start: Start,
+        seed: int,
+        with_pairs: bool = True,
+    ) -> Grown:
         """Grow from the given tables and constants until the held-out loss stops falling."""
         growths = _new_growths(len(training.y), start, seed)
-        pairs = start.pairs.shape[1] > 0
+        pairs = with_pairs and start.pairs.shape[1] > 0
         size = float(training.weights.sum())
         main_tree = _for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
         trees = main_tree, _for_size(PAIR_TREE, size)
@@ -152,14 +163,14 @@ class Grower:
         best = self._snapshot(growths, validation, 0)
         done = 0
         while done < self.limits.max_rounds and not self.must_stop():
-            with_pairs = pairs and done >= FIRST_ROUNDS
+            also_pairs = pairs and done >= FIRST_ROUNDS
             for number in range(0, ROUNDS_PER_CHECK, REFRESH_SLOPES):
                 if not self.is_quadratic and number + done > 0:
                     self._refresh(growths, training)
                 for growth in growths:
                     grow_rounds(
-                        training.rows, growth, REFRESH_SLOPES, self.sizes, self.kinds, *trees,
-                        with_pairs,
+                        training.rows, growth, REFRESH_SLOPES, self.sizes, self.kinds,
+                        self.signs, *trees, also_pairs,
                     )  # fmt: skip
             done += ROUNDS_PER_CHECK
             held_out = _scores(growths, validation.rows)

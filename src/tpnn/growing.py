@@ -22,6 +22,7 @@ from tpnn.marginals import Marginal, centre
 from tpnn.objectives import Objective
 from tpnn.purification import purify_tables
 from tpnn.resampling import TrainingRows
+from tpnn.shapes import MONOTONE, constrained, project_main
 from tpnn.smoothing import CANDIDATE_WIDTHS, smoother
 from tpnn.solution import Progress, Solution
 from tpnn.starting import (
@@ -39,6 +40,7 @@ FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
+KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class GrowSolver:
         When to stop.
     seed : int
         Seed of the random cuts.
+    shapes : dict from feature to shape, optional
+        Shapes of the function; main effects that must rise or fall are grown so.
     """
 
     def __init__(
@@ -98,7 +102,9 @@ class GrowSolver:
         objective: Objective,
         limits: Limits,
         seed: int,
+        shapes: Mapping[int, str] | None = None,
     ) -> None:
+        self.shapes = shapes or {}
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
         self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
@@ -110,7 +116,8 @@ class GrowSolver:
             self.pairs = coded[1].features
         sizes = (self.marginals[0].sizes[mains], self.marginals[1].sizes)
         kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))
-        self.grower = Grower(sizes, kinds, objective, limits)
+        steps = [MONOTONE.get(self.shapes.get(feature, ""), 0.0) for feature in mains]
+        self.grower = Grower(sizes, kinds, np.array(steps), objective, limits)
 
     def fit(self, constants: FloatArray, progress: Progress) -> Solution:
         """Grow every bag from zero and from the smooth start, mix, purify, smooth.
@@ -153,6 +160,8 @@ class GrowSolver:
             _mixture(zero, smooth, share)
             for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
         ]
+        if self.shapes:
+            mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)
         self._smooth_mains(tables, [bag.held_out for bag in mixed])
         history.sort(key=lambda record: (record["bag"], record["smooth_start"]))
@@ -186,7 +195,7 @@ class GrowSolver:
             solved, coded, self.rows.y, self.rows.offset, in_rows,
             self.rows.validation, self.objective, workers, self.grower.must_stop,
         ).fit(constants)  # fmt: skip
-        mains = solved[0].tables(best.coefficients[0])[:, :, None]
+        mains = self._shaped_mains(solved[0].tables(best.coefficients[0]))[:, :, None]
         pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, len(best.intercepts)), np.float32)
         if len(self.pairs):
             tables = PairDictionary(coarse, self.pairs).tables(best.coefficients[1])
@@ -196,6 +205,16 @@ class GrowSolver:
             first, second = (np.moveaxis(part[..., lanes], -1, 0) for part in (mains, pairs))
             starts.append(Start(first, second, best.intercepts[lanes].astype(np.float64)))
         return starts
+
+    def _shaped_mains(self, tables: Float32Array) -> Float32Array:
+        """Bring those of the main effects (n_features, M, n_lanes) that have a shape into it."""
+        for row, feature in enumerate(self.coded[0].features[:, 0].tolist()):
+            if feature in self.shapes:
+                axis, shape = self.axes[1][feature], self.shapes[feature]
+                for lane in range(tables.shape[2]):
+                    known = tables[row, : axis.n_nodes, lane].astype(np.float64)
+                    tables[row, : axis.n_nodes, lane] = project_main(known, axis, shape)
+        return tables
 
     def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
         """Share of the smooth start in the mixture that the held-out rows like best."""
@@ -219,6 +238,43 @@ class GrowSolver:
             raw[component] = np.concatenate([bag.tables[index][cells] for bag in bags], -1)
         constants, pure = purify_tables(raw, self.axes)
         return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
+
+    def _all_shaped(self, bags: Sequence[Mixture]) -> list[Mixture]:
+        """Bring all bags into their shapes, with the share of interactions that is best held out.
+
+        Interactions of a feature that has a shape are clipped, and what is left of them may do more
+        harm than good.
+        """
+
+        def shaped(share: float) -> list[Grown]:
+            with Workers() as workers:
+                return workers.map(
+                    lambda bag: self._shaped(bag, bags[bag], share), range(len(bags))
+                )
+
+        best = min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
+        return [_mixture(bag, bag, 0.0) for bag in best]
+
+    def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
+        """Bring a bag into its shapes, then let its main effects grow on within them."""
+        constants, pure = self._purified([mixture])
+        fine, coarse = (marginal.n_nodes for marginal in self.marginals)
+        n_outputs, n_mains = len(constants), len(self.fine)
+        mains = np.zeros((n_outputs, n_mains, fine, 1), np.float32)
+        pairs = np.zeros((n_outputs, len(self.pairs), coarse, coarse), np.float32)
+        bound = {s: share for s in pure if len(s) > 1 and not self.shapes.keys().isdisjoint(s)}
+        for output in range(n_outputs):
+            one = {s: table[..., output] * bound.get(s, 1.0) for s, table in pure.items()}
+            shift, tables = constrained(one, self.axes, self.shapes)
+            constants[output] += shift
+            for index, component in enumerate(self.components):
+                cells = tuple(map(slice, tables[component].shape))
+                if len(component) == 1:
+                    mains[output, index][cells] = tables[component][:, None]
+                else:
+                    pairs[output, index - n_mains][cells] = tables[component]
+        start = Start(mains, pairs, constants)
+        return self.grower.grow(*self._sides(bag), start, self.seed + bag, with_pairs=False)
 
     def _smooth_mains(
         self, tables: dict[Component, FloatArray], held_out: Sequence[FloatArray]

@@ -74,7 +74,7 @@ class TPNNHead(nn.Module):
         n_features: int,
         n_outputs: int = 1,
         order: int = 1,
-        pairs: Sequence[tuple[int, int]] | None = None,
+        pairs: Sequence[Component] | None = None,
         n_bases: int | Mapping[int, int] = 30,
         marginal: Literal["uniform", "running"] = "uniform",
         monotone: Mapping[int, Direction] | None = None,
@@ -226,7 +226,7 @@ def _signs(n_features: int, monotone: Mapping[int, Direction]) -> Tensor:
     return signs
 
 
-def _pairs(n_features: int, order: int, pairs: Sequence[tuple[int, int]] | None) -> list[Component]:
+def _pairs(n_features: int, order: int, pairs: Sequence[Component] | None) -> list[Component]:
     """Pairs to include, each with its smaller input first."""
     if order not in (1, 2):
         raise ValueError(f"order: must be 1 or 2, found {order!r}.")
@@ -235,7 +235,8 @@ def _pairs(n_features: int, order: int, pairs: Sequence[tuple[int, int]] | None)
     if pairs is None:
         return list(combinations(range(n_features), 2))
     chosen = [(min(pair), max(pair)) for pair in pairs]
-    if any(not 0 <= first < second < n_features for first, second in chosen):
+    inside = all(0 <= first < second < n_features for first, second in chosen)
+    if not inside or any(len(pair) != 2 for pair in pairs):
         raise ValueError(
             f"pairs: must be two different inputs from 0 to {n_features - 1}, "
             f"found {list(pairs)!r}."

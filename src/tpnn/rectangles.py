@@ -37,6 +37,10 @@ class TreeSettings(NamedTuple):
         Cuts tried along an axis at least, where there are as many.
     random_first : bool
         Whether the first cut is drawn uniformly: it makes pure interactions visible.
+    sign : float
+        1 or -1 where the first axis may only step up or down, else 0.
+    exempt : int
+        Place of a cut on the first axis to which the sign does not apply.
     """
 
     n_leaves: int
@@ -46,6 +50,17 @@ class TreeSettings(NamedTuple):
     share: float
     fewest: int
     random_first: bool
+    sign: float = 0.0
+    exempt: int = -1
+
+
+@nb.njit(nogil=True, cache=True)
+def one_way(settings: Any, sign: float, exempt: int) -> Any:
+    """Return settings of a tree of two leaves that steps in one direction."""
+    return TreeSettings(
+        2, settings.rate, settings.ridge, settings.min_mass, settings.share, settings.fewest,
+        settings.random_first, sign, exempt,
+    )  # fmt: skip
 
 
 @nb.njit(nogil=True, cache=True)
@@ -121,6 +136,10 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
             rest, rest_weight = total - part, weight - part_weight
             if part_weight < settings.min_mass or rest_weight < settings.min_mass:
                 continue
+            if settings.sign != 0.0 and axis == 0 and place != settings.exempt:
+                step = rest / (rest_weight + settings.ridge) - part / (part_weight + settings.ridge)
+                if step * settings.sign < 0.0:
+                    continue
             gain = part * part / (part_weight + settings.ridge) - base
             gain += rest * rest / (rest_weight + settings.ridge)
             if gain > best:

@@ -23,7 +23,8 @@ FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
 Tables = dict[Component, FloatArray]
 
-SIGNS = {"increasing": 1.0, "decreasing": -1.0, "convex": 1.0, "concave": -1.0}
+MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
+SIGNS = {**MONOTONE, "convex": 1.0, "concave": -1.0}
 CURVED = ("convex", "concave")
 SWEEPS = 5  # over the constrained features, while clipping
 RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
@@ -134,7 +135,7 @@ def constrained(
     shaped = dict(tables)
     shift = 0.0
     for feature, shape in shapes.items():
-        shaped[feature,] = _project_main(shaped[feature,], axes[1][feature], shape)
+        shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
     for _ in range(SWEEPS):
         for feature, shape in shapes.items():
             if shape not in CURVED:
@@ -148,7 +149,7 @@ def constrained(
     return shift, shaped
 
 
-def _project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
+def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
     """Nearest main effect of the given shape under the masses of the nodes, centred."""
     from sklearn.isotonic import isotonic_regression
 
@@ -242,7 +243,7 @@ def _with_steps(
 def _shrink(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> None:
     """Scale the interactions of a feature down until its margin is not negative, in place."""
     partners = [s for s in tables if feature in s and len(s) > 1]
-    tables[feature,] = _project_main(tables[feature,], axes[1][feature], shape)
+    tables[feature,] = project_main(tables[feature,], axes[1][feature], shape)
     alone: Tables = {(feature,): tables[feature,]}
     rise = np.maximum(_margins(alone, axes, feature, shape), 0.0)
     fall = rise - _margins({s: tables[s] for s in (*partners, (feature,))}, axes, feature, shape)

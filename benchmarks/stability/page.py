@@ -1,0 +1,36 @@
+"""The part of the page about stability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.stability.models import STABLE
+from benchmarks.table import markdown
+
+INTRODUCTION = """## Stability
+
+`python -m benchmarks.stability` measures. Each model is fitted to {resamples} training sets, the
+rows to fit of that many splits; its components are compared on 2,000 rows drawn once from the whole
+data set. SC is the paper's stability score: with f^j the fits of a component and f their mean, the
+mean over the rows of sum_j (f^j - f)^2 / sum_j (f^j)^2, averaged over the main effects, or over all
+components that any fit has (one that a fit has not chosen is zero there). Every component of every
+model is first centred to mean zero over those rows. Smaller is more stable. The test error is the
+mean over the same splits. `ebm-purified` is `ebm` with every pair purified under the product of the
+training marginals, which changes no prediction. `nam` and `na2m` are trained as the paper says.
+`tpnn-stable` is `{stable}`, `tpnn-mains` is `order=1`."""
+
+
+def section(lines: Sequence[dict[str, Any]]) -> str:
+    """Return the part of the page."""
+    table = [("data", "model", "components", "SC, mains", "SC, all", "error", "test error")]
+    for line in lines:
+        scores = (f"{line[name]:.3f}" for name in ("stability_mains", "stability_all"))
+        error = f"{np.mean(line['errors']):.4g}"
+        count = str(line["n_components"])
+        table.append((line["data"], line["model"], count, *scores, line["measure"], error))
+    most = max(line["resamples"] for line in lines)
+    stable = ", ".join(f"{name}={value!r}" for name, value in STABLE.items())
+    return f"{INTRODUCTION.format(resamples=most, stable=stable)}\n\n{markdown(table)}"

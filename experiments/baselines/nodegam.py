@@ -1,0 +1,156 @@
+"""NODE-GAM (Chang et al., 2022): layers of soft oblivious trees, each of one or two features.
+
+A tree of depth D asks D times whether a feature exceeds a threshold; its answer selects one of 2^D
+responses. Which feature is asked is learned: a choice by entmax whose temperature falls to zero, so
+that in the end, and always in evaluation, every tree reads one feature (order 1) or two (order 2).
+Trees of later layers also read the outputs of earlier trees, but only of those with their features.
+Written from the paper, without its attention and pre-training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from experiments.baselines.descent import Schedule
+from experiments.baselines.interface import Task
+from experiments.baselines.neural import NeuralModel
+
+ANNEALING_STEPS = 1000
+COLDEST = 0.01  # temperature at the end of training
+
+
+def entmax(logits: Tensor) -> Tensor:
+    """1.5-entmax along the last axis: p = ((z / 2 - tau)_+)^2 with tau such that p sums to one."""
+    z = (logits - logits.amax(-1, keepdim=True)) / 2
+    ordered = z.sort(-1, descending=True).values
+    count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+    mean = ordered.cumsum(-1) / count
+    spread = count * ((ordered**2).cumsum(-1) / count - mean**2)
+    tau = mean - ((1 - spread) / count).clamp_min(1e-12).sqrt()
+    support = (tau <= ordered).sum(-1, keepdim=True).clamp_min(1)
+    return (z - tau.gather(-1, support - 1)).clamp_min(0) ** 2
+
+
+def entmoid(x: Tensor) -> Tensor:
+    """First entry of the 1.5-entmax of (x, 0): a sigmoid that reaches 0 and 1."""
+    size = x.abs()
+    inside = (8 - x**2).clamp_min(1e-12).sqrt()
+    upper = torch.where(size < 2, 1 - ((inside - size) / 4) ** 2, 1.0)
+    return torch.where(x >= 0, upper, 1 - upper)
+
+
+class TreeLayer(nn.Module):
+    """T trees that read each one feature set.
+
+    Parameters
+    ----------
+    n_features, n_trees, depth, order, n_outputs : int
+        Sizes; ``order`` is the number of features of a tree.
+    """
+
+    def __init__(
+        self, n_features: int, n_trees: int, depth: int, order: int, n_outputs: int
+    ) -> None:
+        super().__init__()
+        self.choice = nn.Parameter(torch.rand(order, n_trees, n_features))
+        self.thresholds = nn.Parameter(torch.randn(n_trees, depth))
+        self.log_scales = nn.Parameter(torch.zeros(n_trees, depth))
+        self.earlier = nn.Parameter(torch.zeros(order, n_trees))  # weight of earlier trees
+        self.responses = nn.Parameter(0.1 * torch.randn(n_trees, 2**depth, n_outputs))
+        self.axes = [level % order for level in range(depth)]  # which choice each level asks
+        bits = (torch.arange(2**depth)[:, None] >> torch.arange(depth)) & 1
+        self.register_buffer("bits", bits.float())  # (2^D, D)
+
+    def gates(self, temperature: float) -> Tensor:
+        """Weights of the features in each tree, (order, T, p); one-hot at temperature zero."""
+        if temperature == 0:
+            hard = self.choice.argmax(-1)
+            return functional.one_hot(hard, self.choice.shape[-1]).to(self.choice)
+        return entmax(self.choice / temperature)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Responses of the trees to their choices' inputs, (order, n, T) -> (n, T, n_outputs)."""
+        asked = inputs[self.axes]  # (D, n, T)
+        scaled = (asked - self.thresholds.T[:, None]) * (-self.log_scales).exp().T[:, None]
+        answers = entmoid(scaled).permute(1, 2, 0)  # (n, T, D)
+        leaves = torch.ones_like(answers[..., :1])
+        for level in range(answers.shape[-1]):
+            yes = answers[..., level, None]
+            leaves = torch.cat([leaves * (1 - yes), leaves * yes], -1)
+        return torch.einsum("ntl,tlo->nto", leaves, self.responses)
+
+
+class NodeGam(nn.Module):
+    """NODE-GA^1M or NODE-GA^2M.
+
+    Parameters
+    ----------
+    n_features, n_outputs, order : int
+        Inputs, raw scores, features of a tree.
+    n_layers, depth, n_trees : int
+        Shape of the ensemble; every layer has ``n_trees`` trees.
+    """
+
+    def __init__(
+        self, n_features: int, n_outputs: int, order: int, n_layers: int, depth: int, n_trees: int
+    ) -> None:
+        super().__init__()
+        self.order = order
+        layers = [TreeLayer(n_features, n_trees, depth, order, n_outputs) for _ in range(n_layers)]
+        self.layers: Any = nn.ModuleList(layers)  # torch forgets the type of its members
+        self.intercept = nn.Parameter(torch.zeros(n_outputs))
+        self.steps = 0
+
+    def temperature(self) -> float:
+        """Falls from one to nearly zero in training; zero in evaluation."""
+        if not self.training:
+            return 0.0
+        self.steps += 1
+        return max(COLDEST, 1 - self.steps / ANNEALING_STEPS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw scores, (n, p) -> (n, n_outputs)."""
+        temperature = self.temperature()
+        outputs: list[Tensor] = []
+        gates: list[Tensor] = []
+        for layer in self.layers:
+            gate = layer.gates(temperature)
+            inputs = torch.einsum("np,atp->ant", x, gate)
+            if outputs:
+                shared = _same_features(gate, torch.cat(gates, 1))  # (T, T')
+                shared = shared / shared.sum(1, keepdim=True).clamp_min(1)
+                before = torch.cat(outputs, 1).mean(-1) @ shared.T  # (n, T)
+                inputs = inputs + layer.earlier[:, None] * before
+            outputs.append(layer(inputs))
+            gates.append(gate)
+        return self.intercept + torch.cat(outputs, 1).mean(1)
+
+
+def _same_features(one: Tensor, two: Tensor) -> Tensor:
+    """How much the trees of two layers read the same features, (order, T, p) twice -> (T, T')."""
+    if len(one) == 1:
+        return one[0] @ two[0].T
+    straight = (one[0] @ two[0].T) * (one[1] @ two[1].T)
+    crossed = (one[0] @ two[1].T) * (one[1] @ two[0].T)
+    return (straight + crossed).clamp(max=1)
+
+
+def nodegam(
+    task: Task,
+    order: int = 1,
+    n_layers: int = 2,
+    depth: int = 6,
+    n_trees: int = 256,
+    seed: int = 0,
+    schedule: Schedule | None = None,
+) -> NeuralModel:
+    """NODE-GA^1M or NODE-GA^2M."""
+
+    def build(x: Tensor, n_outputs: int) -> NodeGam:
+        return NodeGam(x.shape[1], n_outputs, order, n_layers, depth, n_trees)
+
+    return NeuralModel(build, task, "standard", seed, schedule)

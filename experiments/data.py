@@ -1,0 +1,160 @@
+"""Data sets of the experiments, coded and split alike for every model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from experiments import formats
+from experiments.baselines.interface import FloatArray, Rows, Task
+from tpnn import datasets
+
+CACHE = Path(__file__).parent / "cache"  # coded tables; may be deleted
+PROBES = 200  # pre-selected inputs at which the stability score compares components
+QUICK_ROWS = 1000
+
+SUBSET = "a subset of the paper's data, not comparable with its number"
+SYNTHETIC = "synthetic data of the same shape, the real files were absent"
+
+
+class Source(NamedTuple):
+    """Where a data set comes from.
+
+    Parameters
+    ----------
+    file : str
+        Name for ``tpnn.datasets.load``.
+    code : callable, optional
+        From the target to the numbers 0, 1, ...; None for regression.
+    unit : float
+        What the target is divided by.
+    label : str
+        What to say beside every number.
+    """
+
+    file: str
+    code: Callable[[pd.Series], NDArray[Any]] | None = None
+    unit: float = 1.0
+    label: str = ""
+
+
+def _classes(y: pd.Series) -> NDArray[Any]:
+    return pd.factorize(y, sort=True)[0]
+
+
+def _half_of_alphabet(y: pd.Series) -> NDArray[Any]:
+    return np.asarray(y > "M", np.int64)
+
+
+SOURCES = {
+    "calhousing": Source("calhousing"),
+    "wine": Source("wine"),
+    "online": Source("online_news_subset", unit=1e4, label=SUBSET),
+    "abalone": Source("abalone"),
+    "fico": Source("fico_heloc", _classes),
+    "churn": Source("churn", _classes),
+    "credit": Source("credit_subset", _classes, label=SUBSET),
+    "letter": Source("letter", _half_of_alphabet),
+    "drybean": Source("drybean", _classes),
+    "madelon": Source("madelon", _classes),
+    "celeba_attr": Source("celeba_attr", _classes),
+}
+FUNCTIONS = ("f1", "f2", "f3")
+RANKING = ("microsoft", "yahoo")
+NAMES = (*SOURCES, *FUNCTIONS, *RANKING)
+
+
+class Table(NamedTuple):
+    """A whole data set: features (n, p), their names, targets (n,), task, label."""
+
+    X: FloatArray
+    names: list[str]
+    y: NDArray[Any]
+    task: Task
+    label: str
+
+
+class Split(NamedTuple):
+    """Rows to train, to choose by, and to test, 70 : 10 : 20."""
+
+    training: Rows
+    validation: Rows
+    test: Rows
+
+
+def split(name: str, seed: int, quick: bool = False) -> Split:
+    """Shuffle and cut a data set; a synthetic function is drawn anew for every seed."""
+    if name in FUNCTIONS:
+        sample = datasets.make_synthetic(name, random_state=seed)
+        rows = Rows(sample.X.to_numpy(), sample.y.to_numpy())
+    else:
+        rows = Rows(table(name).X, table(name).y)
+    order = np.random.RandomState(seed).permutation(len(rows.X))
+    order = order[:QUICK_ROWS] if quick else order
+    first, second = (share * len(order) // 10 for share in (7, 8))
+    parts = order[:first], order[first:second], order[second:]
+    return Split(*(Rows(rows.X[part], rows.y[part]) for part in parts))
+
+
+def probes(name: str) -> FloatArray:
+    """Return the inputs at which components are compared, (PROBES, p); the same for all splits."""
+    X = table(name).X
+    return X[np.random.RandomState(12345).permutation(len(X))[:PROBES]]
+
+
+@lru_cache(maxsize=2)
+def table(name: str) -> Table:
+    """Return a data set, from the cache where its file has been coded before."""
+    if name not in SOURCES:
+        return _made(name)
+    path = CACHE / f"{name}.npz"
+    if not path.exists():
+        coded = _code(name)
+        CACHE.mkdir(exist_ok=True)
+        meta = np.array([coded.task.kind, str(coded.task.n_outputs), coded.label])
+        np.savez_compressed(path, X=coded.X, names=np.array(coded.names), y=coded.y, meta=meta)
+    with np.load(path) as stored:
+        kind, n_outputs, label = stored["meta"].tolist()
+        task = Task(kind, int(n_outputs))
+        return Table(stored["X"], stored["names"].tolist(), stored["y"], task, label)
+
+
+def _made(name: str) -> Table:
+    """Return a data set that is drawn, or read from a folder of its own."""
+    if name in FUNCTIONS:
+        sample = datasets.make_synthetic(name, n_samples=2000, random_state=12345)
+        names = list(sample.X.columns)
+        return Table(sample.X.to_numpy(), names, sample.y.to_numpy(), Task("regression"), "")
+    folder = formats.find(name)
+    X, y = formats.read_ranking(folder, name) if folder else formats.ranking_alike(name)
+    names = [f"feature {j + 1}" for j in range(X.shape[1])]
+    return Table(X, names, y, Task("regression"), "" if folder else SYNTHETIC)
+
+
+def _code(name: str) -> Table:
+    """Read a data set and code its categories and classes as numbers."""
+    source = SOURCES[name]
+    features, target = datasets.load(source.file)
+    coded = _one_hot(features)
+    X, names = coded.to_numpy(np.float64), list(coded.columns)
+    if source.code is None:
+        y = target.to_numpy(np.float64) / source.unit
+        return Table(X, names, y, Task("regression"), source.label)
+    classes = source.code(target)
+    count = int(classes.max()) + 1
+    task = Task("binary") if count == 2 else Task("multiclass", count)
+    return Table(X, names, classes, task, source.label)
+
+
+def _one_hot(features: pd.DataFrame) -> pd.DataFrame:
+    """Numbers as they are, missing ones the median; a column for each level of the others."""
+    numeric = features.select_dtypes("number").columns
+    filled = features.fillna(features[numeric].median())
+    others = [column for column in features.columns if column not in numeric]
+    return pd.get_dummies(filled, columns=others, dtype=float)

@@ -1,0 +1,46 @@
+"""The page docs/paper.md: every table and figure, from the lines alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments import special_tables, specs, tables
+from experiments.cells import Results
+from experiments.figures import draw
+from experiments.specs import Spec
+from experiments.tables import Lines
+
+PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
+RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw}
+UNMEASURED = "not measured yet, it takes longer than this machine had"
+NOTES = Path(__file__).parent / "specs" / "notes.md"
+HEAD = Path(__file__).parent / "specs" / "head.md"
+
+
+def part(spec: Spec, lines: Lines) -> str:
+    """Return a spec's heading, table or figure, and note."""
+    body = RENDERERS[spec.kind](spec, lines)
+    blocks = [f"## {spec.title}", f"Paper: {spec.paper}. Spec: `{spec.name}`.", body]
+    return "\n\n".join([*blocks, spec.note.strip()]).rstrip()
+
+
+def missing(lines: Lines) -> str:
+    """Return the cells of all tables that are empty, each with its reason."""
+    reasons: dict[tuple[str, str], set[str]] = {}
+    for spec in map(specs.read, specs.names()):
+        for data in spec.data:
+            for model in spec.models:
+                if not lines.of(data, model):
+                    failure = lines.failures.get((data, lines.chosen(data, model)))
+                    reason = f"failed ({failure[:120]})" if failure else UNMEASURED
+                    reasons.setdefault((model, reason), set()).add(data)
+    listed = [f"- `{m}` on {', '.join(sorted(d))}: {why}" for (m, why), d in reasons.items()]
+    return "\n\n".join(["## Empty cells", "\n".join(listed) or "None."])
+
+
+def write(results: Results) -> None:
+    """Write the whole page."""
+    lines = Lines(results.read())
+    parts = [part(specs.read(name), lines) for name in specs.names()]
+    blocks = [HEAD.read_text().strip(), *parts, missing(lines), NOTES.read_text().strip()]
+    PAGE.write_text("\n\n".join(blocks) + "\n")
