@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tpnn import TPNNClassifier, TPNNRegressor, load_model
@@ -187,6 +188,37 @@ def test_selection_drops_noise_and_keeps_signal() -> None:
     assert len(model.components_) <= 5
     inherited = TPNNRegressor(selection="noise", heredity=True, **QUIET).fit(X, y)
     assert {("x1",), ("x2",), ("x1", "x2")} <= set(inherited.components_)
+
+
+def test_pairs_asked_for_at_order_one(table: Any) -> None:
+    X, y = table
+    with pytest.raises(ValueError, match=r"^interactions: pairs need an order of at least 2"):
+        TPNNRegressor(order=1, interactions=3, **QUIET).fit(X, y)
+
+
+def test_more_pairs_asked_for_than_there_are(table: Any) -> None:
+    X, y = table
+    assert len(TPNNRegressor(interactions=99, **QUIET).fit(X, y).components_) == 10
+    alone = TPNNRegressor(interactions=99, **QUIET).fit(X[["smooth"]], y)
+    assert alone.components_ == [("smooth",)]
+
+
+def test_time_limit_ends_the_search() -> None:
+    X, y = wide()
+    model = TPNNRegressor(order=3, time_limit=1e-6, **QUIET).fit(X, y)
+    assert any("time limit" in str(record.get("decision")) for record in model.history_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_several_outputs_and_levels() -> None:
+    X, _ = wide(n_rows=900)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table["level"] = pd.Categorical(np.where(X[:, 7] > 0, "a", "b"))
+    label = (X[:, 0] > 0.3).astype(int) + (X[:, 2] * X[:, 3] > 0)
+    model = TPNNClassifier(order=3, **QUIET).fit(table[:600], label[:600])
+    assert {("x0",), ("x2", "x3")} <= set(model.components_)
+    assert model.model_.identifiability_error() < 1e-6
+    assert model.score(table[600:], label[600:]) > 0.8
 
 
 def test_order_above_the_number_of_features(table: Any) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Self
 
@@ -156,9 +157,12 @@ class TPNNEstimator(BaseEstimator):
         encoder = TableEncoder.fit(table, nodes, targets.weights, self._level_rules(table))
         self._check_memory(encoder, solver)
 
+        mains = ComponentSet.up_to(table.n_features, 1)
+        bagging = Bagging(1, self.validation_fraction, seed)
+        first = Problem.build(table, encoder, mains, targets, objective, bagging)
+
         def build(components: ComponentSet, n_bags: int) -> Problem:
-            bagging = Bagging(n_bags, self.validation_fraction, seed)
-            return Problem.build(table, encoder, components, targets, objective, bagging)
+            return first.with_components(table, components, replace(bagging, n_bags=n_bags))
 
         limits = Limits(deadline, self.max_steps, self.patience)
         solve = self._grow if solver == "grow" else self._descend

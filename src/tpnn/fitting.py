@@ -89,7 +89,9 @@ class Fit:
         def probe(problem: Problem) -> Solution:
             return grow(problem, self.limits, self.seed, lambda record: None)
 
-        search = Search(self.build, probe, n_features, request, self.seed, self.on_card)
+        search = Search(
+            self.build, probe, n_features, request, self.seed, self.on_card, self.limits.deadline
+        )
         fitted = self.of(search.up_to_pairs())
         higher = search.higher(fitted.problem, fitted.solution)
         if higher and self.any_order:

@@ -59,11 +59,18 @@ class Request:
         if interactions == "all" or isinstance(interactions, list | tuple):
             return None
         asked = interactions if isinstance(interactions, dict) else {}
-        count = asked.get("count")
+        method, count = asked.get("method", "histogram"), asked.get("count")
         if not isinstance(interactions, str | dict):
             count = int(interactions)
         budget = max_components or MOST_INTERACTIONS
-        return cls(order, asked.get("method", "histogram"), count, count or budget)
+        if method == "nid" and count is None:  # a network knows no noise floor
+            count = budget
+        if count is not None and order < 2:
+            raise ValueError(
+                f"interactions: pairs need an order of at least 2, found order={order} and "
+                f"interactions={interactions!r}. Raise order, or pass interactions=[]."
+            )
+        return cls(order, method, count, count or budget)
 
 
 def most_components(
@@ -72,7 +79,7 @@ def most_components(
     """How many components of an order a fit may have."""
     if isinstance(interactions, list | tuple) and order > 1:
         return sum(len(component) == order for component in interactions)
-    request = Request.read(interactions, order, max_components)
+    request = Request.read(interactions, max(order, 2), max_components)
     count = math.comb(n_features, order)
     if order == 1:
         return count if request is None else min(count, MOST_MAINS)
@@ -96,6 +103,8 @@ class Search:
         Seed of the noise floor.
     on_card : bool
         Whether to screen on an NVIDIA card.
+    deadline : float
+        Time of ``time.monotonic`` from which on nothing new is tried.
 
     Attributes
     ----------
@@ -113,9 +122,10 @@ class Search:
         request: Request,
         seed: int,
         on_card: bool,
+        deadline: float,
     ) -> None:
         self.build, self.solve, self.n_features = build, solve, n_features
-        self.request, self.seed, self.on_card = request, seed, on_card
+        self.request, self.seed, self.on_card, self.deadline = request, seed, on_card, deadline
         self.began = time.monotonic()
         self.evident: set[Component] = set()
         self.history: list[dict[str, Any]] = []
@@ -149,6 +159,8 @@ class Search:
         screen = self._screen(problem, solution)
         features: list[int] | None = None
         for order in range(3, min(self.request.order, self.n_features) + 1):
+            if self._time_is_up(problem):
+                break
             most = affordable_features(order, screen.n_rows)
             if features is None and self.n_features > most:
                 features = _first_features(screen.rank(2, 10 * most).components, most)
@@ -181,11 +193,18 @@ class Search:
                 self._note(problem, None, "stop: the held-out loss does not fall", loss)
                 return accepted
             accepted, lowest = included, loss
-            if attempt < TRIES:
-                included = self._extended(problem, solution, loss)
+            if attempt == TRIES or self._time_is_up(problem):
+                break
+            included = self._extended(problem, solution, loss)
             if included == accepted:
                 break
         return accepted
+
+    def _time_is_up(self, problem: Problem) -> bool:
+        is_up = time.monotonic() >= self.deadline
+        if is_up:
+            self._note(problem, None, "stop: the time limit is reached")
+        return is_up
 
     def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
         """Components of a problem and what stands out of the noise of its solution."""
@@ -285,7 +304,7 @@ def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
         for component, table in zip(problem.ordered, solution.tables, strict=True):
             cells = tuple(codes[len(component)][feature] for feature in component)
             raw += table.reshape(*table.shape[:-1], -1, n_outputs).mean(-2)[cells]
-    weights = problem.weights[:, None]
+    weights = problem.distinct.weights[:, None]
     gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
     residual: FloatArray = -weights * gradient
     return residual

@@ -7,7 +7,7 @@ user passed them. This is the only module that knows both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from tpnn.encoding import TableEncoder
 from tpnn.lookup import CodedComponents
 from tpnn.model import AnovaModel
 from tpnn.objectives import Objective
-from tpnn.resampling import TrainingRows, distinct_rows, draw_bags, row_keys
+from tpnn.resampling import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.solution import Solution, Terms
 from tpnn.tables import Table
 
@@ -58,8 +58,8 @@ class Problem:
         For each order, its components in canonical order over the distinct rows.
     rows : TrainingRows
         Targets and bag weights of the distinct rows.
-    weights : array of shape (n,)
-        Share of each distinct row in the mass of all.
+    distinct : DistinctRows
+        The distinct rows themselves.
     objective : Objective
         The loss.
     start : array of shape (K,)
@@ -73,7 +73,7 @@ class Problem:
     ordered: list[Component]
     coded: list[CodedComponents]
     rows: TrainingRows
-    weights: FloatArray
+    distinct: DistinctRows
     objective: Objective
     start: FloatArray
     shift: FloatArray
@@ -109,9 +109,24 @@ class Problem:
         ]
         rows = TrainingRows(y.astype(np.float32), offset.astype(np.float32), *bags)
         return cls(
-            encoder, components, ordered, coded, rows, distinct.weights, objective, start, shift,
-            scale,
-        )  # fmt: skip
+            encoder, components, ordered, coded, rows, distinct, objective, start, shift, scale
+        )
+
+    def with_components(self, table: Table, components: ComponentSet, bagging: Bagging) -> Problem:
+        """Change components and bags; rows and what is coded already stay."""
+        bags = draw_bags(self.distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
+        ordered = canonical(components, self.encoder.canonical_order())
+        known = {part.features.shape[1]: part for part in self.coded}
+        coded = []
+        for order in components.orders:
+            features = [s for s in ordered if len(s) == order]
+            coded.append(
+                replace(known[order], features=np.array(features))
+                if order in known
+                else _code(table, self.encoder, features, self.distinct.rows)
+            )
+        rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
+        return replace(self, components=components, ordered=ordered, coded=coded, rows=rows)
 
     def freeze(
         self, solution: Solution, activation: str, scale: str, outputs: tuple[str, ...] = ()

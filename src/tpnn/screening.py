@@ -129,6 +129,8 @@ class ResidualScreen:
     def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
         """Rank all interactions of one order among the given features; keep the best ``most``."""
         among = np.arange(len(self.codes)) if features is None else np.sort(features)
+        if len(among) < order:
+            return Ranking([], np.empty(0, np.float32), 0.0, 0)
         n_bases = affordable_bases(len(among), order, self.residuals[0].size)
         bases = principal_bases(self.marginal, n_bases)[among]
         columns = Columns(self.codes, among, bases)
