@@ -57,8 +57,17 @@ MAY_IMPORT: dict[str, set[str]] = {
         "axes", "components", "encoding", "links", "marginals", "prediction", "shapes", "solution",
         "storage", "tables",
     },
-    "explain": {"model"},
-    "plots": {"explain"},
+    "shapley": set(),
+    "scales": {"axes", "encoding", "tables"},
+    "reasons": {"axes", "model", "scales"},
+    "concurvity": {"axes", "model"},
+    "explain": {
+        "axes", "concurvity", "links", "model", "plots", "reasons", "scales", "shapley",
+        "tables",
+    },
+    "plots": {"axes", "explain", "scales", "shapley", "tables"},
+    "agreement": {"model"},
+    "distillation": {"checks", "estimators", "links"},
     "datasets": {"datasets"},
     "estimators": {
         "checks", "components", "encoding", "explain", "grower", "growing", "marginals", "model",
@@ -67,8 +76,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "classification": {"checks", "estimators", "objectives", "parameters", "problem"},
     "survival": {"checks", "estimators", "objectives", "parameters", "problem"},
     "__init__": {
-        "classification", "components", "datasets", "estimators", "explain", "model", "plots",
-        "survival",
+        "agreement", "classification", "components", "datasets", "distillation", "estimators",
+        "explain", "model", "plots", "survival",
     },
 }  # fmt: skip
 

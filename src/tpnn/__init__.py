@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tpnn import datasets, plots
+    from tpnn.agreement import stability
     from tpnn.classification import TPNNClassifier
     from tpnn.components import ComponentSet
+    from tpnn.distillation import distill
     from tpnn.estimators import TPNNRegressor
     from tpnn.explain import Explanation
     from tpnn.model import AnovaModel, load_model
@@ -27,8 +29,10 @@ __all__ = [
     "TPNNRegressor",
     "TPNNSurvival",
     "datasets",
+    "distill",
     "load_model",
     "plots",
+    "stability",
 ]
 
 _HOME = {
@@ -38,7 +42,9 @@ _HOME = {
     "TPNNClassifier": "classification",
     "TPNNRegressor": "estimators",
     "TPNNSurvival": "survival",
+    "distill": "distillation",
     "load_model": "model",
+    "stability": "agreement",
 }
 
 

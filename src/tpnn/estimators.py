@@ -28,7 +28,7 @@ from tpnn.checks import (
 )
 from tpnn.components import ComponentSet, resolve_feature, resolve_interactions
 from tpnn.encoding import LevelRules, TableEncoder
-from tpnn.explain import Explanation, ShapValues
+from tpnn.explain import Explanation
 from tpnn.grower import Limits
 from tpnn.growing import GrowSolver
 from tpnn.marginals import Marginal
@@ -119,8 +119,11 @@ class TPNNEstimator(BaseEstimator):
         rows = None if X is None else self.model_.encoder.read(X, type(self).__name__)
         return Explanation(self.model_, rows)
 
-    def shap_values(self, X: Any) -> ShapValues:
-        """Exact Shapley values of the raw score under the product of the marginals."""
+    def shap_values(self, X: Any) -> Any:
+        """Exact Shapley values of the raw score under the product of the marginals.
+
+        A ``shap.Explanation`` where shap is installed, else an object with the same fields.
+        """
         return self.explain(X).shap_values()
 
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
