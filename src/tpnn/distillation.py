@@ -8,6 +8,7 @@ values of the black box from 0.71 to 0.88.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tpnn.checks import seed_from
 from tpnn.estimators import TPNNRegressor
 from tpnn.links import LINKS
+from tpnn.report import write_report
 
 FloatArray = NDArray[np.float64]
 
@@ -39,6 +41,18 @@ class DistilledModel(TPNNRegressor):
     """
 
     fidelity_: float
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        title: str = "Report of a black box",
+        target: str = "its prediction",
+    ) -> None:
+        """Write the report of :meth:`TPNNRegressor.report`, with the fidelity among its scores."""
+        scores = {"Fidelity to the black box, R2": self.fidelity_}
+        write_report(self.model_, path, X, y, title=title, target=target, scores=scores)
 
 
 def distill(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from tpnn.model import AnovaModel
 from tpnn.objectives import Objective, resolve
 from tpnn.parameters import check_parameters
 from tpnn.problem import Bagging, Problem, Targets
+from tpnn.report import write_report
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
 
@@ -125,6 +127,31 @@ class TPNNEstimator(BaseEstimator):
         A ``shap.Explanation`` where shap is installed, else an object with the same fields.
         """
         return self.explain(X).shap_values()
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        title: str = "Model report",
+        target: str = "prediction",
+    ) -> None:
+        """Write one HTML page in which the model runs, to read and to try.
+
+        Parameters
+        ----------
+        path : path
+            Where to write it.
+        X, y : table and targets, optional
+            Held-out rows: to score, to measure concurvity and to start from in the page, which
+            holds up to 200 of them.
+        title : str, default="Model report"
+            Heading of the page.
+        target : str, default="prediction"
+            What is predicted, in words.
+        """
+        check_is_fitted(self)
+        write_report(self.model_, path, X, y, title=title, target=target)
 
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
         check_is_fitted(self)

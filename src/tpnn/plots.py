@@ -92,9 +92,9 @@ def _label_axis(axis: Axis, name: str, drawn: Any, limits: tuple[float, float]) 
     if axis.kind == DATE:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-        locator = AutoDateLocator(maxticks=6)
+        locator = AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
         drawn.set_major_locator(locator)
-        drawn.set_major_formatter(ConciseDateFormatter(locator))
+        drawn.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     if axis.levels is not None:
         words = node_words(axis)[: axis.n_regular]
         step = -(-len(words) // MOST_LABELS)

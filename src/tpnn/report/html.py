@@ -10,6 +10,7 @@ from typing import Any
 
 from tpnn.explain import Explanation
 from tpnn.model import AnovaModel
+from tpnn.report.scoring import held_out_scores
 from tpnn.report.summary import summarise
 
 PAGE = Path(__file__).parent / "page"
@@ -20,10 +21,11 @@ def write_report(
     model: AnovaModel,
     path: str | os.PathLike[str],
     X: Any = None,
+    y: Any = None,
     *,
-    scores: Mapping[str, float] | None = None,
     title: str = "Model report",
     target: str = "prediction",
+    scores: Mapping[str, float] | None = None,
 ) -> None:
     """Write one self-contained HTML page in which the model runs.
 
@@ -34,18 +36,31 @@ def write_report(
     path : path
         Where to write the page.
     X : table, optional
-        Rows for the density of pairs, for concurvity and to start from. Up to 200 of them are
-        written into the page.
-    scores : dict from str to float, optional
-        Scores on held-out rows, by name.
+        Rows for concurvity and to start from; up to 200 of them are written into the page.
+    y : array, optional
+        Targets of these rows, where they were held out: the page shows the scores.
     title : str, default="Model report"
         Heading of the page.
     target : str, default="prediction"
         What is predicted.
+    scores : dict from str to float, optional
+        Further scores to show, by name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> X, y = datasets.load("abalone")
+    >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(X[500:], y[500:])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(model.model_, f"{folder}/report.html", X[:500], y[:500])
     """
+    if y is not None and X is None:
+        raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
     rows = None if X is None else model.encoder.read(X)
+    shown = {**(scores or {}), **({} if y is None else held_out_scores(model, rows, y))}
     texts = {"title": title, "target": target}
-    summary = summarise(model, Explanation(model, rows), scores or {}, texts)
+    summary = summarise(model, Explanation(model, rows), shown, texts)
     Path(path).write_text(render(summary), encoding="utf-8")
 
 

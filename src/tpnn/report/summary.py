@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.axes import Axis
-from tpnn.certificates import monotone_directions
 from tpnn.explain import Explanation
 from tpnn.model import AnovaModel
 from tpnn.report.packing import pack
@@ -18,6 +17,7 @@ from tpnn.scales import node_words
 FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 200  # rows of the data that the page offers to start from
+DIRECTIONS = ("increasing", "decreasing")
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
 
@@ -63,7 +63,7 @@ def summarise(
         "features": _features(model),
         "components": components,
         "sobol": {name: list(found) for name, found in explanation.sobol_indices().items()},
-        "monotone": {} if outputs else monotone_directions(model),
+        "shapes": _certified(model),
         "warnings": _warnings(explanation),
         "rows": _rows(explanation),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
@@ -89,6 +89,18 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
             }
         )
     return features
+
+
+def _certified(model: AnovaModel) -> dict[str, list[str]]:
+    """Shapes that hold for every value of the other features, by feature."""
+    certified = {}
+    for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
+        if not axis.is_nominal and axis.n_regular > 1:
+            shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
+            held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
+            if held:
+                certified[name] = ["constant"] if set(DIRECTIONS) <= set(held) else held
+    return certified
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -128,7 +140,7 @@ def _rows(explanation: Explanation) -> list[list[float | None]]:
 
 
 def _plain(value: float) -> float | int | None:
-    """Number as JSON writes it shortest."""
+    """Return a number as JSON writes it shortest."""
     if not np.isfinite(value):
         return None
     return int(value) if value.is_integer() else value

@@ -123,16 +123,16 @@ function frame(width, height, label) {
 }
 
 function drawTicks(svg, colours, x, y, bottom, left) {
-  const clip = word => word.length > 16 ? word.slice(0, 15) + "…" : word;
+  const clip = (word, most) => word.length > most ? word.slice(0, most - 1) + "…" : word;
   const text = {fill: colours.faint, "font-size": 11.5};
   const crowded = x.isLevels && x.axis.words.some(word => word.length > 9) && x.axis.regular > 3;
   for (const [place, word] of x.allTicks(crowded || !x.isLevels ? 6 : 10)) {
     svg.append(element("line", {x1: place, x2: place, y1: bottom, y2: bottom + 4, stroke: colours.line}));
     const turn = crowded ? {transform: `rotate(-28 ${place} ${bottom + 16})`, "text-anchor": "end"} : {"text-anchor": "middle"};
-    svg.append(element("text", {x: place, y: bottom + 17, ...text, ...turn}, clip(word)));
+    svg.append(element("text", {x: place, y: bottom + 17, ...text, ...turn}, clip(word, 16)));
   }
   for (const [place, word] of y) {
-    svg.append(element("text", {x: left - 7, y: place + 4, ...text, "text-anchor": "end"}, clip(word)));
+    svg.append(element("text", {x: left - 7, y: place + 4, ...text, "text-anchor": "end"}, clip(word, Math.floor((left - 24) / 6))));
   }
 }
 

@@ -4,6 +4,7 @@ const LINKS = {
   identity: raw => raw,
   log: raw => raw.map(Math.exp),
   logit: raw => raw.map(score => 1 / (1 + Math.exp(-score))),
+  quantiles: raw => raw.slice().sort((a, b) => a - b),
   softmax: raw => {
     const largest = Math.max(...raw);
     const parts = raw.map(score => Math.exp(score - largest));

@@ -241,7 +241,7 @@ class View {
   choose(i, scroll = false) {
     this.chosen = i;
     this.showChart();
-    if (scroll) byId("components").scrollIntoView({behavior: "smooth"});
+    if (scroll) byId("components").scrollIntoView();
   }
 
   step(by) {
@@ -279,7 +279,7 @@ class View {
   }
 
   trust() {
-    const {scores, error, monotone, warnings, nRows} = this.data;
+    const {scores, error, shapes, warnings, nRows} = this.data;
     const block = (title, ...content) => make("div", {className: "card"}, make("h3", {textContent: title}), ...content);
     const wide = (...content) => Object.assign(block(...content), {className: "card wide"});
     const line = text => make("p", {textContent: text});
@@ -289,7 +289,7 @@ class View {
       block("One decomposition", line(`The worst mean of any component along any of its features is ${error.toExponential(1)} of its standard deviation. Zero up to rounding means that no other decomposition of this model averages to zero under the training marginals.`)),
       block("Score on held-out rows", scored.length ? items(scored.map(([name, value]) => `${name}: ${shortNumber(value)}`)) : line("No held-out rows were given.")),
       block("Bands", line("The band around a curve is two standard deviations between models trained on different parts of the rows. Where it is wide, few rows speak or they disagree.")),
-      block("Monotone, with proof", Object.keys(monotone).length ? items(Object.entries(monotone).map(([name, way]) => `${name}: ${way}, for every value of every other feature`)) : line("No feature is certified to raise or lower the prediction everywhere.")),
+      block("Shapes, with proof", Object.keys(shapes).length ? items(Object.entries(shapes).map(([name, held]) => `${name}: ${held.join(", ")}, for every value of every other feature`)) : line("No feature is certified to raise or to lower the prediction everywhere.")),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given no component could be imitated to one half by others.") : line("Not measured: no rows were given with this report.")),
     ];
     byId("trust-body").append(...blocks);
