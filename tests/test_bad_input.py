@@ -62,6 +62,9 @@ def test_bad_table(case: str) -> None:
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
     "interactions": ["some", 0, True, [0, 1], {"count": 0}, {"method": "guess"}, {"top": 3}],
+    "required_interactions": [3, [0, 1]],
+    "forbidden_interactions": ["x0", [0]],
+    "interaction_groups": [None, ["x0"]],
     "max_components": [0, 1.5],
     "selection": ["some", None],
     "heredity": [1],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpnn.components import Component, ComponentSet
+from tpnn.components import Component, ComponentSet, InteractionRules
 from tpnn.deepening import Deepener
 from tpnn.grower import Limits
 from tpnn.growing import GrowSolver
@@ -80,13 +80,13 @@ class Fit:
         lower = ComponentSet(tuple(s for s in components if len(s) <= 2))
         return self._deepened(self.of(lower), higher)
 
-    def searched(self, request: Request, n_features: int) -> Fitted:
+    def searched(self, request: Request, n_features: int, rules: InteractionRules) -> Fitted:
         """Fit the components that a search finds."""
 
         def probe(problem: Problem) -> Solution:
             return grow(problem, self.limits, self.seed, lambda record: None)
 
-        search = Search(self.build, probe, n_features, request, self.seed)
+        search = Search(self.build, probe, n_features, request, self.seed, rules)
         fitted = self.of(search.up_to_pairs())
         higher = search.higher(fitted.problem, fitted.solution)
         if higher and self.any_order:

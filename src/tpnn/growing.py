@@ -288,8 +288,9 @@ class GrowSolver:
         weights, y = self.rows.validation[where, bags], self.rows.y[where]
         lanes = bags[:, None] * self.objective.n_outputs + np.arange(self.objective.n_outputs)
         raw = np.concatenate(held_out)
-        ordered = [s for s in tables if len(s) == 1 and not self.axes[1][s[0]].is_nominal]
-        for component in ordered:
+        mains = [component for component in tables if len(component) == 1]
+        smooth = [s for s in mains if _has_steps(self.axes[1][s[0]])]
+        for component in smooth:
             table, axis = tables[component], self.axes[1][component[0]]
             cells = self.coded[0].codes[component[0]][where, None], lanes
             candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
@@ -300,6 +301,11 @@ class GrowSolver:
             ]
             best = int(np.argmin(losses))
             tables[component], raw = candidates[best], scores[best]
+
+
+def _has_steps(axis: Axis) -> bool:
+    """Whether an axis has an order, and more than one value in it."""
+    return not axis.is_nominal and axis.n_regular > 1
 
 
 def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:

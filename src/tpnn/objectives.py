@@ -304,7 +304,6 @@ def resolve(objective: Any, n_targets: int) -> Objective:
     """
     if callable(objective):
         return custom(objective)
-    objective = "squared_error" if objective == "auto" else objective
     given = {"name": objective} if isinstance(objective, str) else dict(objective)
     name = given.pop("name")
     if name == "quantile" and given:
