@@ -14,6 +14,14 @@ from benchmarks.identifiability import measure_identifiability
 from benchmarks.measure import Plan, Row, full_plan, quick_plan
 from benchmarks.memory import measure_memory
 from benchmarks.prediction import measure_prediction
+from benchmarks.screening import (
+    measure_madelon,
+    measure_planted,
+    measure_screen,
+    measure_selection,
+    measure_third_order,
+    measure_wide,
+)
 from benchmarks.table import as_table, store
 
 MEASUREMENTS: dict[str, Callable[[Plan], list[Row]]] = {
@@ -25,6 +33,12 @@ MEASUREMENTS: dict[str, Callable[[Plan], list[Row]]] = {
     "prediction": measure_prediction,
     "memory": measure_memory,
     "busy": measure_busy,
+    "selection": measure_selection,
+    "planted": measure_planted,
+    "madelon": measure_madelon,
+    "third-order": measure_third_order,
+    "screening": measure_screen,
+    "wide": measure_wide,
 }
 
 

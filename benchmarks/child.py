@@ -60,7 +60,30 @@ def fit_shape(n_rows: str, n_features: str, n_pairs: str, settings: str) -> None
     print(json.dumps({"seconds": time, "gigabytes": (resident_bytes(peak=True) - before) / 1e9}))
 
 
-TASKS = {task.__name__: task for task in (first_fit, load_and_predict, fit_when_told, fit_shape)}
+def fit_wide(n_rows: str, n_features: str) -> None:
+    """Print seconds, peak memory in GB and the number of true components that a fit finds."""
+    import resource
+
+    import numpy as np
+
+    from benchmarks.measure import seconds
+    from tpnn import TPNNRegressor
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(int(n_rows), int(n_features)))
+    y = X[:, 7] + np.sin(X[:, 100]) + X[:, 50] ** 2 + X[:, 11] * X[:, -1]
+    y += 0.5 * rng.normal(size=len(X))
+    model = TPNNRegressor(random_state=0)
+    took = seconds(lambda: model.fit(X, y))
+    true = {("x7",), ("x100",), ("x50",), ("x11", f"x{int(n_features) - 1}")}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(took, peak, len(true & set(model.components_)))
+
+
+TASKS = {
+    task.__name__: task
+    for task in (first_fit, load_and_predict, fit_when_told, fit_shape, fit_wide)
+}
 
 if __name__ == "__main__":
     TASKS[sys.argv[1]](*sys.argv[2:])

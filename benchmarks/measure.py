@@ -37,6 +37,14 @@ class Plan:
         Most rows that a fit on California housing sees.
     predicted_rows, fitted_rows : int
         Rows of the measurements of prediction and memory.
+    synthetic_sets, synthetic_rows : int
+        Data sets of each synthetic function, and their rows.
+    planted_sets, screened_rows : int
+        Data sets with planted components, and rows of tables whose pairs are screened.
+    madelon_splits : int
+        Splits of madelon.
+    wide_rows, wide_features : int
+        Size of the table with thousands of features.
     """
 
     folder: Path
@@ -47,6 +55,13 @@ class Plan:
     training_rows: int
     predicted_rows: int
     fitted_rows: int
+    synthetic_sets: int
+    synthetic_rows: int
+    planted_sets: int
+    screened_rows: int
+    madelon_splits: int
+    wide_rows: int
+    wide_features: int
 
 
 def full_plan(folder: Path) -> Plan:
@@ -60,6 +75,13 @@ def full_plan(folder: Path) -> Plan:
         training_rows=20_000,
         predicted_rows=1_000_000,
         fitted_rows=1_000_000,
+        synthetic_sets=10,
+        synthetic_rows=15_000,
+        planted_sets=3,
+        screened_rows=20_000,
+        madelon_splits=5,
+        wide_rows=2_000,
+        wide_features=5_000,
     )
 
 
@@ -74,6 +96,13 @@ def quick_plan(folder: Path) -> Plan:
         training_rows=1_000,
         predicted_rows=20_000,
         fitted_rows=20_000,
+        synthetic_sets=1,
+        synthetic_rows=1_000,
+        planted_sets=1,
+        screened_rows=1_000,
+        madelon_splits=1,
+        wide_rows=200,
+        wide_features=500,
     )
 
 

@@ -44,7 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "boosting": {"rectangles"},
     "boxes": {"rectangles"},
-    "screening": {"marginals", "starting", "workers"},
+    "screening": {"marginals", "screening_card", "starting", "workers"},
+    "screening_card": {"screening", "workers"},
     "selection": {"components", "model", "problem", "solution"},
     "nid": {"screening"},
     "interactions": {

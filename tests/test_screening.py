@@ -31,7 +31,7 @@ def dependent() -> tuple[np.ndarray, np.ndarray]:
     X[:, 1] += X[:, 0]
     X[:, 2] = X[:, 2] > 0.3
     X[:, 3] = X[:, 3].round()
-    return X, X[:, 0] * X[:, 4] + rng.normal(size=600)
+    return X, (X[:, 0] * X[:, 4] + rng.normal(size=600))[:, None]
 
 
 def test_bases_are_orthonormal_and_centred(dependent: Any) -> None:
@@ -55,8 +55,8 @@ def test_scores_are_projections_of_the_histogram(dependent: Any, order: int) -> 
     for component, score in zip(ranking.components, ranking.scores, strict=True):
         cells = tuple(codes[feature] for feature in component)
         squares, histogram = (np.zeros([marginal.n_nodes] * order) for _ in range(2))
-        np.add.at(histogram, cells, residual)
-        np.add.at(squares, cells, residual**2)
+        np.add.at(histogram, cells, residual[:, 0])
+        np.add.at(squares, cells, residual[:, 0] ** 2)
         for feature in component:
             histogram = np.tensordot(histogram, bases[feature], axes=(0, 0))
             squares = np.tensordot(squares, bases[feature] ** 2, axes=(0, 0))
@@ -69,7 +69,7 @@ def test_a_full_basis_gives_the_norm_of_the_pure_part() -> None:
     a, b = (axis.ravel() for axis in np.meshgrid(np.arange(3.0), np.arange(4.0), indexing="ij"))
     f = rng.normal(size=12)
     codes, marginal, axes = coded(np.column_stack([a, b]))
-    screen = ResidualScreen(codes, marginal, f, seed=0)
+    screen = ResidualScreen(codes, marginal, f[:, None], seed=0)
     (score,) = screen.rank(2, 1).scores
     pure = centre(f.reshape(3, 4), [axis.weights for axis in axes])
     bases = principal_bases(marginal, 4).astype(float)
@@ -83,7 +83,8 @@ def test_noise_stays_below_the_floor_about_as_often_as_it_should() -> None:
     X[:, 6:] = X[:, :6] + 0.3 * X[:, 6:]
     codes, marginal, _ = coded(X)
     rankings = [
-        ResidualScreen(codes, marginal, rng.normal(size=400), seed).rank(2, 5) for seed in range(60)
+        ResidualScreen(codes, marginal, rng.normal(size=(400, 1)), seed).rank(2, 5)
+        for seed in range(60)
     ]
     false = np.mean([len(ranking.found) > 0 for ranking in rankings])
     assert abs(false - 1 / (1 + FLIPS)) < 3 * np.sqrt(0.16 / 60)
@@ -114,9 +115,36 @@ def test_some_features_only(dependent: Any) -> None:
         assert score == pytest.approx(every[component], rel=1e-5)
 
 
+def test_outputs_share_a_score(dependent: Any) -> None:
+    X, residual = dependent
+    codes, marginal, _ = coded(X)
+    once = ResidualScreen(codes, marginal, residual, 0).rank(2, 10)
+    noise = np.zeros_like(residual)
+    twice = ResidualScreen(codes, marginal, np.hstack([residual, residual]), 0).rank(2, 10)
+    with_zero = ResidualScreen(codes, marginal, np.hstack([noise, residual]), 0).rank(2, 10)
+    for other in (twice, with_zero):
+        assert other.components == once.components
+        np.testing.assert_allclose(other.scores, once.scores, rtol=1e-5)
+        assert other.floor == pytest.approx(once.floor, rel=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_torch_gives_the_same_scores(dependent: Any, order: int) -> None:
+    card = pytest.importorskip("tpnn.screening_card", reason="torch is not installed")
+    X, residual = dependent
+    codes, marginal, _ = coded(X)
+    expected = ResidualScreen(codes, marginal, residual, 0).rank(order, 10)
+    screen = ResidualScreen(codes, marginal, residual, 0)
+    screen.block_scores = card.CardScorer(codes, screen.residuals, "cpu").block_scores
+    ranking = screen.rank(order, 10)
+    assert ranking.components == expected.components
+    np.testing.assert_allclose(ranking.scores, expected.scores, rtol=1e-4)
+    assert ranking.floor == pytest.approx(expected.floor, rel=1e-4)
+
+
 def test_a_constant_residual_finds_nothing() -> None:
     codes, marginal, _ = coded(np.random.default_rng(0).normal(size=(50, 3)))
-    assert not ResidualScreen(codes, marginal, np.zeros(50), 0).rank(2, 3).found
+    assert not ResidualScreen(codes, marginal, np.zeros((50, 1)), 0).rank(2, 3).found
 
 
 def test_budget_of_features() -> None:
@@ -139,7 +167,7 @@ def test_network_finds_a_pair_and_repeats_itself() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1500, 5))
     rankings: list[Ranking] = [
-        nid.rank_pairs(X, X[:, 1] * X[:, 3], most=3, seed=0) for _ in range(2)
+        nid.rank_pairs(X, X[:, 1:2] * X[:, 3:4], most=3, seed=0) for _ in range(2)
     ]
     assert rankings[0].components[0] == (1, 3)
     assert rankings[0].components == rankings[1].components

@@ -216,7 +216,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         solve = self._grow if solver == "grow" else self._descend
         fit = Fit(
             build, lambda problem: solve(problem, limits, seed), solver == "gradient", limits, seed,
-            self.n_bags,
+            self.n_bags, self.device == "cuda",
         )  # fmt: skip
         request = Request.read(self.interactions, self.order, self.max_components)
         rules = self._interaction_rules(encoder.feature_names)

@@ -42,7 +42,7 @@ class BoxRows(NamedTuple):
 
 
 class BoxGrowth(NamedTuple):
-    """State of one bag, updated in place.
+    """State of one output of one bag, updated in place.
 
     Parameters
     ----------

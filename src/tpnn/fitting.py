@@ -62,6 +62,8 @@ class Fit:
         Seed.
     n_bags : int
         Number of bags.
+    on_card : bool
+        Whether to screen on an NVIDIA card.
     """
 
     build: Callable[[ComponentSet, int], Problem]
@@ -70,6 +72,7 @@ class Fit:
     limits: Limits
     seed: int
     n_bags: int
+    on_card: bool
 
     def of(self, components: ComponentSet) -> Fitted:
         """Fit the given components."""
@@ -86,7 +89,7 @@ class Fit:
         def probe(problem: Problem) -> Solution:
             return grow(problem, self.limits, self.seed, lambda record: None)
 
-        search = Search(self.build, probe, n_features, request, self.seed, rules)
+        search = Search(self.build, probe, n_features, request, self.seed, rules, self.on_card)
         fitted = self.of(search.up_to_pairs())
         higher = search.higher(fitted.problem, fitted.solution)
         if higher and self.any_order:

@@ -96,6 +96,8 @@ class Search:
         Seed of the noise floor.
     rules : InteractionRules
         What may and what must be included.
+    on_card : bool
+        Whether to screen on an NVIDIA card.
 
     Attributes
     ----------
@@ -113,9 +115,11 @@ class Search:
         request: Request,
         seed: int,
         rules: InteractionRules,
+        on_card: bool,
     ) -> None:
         self.build, self.solve, self.n_features = build, solve, n_features
-        self.request, self.seed, self.rules = request, seed, rules
+        self.request, self.seed = request, seed
+        self.rules, self.on_card = rules, on_card
         self.began = time.monotonic()
         self.evident: set[Component] = set()
         self.history: list[dict[str, Any]] = []
@@ -150,7 +154,7 @@ class Search:
         beyond, among the features of the interactions found one order below.
         """
         found: list[Component] = []
-        screen = Screen(problem, solution, self.seed)
+        screen = self._screen(problem, solution)
         features: list[int] | None = None
         for order in range(3, min(self.request.order, self.n_features) + 1):
             most = affordable_features(order, screen.n_rows)
@@ -168,7 +172,7 @@ class Search:
         """All main effects or, of many, those that stand out of the noise."""
         mains = ComponentSet.up_to(self.n_features, 1)
         problem = self.build(mains, 1)
-        ranking = Screen(problem, None, self.seed).rank(1, self.n_features)
+        ranking = self._screen(problem, None).rank(1, self.n_features)
         self._note(problem, ranking, "main effects, above the noise")
         if self.n_features <= MOST_MAINS:
             return mains
@@ -193,7 +197,7 @@ class Search:
 
     def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
         """Components of a problem and what stands out of the noise of its solution."""
-        included, screen = problem.components, Screen(problem, solution, self.seed)
+        included, screen = problem.components, self._screen(problem, solution)
         for order in (1, 2)[self.n_features <= MOST_MAINS : self.request.order]:
             n_known = sum(len(s) == order for s in problem.components)
             room = self.n_features if order == 1 else self.request.budget - n_known
@@ -205,8 +209,11 @@ class Search:
             included = _joined(included, new)
         return included
 
+    def _screen(self, problem: Problem, solution: Solution | None) -> Screen:
+        return Screen(problem, solution, self.seed, self.on_card)
+
     def _rank_pairs(self, problem: Problem) -> Ranking:
-        screen = Screen(problem, self.solve(problem), self.seed)
+        screen = self._screen(problem, self.solve(problem))
         if self.request.method == "nid":
             return screen.rank_by_network(self.request.budget)
         return screen.rank(2, self.request.budget)
@@ -236,16 +243,19 @@ class Screen:
         What is fitted so far; None for the constant.
     seed : int
         Seed of the noise floor.
+    on_card : bool
+        Whether to screen on an NVIDIA card.
     """
 
-    def __init__(self, problem: Problem, solution: Solution | None, seed: int) -> None:
+    def __init__(
+        self, problem: Problem, solution: Solution | None, seed: int, on_card: bool
+    ) -> None:
         self.features = np.array(problem.encoder.canonical_order())
-        axes = [problem.encoder.axes[1][feature] for feature in self.features]
-        marginal = Marginal.of(axes)
+        marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.coded[0].codes[self.features]
         self.n_rows, self.seed = codes.shape[1], seed
         residual = _residual(problem, solution)
-        self.screen = ResidualScreen(codes, marginal, residual, seed)
+        self.screen = ResidualScreen(codes, marginal, residual, seed, on_card)
 
     def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
         """Rank interactions among the given features, or all; the best ``most`` are kept."""
@@ -264,7 +274,7 @@ class Screen:
             ) from error
         positions = self.screen.marginal.positions
         inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
-        residual = self.screen.residuals[0].astype(np.float64)
+        residual = self.screen.residuals[0].T.astype(np.float64)
         return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed))
 
     def _renamed(self, ranking: Ranking) -> Ranking:
@@ -274,14 +284,11 @@ class Screen:
 
 
 def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
-    """Negative gradient of the loss at the mean of the bags, times each row's weight, (n,).
-
-    Of several outputs it is the combination that varies most.
-    """
-    n_outputs = problem.objective.n_outputs
-    raw = problem.rows.offset.astype(np.float64) + problem.start
+    """Negative gradient (n, K) of the loss at the mean of the bags, times each row's weight."""
+    raw = problem.rows.offset + problem.start  # (n, K)
     if solution is not None:
-        raw += solution.intercepts.reshape(-1, n_outputs).mean(0) - problem.start
+        n_outputs = problem.objective.n_outputs
+        raw = problem.rows.offset + solution.intercepts.reshape(-1, n_outputs).mean(0)
         codes = {part.features.shape[1]: part.codes for part in problem.coded}
         for component, table in zip(problem.ordered, solution.tables, strict=True):
             cells = tuple(codes[len(component)][feature] for feature in component)
@@ -289,11 +296,7 @@ def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
     weights = problem.weights[:, None]
     gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
     residual: FloatArray = -weights * gradient
-    if n_outputs == 1:
-        return residual[:, 0]
-    direction = np.linalg.eigh(residual.T @ residual)[1][:, -1]
-    combined: FloatArray = residual @ direction
-    return combined
+    return residual
 
 
 def _joined(components: ComponentSet, new: Iterable[Component]) -> ComponentSet:

@@ -27,7 +27,7 @@ HELD_OUT = 0.15  # of the rows, for early stopping
 
 
 def fit_network(inputs: FloatArray, residual: FloatArray, seed: int) -> list[FloatArray]:
-    """Weight matrices of a perceptron fitted to the residual (n_rows,) by inputs (n_rows, p)."""
+    """Weight matrices of a perceptron fitted to the residual (n_rows, K) by inputs (n_rows, p)."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x, y = (torch.as_tensor(a, dtype=torch.float32) for a in (inputs, residual))
@@ -35,7 +35,7 @@ def fit_network(inputs: FloatArray, residual: FloatArray, seed: int) -> list[Flo
         sizes = (x.shape[1], *HIDDEN)
         layers = [nn.Linear(a, b) for a, b in zip(sizes, HIDDEN, strict=False)]
         network = nn.Sequential(*(m for layer in layers for m in (layer, nn.ReLU())))
-        network.append(nn.Linear(HIDDEN[-1], 1))
+        network.append(nn.Linear(HIDDEN[-1], y.shape[1]))
         mixed = torch.randperm(len(x))
         held_out = max(int(HELD_OUT * len(x)), 1)
         _train(network, x, y, mixed[held_out:], mixed[:held_out])
@@ -56,12 +56,12 @@ def _train(
     for epoch in range(EPOCHS):
         for rows in torch.split(training[torch.randperm(len(training))], BATCH):
             penalty = sum((w.abs().sum() for w in weights), start=torch.zeros(()))
-            loss = (network(x[rows])[:, 0] - y[rows]).square().mean() + SPARSITY * penalty
+            loss = (network(x[rows]) - y[rows]).square().mean() + SPARSITY * penalty
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
         with torch.no_grad():
-            error = float((network(x[held_out])[:, 0] - y[held_out]).square().mean())
+            error = float((network(x[held_out]) - y[held_out]).square().mean())
         if error < best:
             best, best_epoch = error, epoch
             state = {name: value.clone() for name, value in network.state_dict().items()}
@@ -73,7 +73,7 @@ def _train(
 def pair_strengths(weights: list[FloatArray]) -> FloatArray:
     """Strength of every pair, (p, p), from the weights of all layers."""
     first = np.abs(weights[0])  # (h, p)
-    influence = np.ones((1, 1))
+    influence = np.ones((1, len(weights[-1])))
     for matrix in reversed(weights[1:]):
         influence = influence @ np.abs(matrix)
     strengths = np.zeros((first.shape[1], first.shape[1]))
@@ -83,7 +83,7 @@ def pair_strengths(weights: list[FloatArray]) -> FloatArray:
 
 
 def rank_pairs(inputs: FloatArray, residual: FloatArray, most: int, seed: int) -> Ranking:
-    """Rank the pairs of inputs (n_rows, p) by a network fitted to the residual (n_rows,).
+    """Rank the pairs of inputs (n_rows, p) by a network fitted to the residual (n_rows, K).
 
     The network has no noise floor: as many pairs as asked for are kept.
     """

@@ -11,18 +11,20 @@ projection of the residual r on the pure interactions of S has the coefficients
 where histogram_S sums w_i r_i over the rows in each cell. The second form is a matrix product that
 serves a whole block of interactions at once and never stores their histograms. The score
 
-    F_S = sum_k c_k^2 / sum_k sum_i (w_i r_i prod_j psi_{k_j}(x_ij))^2
+    F_S = sum_k c_k^2 / sum_k sum_i (w_i r_i prod_j psi_{k_j}(x_ij))^2,
 
-is the size of the projection in units of what noise gives: its mean is one where r has no such
-interaction, however the features depend on each other. The noise floor is the largest score of all
-candidates when the signs of the residual are drawn at random.
+both sums also over the outputs of a model with several, is the size of the projection in units of
+what noise gives: its mean is one where r has no such interaction, however the features depend on
+each other. The noise floor is the largest score of all candidates when the signs of the residual
+are drawn at random.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import combinations
 from typing import Any
 
@@ -36,13 +38,14 @@ from tpnn.workers import ONE_BLAS_THREAD, Workers, split
 Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.intp]
 Component = tuple[int, ...]
+BlockScores = Callable[..., Float32Array]
 
 MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one beyond
 BUDGETS = {1: 6e11, 2: 6e11}  # multiplications of a screen: some ten seconds on two cores
 HIGHER_BUDGET = 2e11
 FLIPS = 4  # draws of random signs that the noise floor is taken over
 BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
-SMALLEST = 1e-6  # a direction of relatively less variance is rounding
+SMALLEST = 1e-10  # a direction of relatively less variance is rounding
 
 
 @dataclass(frozen=True)
@@ -77,15 +80,14 @@ def principal_bases(marginal: Marginal, count: int) -> Float32Array:
 
     A feature of m nodes has at most m - 1 of them; the others are zero.
     """
-    root = np.sqrt(marginal.weights)[:, :, None]
     sigmoids = dictionary(marginal, 2).astype(np.float64)
-    directions, sizes, _ = np.linalg.svd(root * sigmoids, full_matrices=False)
-    real = sizes > SMALLEST * np.maximum(sizes[:, :1], 1.0)
-    bases = np.zeros((*directions.shape[:2], count))
-    columns = min(count, directions.shape[2])
-    np.divide(directions * real[:, None], root, out=directions, where=root > 0)
-    bases[..., :columns] = directions[..., :columns]
-    return bases.astype(np.float32)
+    covariance = np.einsum("fmc,fm,fmd->fcd", sigmoids, marginal.weights, sigmoids, optimize=True)
+    variances, directions = np.linalg.eigh(covariance)  # increasing
+    variances, directions = variances[:, ::-1][:, :count], directions[..., ::-1][..., :count]
+    real = variances > SMALLEST * np.maximum(variances[:, :1], SMALLEST)
+    scale = np.where(real, 1 / np.sqrt(np.where(real, variances, 1.0)), 0.0)
+    bases: Float32Array = (sigmoids @ (directions * scale[:, None])).astype(np.float32)
+    return bases
 
 
 class ResidualScreen:
@@ -97,10 +99,12 @@ class ResidualScreen:
         Node of every value.
     marginal : Marginal
         Nodes and masses of the features.
-    residual : array of shape (n_rows,)
-        Negative gradient of the loss times the row's weight.
+    residual : array of shape (n_rows, K)
+        Negative gradient of the loss in each output, times the row's weight.
     seed : int
         Seed of the random signs.
+    on_card : bool
+        Whether to compute on an NVIDIA card; it needs torch.
     """
 
     def __init__(
@@ -109,17 +113,23 @@ class ResidualScreen:
         marginal: Marginal,
         residual: NDArray[np.floating[Any]],
         seed: int,
+        on_card: bool = False,
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0
-        signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, len(residual)), np.int8)
-        scaled = (residual / largest).astype(np.float32)
+        signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, 1, len(residual)), np.int8)
+        scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
+        self.block_scores: BlockScores = block_scores
+        self.n_threads: int | None = None
+        if on_card:
+            card = import_module("tpnn.screening_card").CardScorer(codes, self.residuals)
+            self.block_scores, self.n_threads = card.block_scores, 1
 
     def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
         """Rank all interactions of one order among the given features; keep the best ``most``."""
         among = np.arange(len(self.codes)) if features is None else np.sort(features)
-        n_bases = affordable_bases(len(among), order, self.residuals.shape[1])
+        n_bases = affordable_bases(len(among), order, self.residuals[0].size)
         bases = principal_bases(self.marginal, n_bases)[among]
         columns = Columns(self.codes, among, bases)
         parents = np.array(list(combinations(range(len(among) - 1), order - 1)), np.intp)
@@ -129,14 +139,14 @@ class ResidualScreen:
         def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
             block = parents[slice(*piece)]
             first = int(last[slice(*piece)].min()) + 1
-            scores = block_scores(columns, block, first, self.residuals)
+            scores = self.block_scores(columns, block, first, self.residuals)
             new = last[slice(*piece), None] < np.arange(first, len(among))
             noise = float(scores[1:, new].max(initial=0.0))
             parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
             found = np.column_stack([block[parent], feature + first])
             return found, scores[0, parent, feature], noise
 
-        with ONE_BLAS_THREAD, Workers() as workers:
+        with ONE_BLAS_THREAD, Workers(self.n_threads) as workers:
             blocks = workers.map(best, split(len(parents), longest))
         found = np.concatenate([block[0] for block in blocks])
         scores = np.concatenate([block[1] for block in blocks])
@@ -205,12 +215,13 @@ def block_scores(
 ) -> Float32Array:
     """Scores of parents (m, order - 1) extended by each feature from ``first`` on.
 
-    For each of the residuals (r, n_rows), shape (r, m, q - first).
+    For each of the residuals (r, K, n_rows), shape (r, m, q - first).
     """
     n_features, _, n_bases = columns.bases.shape
     n_parents, n_new = len(parents), n_features - first
     width, lowest = n_bases ** parents.shape[1], int(parents.min(initial=first))
-    coefficients = np.zeros((len(residuals), n_parents * width, n_new * n_bases), np.float32)
+    shape = (*residuals.shape[:2], n_parents * width, n_new * n_bases)
+    coefficients = np.zeros(shape, np.float32)
     variance = np.zeros((n_parents, n_new), np.float32)
     for low, high in split(columns.n_rows, BLOCK_ROWS):
         rows = slice(low, high)
@@ -218,11 +229,13 @@ def block_scores(
         products = row_products(values, parents - lowest)  # (m, width, n)
         added = values[len(values) - n_new :]
         new = added.transpose(1, 0, 2).reshape(high - low, -1)
-        for sums, residual in zip(coefficients, residuals[:, rows], strict=True):
-            sums += (products * residual).reshape(-1, high - low) @ new
-        energy = (products**2).sum(1) * residuals[0, rows] ** 2
+        for index in np.ndindex(shape[:2]):
+            weighted = products * residuals[index][rows]
+            coefficients[index] += weighted.reshape(-1, high - low) @ new
+        energy = (products**2).sum(1) * (residuals[0, :, rows] ** 2).sum(0)
         variance += energy @ (added**2).sum(2).T
-    squares = (coefficients**2).reshape(-1, n_parents, width, n_new, n_bases).sum((2, 4))
+    by_function = (*shape[:2], n_parents, width, n_new, n_bases)
+    squares = (coefficients**2).reshape(by_function).sum((1, 3, 5))
     scores: Float32Array = np.divide(squares, np.where(variance > 0, variance, np.inf))
     return scores
 

@@ -45,8 +45,9 @@ class HeldOut:
         validation = validation[:, :enough]
         self.bags, self.rows = np.nonzero(validation.T)
         self.weights = validation[self.rows, self.bags].astype(np.float64) / validation.shape[1]
-        self.y, n_outputs = problem.rows.y[self.rows], self.objective.n_outputs
+        n_outputs = self.objective.n_outputs
         self.lanes = self.bags[:, None] * n_outputs + np.arange(n_outputs)
+        self.y = problem.rows.y[self.rows]
         self.components = problem.ordered
         self.codes = {part.features.shape[1]: part.codes for part in problem.coded}
         raw = problem.rows.offset[self.rows] + solution.intercepts[self.lanes]
@@ -54,11 +55,7 @@ class HeldOut:
             raw = raw + self.values(component)
         self.raw: FloatArray = raw
         self.losses = self._losses(raw)
-        _, self.curvature = self.objective.slopes(self.y, raw, self.weights[:, None])
-
-    def _losses(self, raw: FloatArray) -> FloatArray:
-        losses: FloatArray = self.objective.losses(self.y, raw, self.weights[:, None])[:, 0]
-        return losses
+        self.curvature = self.objective.slopes(self.y, raw, self.weights[:, None])[1]
 
     @property
     def loss(self) -> float:
@@ -67,14 +64,14 @@ class HeldOut:
 
     def values(self, component: int) -> FloatArray:
         """Values of one component on the held-out rows, (n_held_out, K)."""
-        cells = (nodes[:, None] for nodes in self._cells(component))
+        cells = (codes[:, None] for codes in self._cells(component))
         values: FloatArray = self.tables[component][(*cells, self.lanes)]
         return values
 
     def averaged_noise(self, component: int) -> float:
         """Loss that a component's noise costs each bag but not their mean."""
         table = self.tables[component]
-        by_bag = table.reshape(*table.shape[:-1], -1, self.objective.n_outputs)
+        by_bag = table.reshape(*table.shape[:-1], -1, self.lanes.shape[1])
         variance = by_bag.var(-2)[self._cells(component)]
         return float(0.5 * self.weights @ (self.curvature * variance).sum(1))
 
@@ -87,6 +84,10 @@ class HeldOut:
         mean = float(self.weights @ difference)
         deviations = np.bincount(self.rows, self.weights * (difference - mean))
         return mean, float(np.sqrt(deviations @ deviations))
+
+    def _losses(self, raw: FloatArray) -> FloatArray:
+        losses: FloatArray = self.objective.losses(self.y, raw, self.weights[:, None])[:, 0]
+        return losses
 
     def _cells(self, component: int) -> tuple[NDArray[np.intp], ...]:
         features = self.components[component]
