@@ -74,6 +74,7 @@ class TPNNEstimator(BaseEstimator):
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
         solver: str = "auto",
+        growth: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
         scale: str = "centred",
@@ -97,6 +98,7 @@ class TPNNEstimator(BaseEstimator):
         self.categorical = categorical
         self.min_level_rows = min_level_rows
         self.solver = solver
+        self.growth = growth
         self.n_bases = n_bases
         self.n_bags = n_bags
         self.scale = scale
@@ -188,14 +190,15 @@ class TPNNEstimator(BaseEstimator):
 
     def _grow(self, problem: Problem, seed: int, deadline: float) -> Solution:
         axes = problem.encoder.axes
-        limits = Limits(deadline, self.max_steps, self.patience)
+        most_rounds = 0 if self.growth == "none" else self.max_steps
+        limits, from_zero = Limits(deadline, most_rounds, self.patience), self.growth == "auto"
         names = problem.encoder.feature_names
         asked = dict(self.monotone or {})
         shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
         solver = GrowSolver(
-            problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes
+            problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero
         )
-        with self._progress(2 * self.n_bags, "bag") as progress:
+        with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
             return solver.fit(problem.start, progress)
 
     def _descend(self, problem: Problem, seed: int, deadline: float) -> Solution:
@@ -329,6 +332,11 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         is the more accurate and faster one. "gradient" learns b, gamma and beta by gradient
         descent, as the paper does; it needs torch. "auto" grows unless ``order``, ``n_bases``,
         ``scale``, ``activation`` or ``shared_bases`` ask for what only gradient descent does.
+    growth : {"auto", "smooth", "none"}, default="auto"
+        What the growing solver starts from: "auto" grows every bag from zero and from a smooth
+        start, and mixes the two as held-out rows like best; "smooth" grows from the smooth start
+        alone; "none" keeps the smooth start. In this order, components get smoother and more
+        stable under re-sampling, and sharp surfaces less accurate.
     n_bases : int, dict from order to int, or "auto", default="auto"
         Number of bases K of each component (gradient solver; growth decides by itself).
     n_bags : int, default=8
