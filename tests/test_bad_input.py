@@ -73,6 +73,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "categorical": ["x0", 3],
     "min_level_rows": [0, 1.5],
     "solver": ["adam"],
+    "growth": ["zero", True],
     "n_bases": [0, "many", {2: 0}, np.array([1, 2])],
     "n_bags": [0, 2.0],
     "scale": ["big"],

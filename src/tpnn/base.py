@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -84,6 +85,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
         solver: str = "auto",
+        growth: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
         scale: str = "centred",
@@ -112,6 +114,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.categorical = categorical
         self.min_level_rows = min_level_rows
         self.solver = solver
+        self.growth = growth
         self.n_bases = n_bases
         self.n_bags = n_bags
         self.scale = scale
@@ -276,8 +279,11 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         names = problem.encoder.feature_names
         asked = dict(self.monotone or {})
         shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
-        with self._progress(2 * self.n_bags, "bag") as progress:
-            return grow(problem, limits, seed, progress, shapes)
+        from_zero = self.growth == "auto"
+        if self.growth == "none":
+            limits = replace(limits, max_rounds=0)
+        with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
+            return grow(problem, limits, seed, progress, shapes, from_zero)
 
     def _descend(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         training = _torch_module("training")

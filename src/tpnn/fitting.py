@@ -119,8 +119,11 @@ def grow(
     seed: int,
     progress: Progress,
     shapes: Mapping[int, str] | None = None,
+    from_zero: bool = True,
 ) -> Solution:
-    """Solve a problem of main effects and pairs by growth."""
+    """Solve a problem of main effects and pairs by growth, from the smooth start alone or not."""
     axes = problem.encoder.axes
-    solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes)
+    solver = GrowSolver(
+        problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero
+    )
     return solver.fit(problem.start, progress)

@@ -92,6 +92,8 @@ class GrowSolver:
         Seed of the random cuts.
     shapes : dict from feature to shape, optional
         Shapes of the function; main effects that must rise or fall are grown so.
+    from_zero : bool, default=True
+        Whether bags grow from zero too, or from the smooth start alone.
     """
 
     def __init__(
@@ -103,8 +105,10 @@ class GrowSolver:
         limits: Limits,
         seed: int,
         shapes: Mapping[int, str] | None = None,
+        from_zero: bool = True,
     ) -> None:
         self.shapes = shapes or {}
+        self.smooth_starts = (False, True) if from_zero else (True,)
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
         self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
@@ -148,18 +152,17 @@ class GrowSolver:
             tasks = [
                 (bag, smooth_start, starts[bag] if smooth_start else zero)
                 for bag in range(self.n_bags)
-                for smooth_start in (False, True)
+                for smooth_start in self.smooth_starts
             ]
             try:
                 grown = workers.map(grow, tasks)
             except BaseException:
                 self.grower.cancelled.set()
                 raise
-        share = self._best_share(grown[::2], grown[1::2])
-        mixed = [
-            _mixture(zero, smooth, share)
-            for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
-        ]
+        kinds = len(self.smooth_starts)
+        first, last = grown[::kinds], grown[kinds - 1 :: kinds]  # the same where there is one kind
+        share = self._best_share(first, last)
+        mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
         if self.shapes:
             mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)

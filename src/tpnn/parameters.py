@@ -155,6 +155,7 @@ RULES: dict[str, Rule] = {
         'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),
     "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
+    "growth": Rule('"auto", "smooth" or "none"', _one_of("auto", "smooth", "none"), "smooth"),
     "n_bases": Rule(
         'a whole number of at least 1, a dict from order to such numbers, or "auto"',
         lambda value: _one_of("auto")(value) or _is_count(value) or _is_count_by_order(value),

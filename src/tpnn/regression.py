@@ -63,6 +63,11 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs
         torch. "auto" grows unless ``n_bases``, ``scale``, ``activation`` or ``shared_bases`` ask
         for what only gradient descent does.
+    growth : {"auto", "smooth", "none"}, default="auto"
+        What the growing solver starts from: "auto" grows every bag from zero and from a smooth
+        start, and mixes the two as held-out rows like best; "smooth" grows from the smooth start
+        alone; "none" keeps the smooth start. In this order, components get smoother and more
+        stable under re-sampling, and sharp surfaces less accurate.
     n_bases : int, dict from order to int, or "auto", default="auto"
         Number of bases K of each component (gradient solver; growth decides by itself).
     n_bags : int, default=8
@@ -139,6 +144,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
         solver: str = "auto",
+        growth: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
         scale: str = "centred",
@@ -168,6 +174,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             categorical=categorical,
             min_level_rows=min_level_rows,
             solver=solver,
+            growth=growth,
             n_bases=n_bases,
             n_bags=n_bags,
             scale=scale,
