@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types check benchmark clean
+.PHONY: demo test lint types check browser benchmark clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -30,8 +30,14 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-check: $(VENV)/.installed
+check: $(VENV)/.installed browser
 	$(BIN)/python -m pytest
+
+browser: ## find Chromium for the tests of the report, or install it where apt-get may
+	@command -v chromedriver >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1; } || \
+	  echo "no Chromium with chromedriver: tests of the report in a browser will be skipped"
 
 benchmark: $(VENV)/.installed ## what the library reaches, as a table
 	$(BIN)/python -m benchmarks

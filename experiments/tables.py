@@ -15,7 +15,7 @@ from experiments.specs import Spec
 from tpnn.datasets import true_importance
 
 Line = dict[str, Any]
-MISSING = "–"  # noqa: RUF001
+MISSING = "–"
 ARROWS = {"rmse": "RMSE ↓", "auroc": "AUROC ↑", "accuracy": "accuracy ↑"}
 NAMES = {
     "tpnn": "tpnn, default",

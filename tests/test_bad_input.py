@@ -62,6 +62,9 @@ def test_bad_table(case: str) -> None:
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "order": [0, 1.5, "two", True],
     "interactions": ["some", 0, True, [0, 1], {"count": 0}, {"method": "guess"}, {"top": 3}],
+    "required_interactions": [3, [0, 1]],
+    "forbidden_interactions": ["x0", [0]],
+    "interaction_groups": [None, ["x0"]],
     "max_components": [0, 1.5],
     "selection": ["some", None],
     "heredity": [1],
@@ -70,6 +73,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "categorical": ["x0", 3],
     "min_level_rows": [0, 1.5],
     "solver": ["adam"],
+    "growth": ["zero", True],
     "n_bases": [0, "many", {2: 0}, np.array([1, 2])],
     "n_bags": [0, 2.0],
     "scale": ["big"],

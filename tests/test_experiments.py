@@ -274,7 +274,7 @@ def test_a_number_far_from_the_papers_is_marked() -> None:
     assert "†" in _cell(Summary(0.60, 0.01, 10), [0.50, 0.01], 10)
     assert "†" not in _cell(Summary(0.503, 0.01, 10), [0.50, 0.01], 10)
     assert "†" not in _cell(Summary(0.60, 0.01, 10), [0.50, 0.01], 10, label="a subset")
-    assert _cell(None, [0.5, 0.01], 10).startswith("–")  # noqa: RUF001
+    assert _cell(None, [0.5, 0.01], 10).startswith("–")
 
 
 @pytest.mark.parametrize(

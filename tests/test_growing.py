@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from tpnn.rectangles import (
     summed_area,
 )
 from tpnn.smoothing import smoother
-from tpnn.starting import RIDGE, MainDictionary, PairDictionary, SmoothStart, coarsen
+from tpnn.starting import RIDGE, SIGMOIDS, MainDictionary, PairDictionary, SmoothStart, coarsen
 from tpnn.tables import Table
 from tpnn.workers import Workers
 
@@ -251,6 +252,23 @@ def test_rounds_and_patience_are_limits(table: Any) -> None:
     X, y = table
     model = TPNNRegressor(n_bags=1, max_steps=20, random_state=0, verbose=0).fit(X, y)
     assert max(record["rounds"] for record in model.history_) <= 20
+
+
+def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> None:
+    X, y = table
+    none, smooth, auto = (
+        TPNNRegressor(growth=growth, n_bags=2, max_steps=80, random_state=0).fit(X, y)
+        for growth in ("none", "smooth", "auto")
+    )
+    pair = none.components_.index(("smooth", "skewed"))
+    ranks = [np.linalg.matrix_rank(m.model_.tables[pair], tol=1e-6) for m in (none, smooth)]
+    assert ranks[0] <= SIGMOIDS[2] < ranks[1]
+    assert [record["rounds"] for record in none.history_] == [0, 0]
+    assert [record["smooth_start"] for record in smooth.history_] == [True, True]
+    assert auto.history_[1::2] == [
+        {**record, "seconds": ANY} for record in smooth.history_
+    ]  # bags do not know how the others start
+    assert none.model_.identifiability_error() < 1e-6
 
 
 def test_pure_interactions_are_found() -> None:

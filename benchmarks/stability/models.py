@@ -12,7 +12,13 @@ from scipy.special import expit
 
 from benchmarks.peers.data import FloatArray, Split, Task
 
-STABLE: dict[str, Any] = {}
+HALVES: dict[str, Any] = {"n_bags": 16, "validation_fraction": 0.5}  # bags of half the rows
+SETTINGS: dict[str, dict[str, Any]] = {  # of tpnn
+    "tpnn": {},
+    "tpnn-smooth": {"growth": "smooth", **HALVES},
+    "tpnn-stable": {"growth": "none", **HALVES},
+    "tpnn-mains": {"order": 1},
+}
 
 
 class Decomposition(NamedTuple):
@@ -138,8 +144,6 @@ FITTERS = (  # the slowest first
     Fitter("interpret", ("ebm", "ebm-purified"), _ebm),
     Fitter("torch", ("na2m",), partial(_nam, "na2m", 2)),
     Fitter("torch", ("nam",), partial(_nam, "nam", 1)),
-    Fitter("tpnn", ("tpnn",), partial(_tpnn, "tpnn", {})),
-    Fitter("tpnn", ("tpnn-stable",), partial(_tpnn, "tpnn-stable", STABLE)),
-    Fitter("tpnn", ("tpnn-mains",), partial(_tpnn, "tpnn-mains", {"order": 1})),
+    *(Fitter("tpnn", (name,), partial(_tpnn, name, chosen)) for name, chosen in SETTINGS.items()),
 )
 MODELS = tuple(name for fitter in FITTERS for name in fitter.names)

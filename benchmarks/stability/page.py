@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.stability.models import STABLE
+from benchmarks.stability.models import SETTINGS
 from benchmarks.table import markdown
 
 INTRODUCTION = """## Stability
@@ -20,7 +20,7 @@ components that any fit has (one that a fit has not chosen is zero there). Every
 model is first centred to mean zero over those rows. Smaller is more stable. The test error is the
 mean over the same splits. `ebm-purified` is `ebm` with every pair purified under the product of the
 training marginals, which changes no prediction. `nam` and `na2m` are trained as the paper says.
-`tpnn-stable` is `{stable}`, `tpnn-mains` is `order=1`."""
+{settings}."""
 
 
 def section(lines: Sequence[dict[str, Any]]) -> str:
@@ -32,5 +32,9 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
         count = str(line["n_components"])
         table.append((line["data"], line["model"], count, *scores, line["measure"], error))
     most = max(line["resamples"] for line in lines)
-    stable = ", ".join(f"{name}={value!r}" for name, value in STABLE.items())
-    return f"{INTRODUCTION.format(resamples=most, stable=stable)}\n\n{markdown(table)}"
+    settings = "; ".join(
+        f"`{model}` is `{', '.join(f'{name}={value!r}' for name, value in chosen.items())}`"
+        for model, chosen in SETTINGS.items()
+        if chosen
+    )
+    return f"{INTRODUCTION.format(resamples=most, settings=settings)}\n\n{markdown(table)}"

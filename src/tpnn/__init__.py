@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tpnn import datasets, plots
+    from tpnn.agreement import stability
     from tpnn.classification import TPNNClassifier
     from tpnn.components import ComponentSet
-    from tpnn.estimators import TPNNRegressor
+    from tpnn.distillation import distill
     from tpnn.explain import Explanation
     from tpnn.model import AnovaModel, load_model
+    from tpnn.regression import TPNNRegressor
     from tpnn.survival import TPNNSurvival
 
 __version__ = "0.1.0"
@@ -27,8 +29,10 @@ __all__ = [
     "TPNNRegressor",
     "TPNNSurvival",
     "datasets",
+    "distill",
     "load_model",
     "plots",
+    "stability",
 ]
 
 _HOME = {
@@ -36,9 +40,11 @@ _HOME = {
     "ComponentSet": "components",
     "Explanation": "explain",
     "TPNNClassifier": "classification",
-    "TPNNRegressor": "estimators",
+    "TPNNRegressor": "regression",
     "TPNNSurvival": "survival",
+    "distill": "distillation",
     "load_model": "model",
+    "stability": "agreement",
 }
 
 

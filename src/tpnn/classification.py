@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from tpnn.base import TPNNEstimator
 from tpnn.checks import checked_offset, checked_target, checked_weights
-from tpnn.estimators import TPNNEstimator
 from tpnn.objectives import OBJECTIVES, several_classes
 from tpnn.parameters import check_parameters
 from tpnn.problem import Targets
@@ -24,8 +26,17 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     More than two classes have a score each, with a softmax; their scores are centred over classes,
     so that they are unique too.
 
-    Parameters and attributes are those of :class:`TPNNRegressor`, with "log_loss" as the only
-    objective, and ``classes_``, the labels.
+    Parameters and attributes are those of :class:`TPNNRegressor`, without the objective, and:
+
+    Parameters
+    ----------
+    class_weight : {"balanced"} or dict from class to weight, optional
+        Factor of the weight of each class's rows; "balanced" gives all classes the same mass.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
 
     Examples
     --------
@@ -41,6 +52,70 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
     classes_: NDArray[Any]
 
+    def __init__(
+        self,
+        order: int = 2,
+        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        required_interactions: Sequence[Sequence[int | str]] = (),
+        forbidden_interactions: Sequence[Sequence[int | str]] = (),
+        interaction_groups: Sequence[Sequence[int | str]] = (),
+        max_components: int | None = None,
+        selection: str = "auto",
+        heredity: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+        monotone: Mapping[int | str, str] | None = None,
+        categorical: str | Sequence[int | str] = "auto",
+        min_level_rows: int = 1,
+        solver: str = "auto",
+        growth: str = "auto",
+        n_bases: str | int | dict[int, int] = "auto",
+        n_bags: int = 8,
+        scale: str = "centred",
+        activation: str = "sigmoid",
+        shared_bases: bool = False,
+        max_nodes: int | dict[int, int] = 256,
+        learning_rate: float = 0.02,
+        l2: float = 1e-3,
+        max_steps: int = 2000,
+        patience: int = 50,
+        validation_fraction: float = 0.15,
+        device: str = "auto",
+        time_limit: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: str | int = "auto",
+    ) -> None:
+        super().__init__(
+            order=order,
+            interactions=interactions,
+            required_interactions=required_interactions,
+            forbidden_interactions=forbidden_interactions,
+            interaction_groups=interaction_groups,
+            max_components=max_components,
+            selection=selection,
+            heredity=heredity,
+            monotone=monotone,
+            categorical=categorical,
+            min_level_rows=min_level_rows,
+            solver=solver,
+            growth=growth,
+            n_bases=n_bases,
+            n_bags=n_bags,
+            scale=scale,
+            activation=activation,
+            shared_bases=shared_bases,
+            max_nodes=max_nodes,
+            learning_rate=learning_rate,
+            l2=l2,
+            max_steps=max_steps,
+            patience=patience,
+            validation_fraction=validation_fraction,
+            device=device,
+            time_limit=time_limit,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`."""
         self._forget()
@@ -48,6 +123,9 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         labels = checked_target(y, None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, labels)
+            weights = by_class if weights is None else weights * by_class
         classes = np.unique(labels if weights is None else labels[weights > 0])
         if len(classes) < 2:
             raise ValueError(

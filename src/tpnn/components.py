@@ -74,6 +74,43 @@ class ComponentSet:
         return [tuple(feature_names[i] for i in component) for component in self.components]
 
 
+@dataclass(frozen=True)
+class InteractionRules:
+    """Which interactions a model may or must have, beside those that are searched for.
+
+    Parameters
+    ----------
+    forbidden : tuple of tuple of int
+        No component contains all features of one of these.
+    groups : tuple of tuple of int
+        Features interact within one of these groups only; empty where all may.
+    required : tuple of tuple of int
+        Always included.
+
+    Examples
+    --------
+    >>> rules = InteractionRules(forbidden=((0, 1),), groups=((0, 1, 2),), required=())
+    >>> [rules.permit(s) for s in [(0,), (0, 2), (0, 1), (0, 1, 2), (2, 3)]]
+    [True, True, False, False, False]
+    """
+
+    forbidden: tuple[Component, ...] = ()
+    groups: tuple[Component, ...] = ()
+    required: tuple[Component, ...] = ()
+
+    def permit(self, component: Component) -> bool:
+        """Whether a component may be in the model; main effects always may."""
+        features = set(component)
+        if len(component) == 1 or component in self.required:
+            return True
+        inside = not self.groups or any(features <= set(group) for group in self.groups)
+        return inside and not any(features >= set(pair) for pair in self.forbidden)
+
+    def applied(self, components: ComponentSet) -> ComponentSet:
+        """Components that are permitted, and those that are required."""
+        return ComponentSet((*filter(self.permit, components), *self.required))
+
+
 def canonical(components: Iterable[Component], features: Sequence[int]) -> list[Component]:
     """Components arranged by the rank of their features in ``features``, axes included.
 

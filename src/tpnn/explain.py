@@ -1,39 +1,91 @@
-"""Explanation: importance, variance shares and exact Shapley values, read off the components."""
+"""Explanation: tables, importance, variance shares and Shapley values, read off the components."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn.axes import Axis
+from tpnn.concurvity import Concurvity, concurvity
+from tpnn.links import LINKS
 from tpnn.model import AnovaModel
+from tpnn.reasons import Reason, reasons
+from tpnn.scales import originals
+from tpnn.shapley import interaction_weights, packed, share, value_weights
+from tpnn.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FloatArray = NDArray[np.float64]
+Names = tuple[str, ...]
+
+BAND = 2.0  # standard deviations over the bags on either side
 
 
-@dataclass(frozen=True)
-class ShapValues:
-    """Shapley values of the raw score, with the fields that SHAP plots read.
+class SobolIndices(NamedTuple):
+    """Shares of the variance that belong to one feature: alone, in all, and the difference."""
+
+    main: float
+    total: float
+    interaction: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentTable:
+    """One component on the scales of its features.
 
     Parameters
     ----------
-    values : array of shape (n_rows, n_features)
-        Contribution of each feature; ``base_values + values.sum(1)`` is the raw score.
-    base_values : array of shape (n_rows,)
-        The intercept.
-    data : array of shape (n_rows, n_features)
-        The rows explained.
-    feature_names : list of str
-        Names of the features.
+    names : tuple of str
+        The d features.
+    axes : tuple of Axis
+        Nodes of each feature, in its own unit.
+    effect : array of shape (M_1, ..., M_d[, n_outputs])
+        Value of the component on its nodes.
+    spread : array, shape of ``effect``
+        Standard deviation of each value over the bags.
+    density : array of shape (M_1, ..., M_d), or None
+        Share of the data at each node: of the rows explained or, for main effects, of the training
+        rows. None where the joint distribution is not known.
+    output_names : tuple of str
+        Names of the outputs; empty for one output.
     """
 
-    values: FloatArray
-    base_values: FloatArray
-    data: FloatArray
-    feature_names: list[str]
+    names: Names
+    axes: tuple[Axis, ...]
+    effect: FloatArray
+    spread: FloatArray
+    density: FloatArray | None
+    output_names: tuple[str, ...] = ()
+
+    @property
+    def band(self) -> tuple[FloatArray, FloatArray]:
+        """Effect minus and plus two standard deviations over the bags."""
+        return self.effect - BAND * self.spread, self.effect + BAND * self.spread
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per node and output: its feature values, effect, lower, upper and density."""
+        import pandas as pd
+
+        shape = self.effect.shape
+        places = np.indices(shape).reshape(len(shape), -1)
+        columns: dict[str, Any] = {
+            name: originals(axis.kind, _numbers(axis), axis.levels)[place]
+            for name, axis, place in zip(self.names, self.axes, places, strict=False)
+        }
+        if self.output_names:
+            columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
+        lower, upper = self.band
+        columns |= {"effect": self.effect.ravel(), "lower": lower.ravel(), "upper": upper.ravel()}
+        if self.density is not None:
+            columns["density"] = self.density[tuple(places[: len(self.axes)])]
+        return pd.DataFrame(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +96,97 @@ class Explanation:
     ----------
     model : AnovaModel
         The model explained.
-    rows : table, optional
+    rows : Table, optional
         The rows explained.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(data.X, data.y)
+    >>> list(model.explain().importance(normalise=True).values())[0]
+    1.0
+    >>> local = model.explain(data.X[:3])
+    >>> raw = local.model.intercept + local.scores.sum(1)
+    >>> bool(np.allclose(raw, model.predict(data.X[:3])))
+    True
     """
 
     model: AnovaModel
-    rows: Any = None
+    rows: Table | None = None
+
+    def of(self, output: str) -> Explanation:
+        """Explanation of one output of several: a class, a quantile or a target, by its name."""
+        names = self.model.output_names
+        if output not in names:
+            raise ValueError(
+                f"output: must be one of the model's outputs, found {output!r}. "
+                f"It has {list(names) or 'one output only'}."
+            )
+        index = names.index(output)
+        one = replace(
+            self.model,
+            tables=tuple(table[..., index] for table in self.model.tables),
+            spreads=tuple(spread[..., index] for spread in self.model.spreads),
+            intercept=float(self.model.intercept[index]),
+            link=LINKS["identity"],
+            stored_terms=None,
+            output_names=(),
+        )
+        return Explanation(one, self.rows)
 
     @cached_property
     def scores(self) -> FloatArray:
-        """Value of every component on every row, shape (n_rows, n_components)."""
-        if self.rows is None:
-            raise ValueError(
-                "rows: an explanation of rows is needed, found one of the model as a whole. "
-                "Call explain(X)."
-            )
-        return self.model.component_scores(self.rows)
+        """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
 
-    def importance(self) -> dict[tuple[str, ...], float]:
-        """l1 norm E|f_S| of every component, largest first."""
-        return self._ranked(np.abs)
+        ``model.intercept + scores.sum(1)`` is the raw score.
+        """
+        return self.model.component_scores(self._given_rows())
 
-    def sobol(self) -> dict[tuple[str, ...], float]:
+    @cached_property
+    def columns(self) -> list[FloatArray]:
+        """The rows explained as numbers, a column of shape (n_rows,) for each feature."""
+        return self.model.encoder.columns(self._given_rows())
+
+    def component(self, component: str | Sequence[str]) -> ComponentTable:
+        """Look up one component, by the name of its feature or the names of its features."""
+        index = self.find(component)
+        features = self.model.components.components[index]
+        axes = self.model.axes(features)
+        return ComponentTable(
+            self.model.component_names[index],
+            axes,
+            self.model.tables[index],
+            self.model.spreads[index],
+            self._density(features, axes),
+            self.model.output_names,
+        )
+
+    def find(self, component: str | Sequence[str]) -> int:
+        """Position of a component among the model's; the order of its features does not matter."""
+        names = self.model.component_names
+        wanted = (component,) if isinstance(component, str) else tuple(component)
+        for index, candidate in enumerate(names):
+            if sorted(candidate) == sorted(wanted):
+                return index
+        raise ValueError(
+            f"component: must be one of the model's components, found {wanted}. "
+            f"It has {len(names)}, such as {names[0]} and {names[-1]}."
+        )
+
+    def importance(self, normalise: bool = False) -> dict[Names, float]:
+        """l1 norm E|f_S| of every component, largest first.
+
+        Parameters
+        ----------
+        normalise : bool, default=False
+            Divide by the largest, as in the tables of the paper.
+        """
+        norms = self._ranked(np.abs)
+        largest = max(norms.values()) if normalise else 1.0
+        return {names: norm / (largest or 1.0) for names, norm in norms.items()}
+
+    def sobol(self) -> dict[Names, float]:
         """Share Var(f_S) / sum Var of every component, largest first.
 
         Components are uncorrelated under the product of the marginals, so the shares add up to one.
@@ -74,25 +195,121 @@ class Explanation:
         total = sum(variances.values()) or 1.0
         return {names: variance / total for names, variance in variances.items()}
 
-    def shap_values(self) -> ShapValues:
-        """Exact Shapley values on the rows explained: phi_j = sum of f_S / |S| over S with j."""
-        component_scores = self.scores
-        table = self.model.encoder.read(self.rows)
-        values = np.zeros((table.n_rows, table.n_features))
-        for component, scores in zip(self.model.components, component_scores.T, strict=True):
-            values[:, list(component)] += scores[:, None] / len(component)
-        data = np.column_stack(self.model.encoder.columns(table))
-        base = np.full(table.n_rows, self.model.intercept)
-        return ShapValues(values, base, data, list(self.model.feature_names))
+    def sobol_indices(self) -> dict[str, SobolIndices]:
+        """Sobol indices of every feature, largest total first.
 
-    def _ranked(self, measure: Any) -> dict[tuple[str, ...], float]:
+        The main index of j is the share of f_j, the total index the shares of all f_S with j in S.
+        """
+        shares = self.sobol()
+        indices = {}
+        for name in self.model.feature_names:
+            main = shares.get((name,), 0.0)
+            total = sum(part for names, part in shares.items() if name in names)
+            indices[name] = SobolIndices(main, total, total - main)
+        return dict(sorted(indices.items(), key=lambda item: -item[1].total))
+
+    def shap_values(self) -> Any:
+        """Exact Shapley values of the raw score: phi_j = sum of f_S / |S| over S with j.
+
+        Returns
+        -------
+        shap.Explanation where shap is installed, else ShapValues
+            ``values`` (n_rows, n_features[, n_outputs]), ``base_values``, ``data``, the rows as
+            numbers, and ``feature_names``.
+        """
+        return self._packed(self._shared(value_weights))
+
+    def shap_interaction_values(self) -> Any:
+        """Exact Shapley interaction values, in the convention of shap.
+
+        ``values`` is (n_rows, n_features, n_features), symmetric; its rows sum to the Shapley
+        values. The kind of object is that of :meth:`shap_values`.
+        """
+        return self._packed(self._shared(interaction_weights))
+
+    def reasons(self, n_reasons: int = 4, adverse: str | None = None) -> list[list[Reason]]:
+        """Say in words what moved each row's raw score away from the average, most important first.
+
+        Parameters
+        ----------
+        n_reasons : int, default=4
+            Most reasons per row.
+        adverse : {"low", "high"}, optional
+            Which raw score is the unfavourable one: only contributions in that direction are
+            listed, as a letter of refusal wants them. By default those in either direction.
+        """
+        self._check_one_output()
+        return reasons(self.model, self.columns, self._shared(value_weights), n_reasons, adverse)
+
+    def concurvity(self) -> dict[Names, Concurvity]:
+        """How far other components could imitate each one on the rows explained, worst first.
+
+        Uniqueness is with respect to the product of the marginals. Where features depend on each
+        other, a component that others can imitate is still unique, but not easy to read alone.
+        """
+        self._check_one_output()
+        return concurvity(self.model, self.columns, self.scores)
+
+    def plot(self, component: str | Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Draw one component, or the importance of all where none is named; return the Axes."""
+        from tpnn import plots
+
+        if component is None:
+            return plots.importance(self, ax=ax)
+        return plots.component(self, component, ax=ax)
+
+    def _given_rows(self) -> Table:
+        if self.rows is None:
+            raise ValueError(
+                "rows: an explanation of rows is needed, found one of the model as a whole. "
+                "Call explain(X)."
+            )
+        return self.rows
+
+    def _shared(self, weights: Callable[..., FloatArray]) -> FloatArray:
+        components = self.model.components.components
+        return share(self.scores, weights(components, len(self.model.feature_names)))
+
+    def _packed(self, values: FloatArray) -> Any:
+        data = np.column_stack(self.columns)
+        base = np.broadcast_to(self.model.intercept, (len(data), *np.shape(self.model.intercept)))
+        return packed(values, base, data, self.model.feature_names)
+
+    def _check_one_output(self) -> None:
+        names = self.model.output_names
+        if names:
+            raise ValueError(
+                f"output: one output is needed here, found {len(names)}. "
+                f"Choose one, for example explanation.of({names[0]!r})."
+            )
+
+    def _density(self, features: Sequence[int], axes: Sequence[Axis]) -> FloatArray | None:
+        if self.rows is None:
+            return axes[0].weights if len(axes) == 1 else None
+        shape = tuple(axis.n_nodes + 1 for axis in axes)  # what fit has not seen is on node M
+        nodes = []
+        for feature, axis in zip(features, axes, strict=True):
+            lower, fraction = axis.locate(self.model.encoder.numbers(self.rows, feature))
+            nodes.append(lower + (fraction > 0.5))
+        counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=int(np.prod(shape)))
+        known = tuple(slice(size - 1) for size in shape)
+        return counts.reshape(shape)[known] / max(self.rows.n_rows, 1)
+
+    def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
         means = {}
-        for component, table in zip(self.model.components, self.model.tables, strict=True):
+        for component, names, table in zip(
+            self.model.components, self.model.component_names, self.model.tables, strict=True
+        ):
             mean = measure(table)
             for axis in self.model.axes(component):
                 mean = np.tensordot(axis.weights, mean, axes=(0, 0))
-            means[component] = float(mean)
-        names = dict(zip(self.model.components, self.model.component_names, strict=True))
-        ranked = sorted(means, key=lambda component: -means[component])
-        return {names[component]: means[component] for component in ranked}
+            means[names] = float(mean.mean())
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _numbers(axis: Axis) -> FloatArray:
+    """Nodes as numbers of their own labels where they have some."""
+    if axis.levels is None:
+        return axis.values
+    return np.append(np.arange(float(axis.n_regular)), [np.nan] * axis.has_missing)

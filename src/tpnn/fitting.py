@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tpnn.components import Component, ComponentSet
+from tpnn.components import Component, ComponentSet, InteractionRules
 from tpnn.deepening import Deepener
 from tpnn.grower import Limits
 from tpnn.growing import GrowSolver
@@ -83,15 +83,16 @@ class Fit:
         lower = ComponentSet(tuple(s for s in components if len(s) <= 2))
         return self._deepened(self.of(lower), higher)
 
-    def searched(self, request: Request, n_features: int) -> Fitted:
+    def searched(self, request: Request, n_features: int, rules: InteractionRules) -> Fitted:
         """Fit the components that a search finds."""
 
         def probe(problem: Problem) -> Solution:
             return grow(problem, self.limits, self.seed, lambda record: None)
 
         search = Search(
-            self.build, probe, n_features, request, self.seed, self.on_card, self.limits.deadline
-        )
+            self.build, probe, n_features, request, self.seed, rules, self.on_card,
+            self.limits.deadline,
+        )  # fmt: skip
         fitted = self.of(search.up_to_pairs())
         higher = search.higher(fitted.problem, fitted.solution)
         if higher and self.any_order:
@@ -121,8 +122,11 @@ def grow(
     seed: int,
     progress: Progress,
     shapes: Mapping[int, str] | None = None,
+    from_zero: bool = True,
 ) -> Solution:
-    """Solve a problem of main effects and pairs by growth."""
+    """Solve a problem of main effects and pairs by growth, from the smooth start alone or not."""
     axes = problem.encoder.axes
-    solver = GrowSolver(problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes)
+    solver = GrowSolver(
+        problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero
+    )
     return solver.fit(problem.start, progress)

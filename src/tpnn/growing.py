@@ -92,6 +92,8 @@ class GrowSolver:
         Seed of the random cuts.
     shapes : dict from feature to shape, optional
         Shapes of the function; main effects that must rise or fall are grown so.
+    from_zero : bool, default=True
+        Whether bags grow from zero too, or from the smooth start alone.
     """
 
     def __init__(
@@ -103,8 +105,10 @@ class GrowSolver:
         limits: Limits,
         seed: int,
         shapes: Mapping[int, str] | None = None,
+        from_zero: bool = True,
     ) -> None:
         self.shapes = shapes or {}
+        self.smooth_starts = (False, True) if from_zero else (True,)
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
         self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
@@ -148,18 +152,17 @@ class GrowSolver:
             tasks = [
                 (bag, smooth_start, starts[bag] if smooth_start else zero)
                 for bag in range(self.n_bags)
-                for smooth_start in (False, True)
+                for smooth_start in self.smooth_starts
             ]
             try:
                 grown = workers.map(grow, tasks)
             except BaseException:
                 self.grower.cancelled.set()
                 raise
-        share = self._best_share(grown[::2], grown[1::2])
-        mixed = [
-            _mixture(zero, smooth, share)
-            for zero, smooth in zip(grown[::2], grown[1::2], strict=True)
-        ]
+        kinds = len(self.smooth_starts)
+        first, last = grown[::kinds], grown[kinds - 1 :: kinds]  # the same where there is one kind
+        share = self._best_share(first, last)
+        mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
         if self.shapes:
             mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)
@@ -288,8 +291,9 @@ class GrowSolver:
         weights, y = self.rows.validation[where, bags], self.rows.y[where]
         lanes = bags[:, None] * self.objective.n_outputs + np.arange(self.objective.n_outputs)
         raw = np.concatenate(held_out)
-        ordered = [s for s in tables if len(s) == 1 and not self.axes[1][s[0]].is_nominal]
-        for component in ordered:
+        mains = [component for component in tables if len(component) == 1]
+        smooth = [s for s in mains if _has_steps(self.axes[1][s[0]])]
+        for component in smooth:
             table, axis = tables[component], self.axes[1][component[0]]
             cells = self.coded[0].codes[component[0]][where, None], lanes
             candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
@@ -300,6 +304,11 @@ class GrowSolver:
             ]
             best = int(np.argmin(losses))
             tables[component], raw = candidates[best], scores[best]
+
+
+def _has_steps(axis: Axis) -> bool:
+    """Whether an axis has an order, and more than one value in it."""
+    return not axis.is_nominal and axis.n_regular > 1
 
 
 def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:

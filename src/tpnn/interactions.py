@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.components import Component, ComponentSet
+from tpnn.components import Component, ComponentSet, InteractionRules
 from tpnn.marginals import Marginal
 from tpnn.problem import Problem
 from tpnn.screening import Ranking, ResidualScreen, affordable_features
@@ -101,6 +101,8 @@ class Search:
         What to find.
     seed : int
         Seed of the noise floor.
+    rules : InteractionRules
+        What may and what must be included.
     on_card : bool
         Whether to screen on an NVIDIA card.
     deadline : float
@@ -121,11 +123,13 @@ class Search:
         n_features: int,
         request: Request,
         seed: int,
+        rules: InteractionRules,
         on_card: bool,
         deadline: float,
     ) -> None:
         self.build, self.solve, self.n_features = build, solve, n_features
-        self.request, self.seed, self.on_card, self.deadline = request, seed, on_card, deadline
+        self.request, self.seed, self.rules = request, seed, rules
+        self.on_card, self.deadline = on_card, deadline
         self.began = time.monotonic()
         self.evident: set[Component] = set()
         self.history: list[dict[str, Any]] = []
@@ -139,6 +143,9 @@ class Search:
 
     def up_to_pairs(self) -> ComponentSet:
         """Choose main effects and pairs."""
+        return self.rules.applied(self._up_to_pairs())
+
+    def _up_to_pairs(self) -> ComponentSet:
         if self.takes_all:
             return ComponentSet.up_to(self.n_features, min(self.request.order, 2))
         if self.request.count is None:
@@ -147,7 +154,8 @@ class Search:
         problem = self.build(mains, PROBE_BAGS)
         ranking = self._rank_pairs(problem)
         self._note(problem, ranking, "the best pairs, as many as asked for")
-        return _joined(mains, ranking.components[: self.request.count])
+        permitted = list(filter(self.rules.permit, ranking.components))
+        return _joined(mains, permitted[: self.request.count])
 
     def higher(self, problem: Problem, solution: Solution) -> list[Component]:
         """Interactions of three and more features above the noise of what a solution leaves over.
@@ -165,7 +173,7 @@ class Search:
             if features is None and self.n_features > most:
                 features = _first_features(screen.rank(2, 10 * most).components, most)
             ranking = screen.rank(order, self.request.budget, features and features[:most])
-            found += ranking.found
+            found += filter(self.rules.permit, ranking.found)
             self._note(problem, ranking, f"order {order}, above the noise")
             features = _first_features(ranking.found, self.n_features)
             if len(features) <= order:
@@ -214,7 +222,7 @@ class Search:
             room = self.n_features if order == 1 else self.request.budget - n_known
             ranking = screen.rank(order, room + n_known)
             known = set(included)
-            new = [s for s in ranking.found if s not in known][:room]
+            new = [s for s in ranking.found if s not in known and self.rules.permit(s)][:room]
             verdict = "stop: nothing new above the noise" if room else "stop: the budget is spent"
             self._note(problem, ranking, f"add {len(new)}" if new else verdict, loss)
             included = _joined(included, new)

@@ -163,20 +163,36 @@ class AnovaModel:
                     f"monotone: a shape needs an order, found the nominal feature "
                     f"{self.feature_names[index]!r}. Leave it out, or make it an ordered category."
                 )
+        model = self._with_subsets()
         results = [
-            constrained(tables, self.encoder.axes, indices) for tables in self._tables_by_output()
+            constrained(tables, self.encoder.axes, indices) for tables in model._tables_by_output()
         ]
         shifts = np.array([shift for shift, _ in results])
         stacked = [
             np.stack([shaped[component] for _, shaped in results], axis=-1)
-            for component in self.components
+            for component in model.components
         ]
         return replace(
-            self,
+            model,
             tables=tuple(stacked if self.output_names else [table[..., 0] for table in stacked]),
             intercept=self.intercept + (shifts if self.output_names else float(shifts[0])),
             stored_terms=None,
             shapes={self.feature_names[index]: shape for index, shape in indices.items()},
+        )
+
+    def _with_subsets(self) -> AnovaModel:
+        """Add all main effects and all subsets of the components, zero where they are new."""
+        mains = ((feature,) for feature in range(self.encoder.n_features))
+        components = ComponentSet((*self.components, *mains)).with_subsets()
+        last = (len(self.output_names),) if self.output_names else ()
+
+        def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+            known = dict(zip(self.components, tables, strict=True))
+            shapes = {s: tuple(axis.n_nodes for axis in self.axes(s)) for s in components}
+            return tuple(known.get(s, np.zeros((*shapes[s], *last))) for s in components)
+
+        return replace(
+            self, components=components, tables=filled(self.tables), spreads=filled(self.spreads)
         )
 
     def _tables_by_output(self) -> list[dict[Component, FloatArray]]:

@@ -23,6 +23,7 @@ SMALLEST_RESIDUAL = 0.02  # standard deviations; the bend of |r| is bounded ther
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
 NEWTON_STEPS = 30
+LARGEST_LOG = 40.0  # of a mean; its exponential must not overflow single precision
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _tweedie_loss(
     y: FloatArray, raw: FloatArray, weights: Any, xp: Any, power: float
 ) -> FloatArray:
     """Half the deviance at mean exp(raw), up to a constant; powers 1 and 2 are its limits."""
+    raw = raw.clip(min=-LARGEST_LOG, max=LARGEST_LOG)
     if power == 1:
         return xp.exp(raw) - y * raw
     if power == 2:
@@ -153,6 +155,7 @@ def _tweedie_loss(
 def _tweedie_slopes(
     y: FloatArray, raw: FloatArray, weights: Any, xp: Any, power: float
 ) -> Derivatives:
+    raw = raw.clip(min=-LARGEST_LOG, max=LARGEST_LOG)
     expected = xp.exp((2 - power) * raw)
     return expected - y * xp.exp((1 - power) * raw), expected.clip(min=SMALLEST_HESSIAN)
 
@@ -304,7 +307,6 @@ def resolve(objective: Any, n_targets: int) -> Objective:
     """
     if callable(objective):
         return custom(objective)
-    objective = "squared_error" if objective == "auto" else objective
     given = {"name": objective} if isinstance(objective, str) else dict(objective)
     name = given.pop("name")
     if name == "quantile" and given:

@@ -59,6 +59,10 @@ def _is_interactions(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
 
 
+def _are_feature_lists(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
+
+
 def _is_random_state(value: Any) -> bool:
     if value is None or isinstance(value, np.random.RandomState | np.random.Generator):
         return True
@@ -82,7 +86,7 @@ def _are_levels(value: Any) -> bool:
 
 
 REGRESSION = (
-    "auto", "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
+    "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
 )  # fmt: skip
 OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "quantile": ("levels", _are_levels),
@@ -107,6 +111,10 @@ def _is_class_weight(value: Any) -> bool:
 COUNT = Rule("a whole number of at least 1", _is_count, 1)
 POSITIVE = Rule("a positive number", _is_positive, 0.01)
 
+FEATURE_LISTS = Rule(
+    "a list of tuples of feature names or indices", _are_feature_lists, [("age", "income")]
+)
+
 RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
@@ -115,6 +123,9 @@ RULES: dict[str, Rule] = {
         _is_interactions,
         "all",
     ),
+    "required_interactions": FEATURE_LISTS,
+    "forbidden_interactions": FEATURE_LISTS,
+    "interaction_groups": FEATURE_LISTS,
     "max_components": Rule(
         "None or a whole number of at least 1", lambda value: value is None or _is_count(value), 30
     ),
@@ -144,6 +155,7 @@ RULES: dict[str, Rule] = {
         'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),
     "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
+    "growth": Rule('"auto", "smooth" or "none"', _one_of("auto", "smooth", "none"), "smooth"),
     "n_bases": Rule(
         'a whole number of at least 1, a dict from order to such numbers, or "auto"',
         lambda value: _one_of("auto")(value) or _is_count(value) or _is_count_by_order(value),

@@ -78,4 +78,4 @@ def _as_numbers(axis: Axis) -> FloatArray:
     if axis.groups is None:
         return axis.values
     first_level = np.unique(axis.groups, return_index=True)[1]
-    return np.append(first_level.astype(np.float64), np.full(axis.has_missing, np.nan))
+    return np.append(first_level.astype(np.float64), np.full(int(axis.has_missing), np.nan))

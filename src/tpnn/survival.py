@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn.base import TPNNEstimator
 from tpnn.checks import check_range, checked_offset, checked_weights
-from tpnn.estimators import TPNNEstimator
 from tpnn.objectives import OBJECTIVES
 from tpnn.parameters import check_parameters
 from tpnn.problem import Targets
@@ -20,8 +20,8 @@ class TPNNSurvival(TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
 
     The partial likelihood knows no constant, so the intercept is zero up to what centring moves
-    there. Parameters and attributes are those of :class:`TPNNRegressor`, with "cox" as the only
-    objective, and the baseline:
+    there. Parameters and attributes are those of :class:`TPNNRegressor`, without the objective, and
+    the baseline:
 
     Attributes
     ----------

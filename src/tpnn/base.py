@@ -1,43 +1,45 @@
-"""The scikit-learn face: what all estimators share, and TPNNRegressor."""
+"""TPNNEstimator: what the estimators share, from a table to a frozen model."""
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import d2_pinball_score, r2_score
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from tpnn.checks import (
     available_memory,
-    check_range,
     check_rows,
     checked_offset,
-    checked_targets,
-    checked_weights,
     seed_from,
 )
-from tpnn.components import ComponentSet, resolve_feature, resolve_interactions
+from tpnn.components import (
+    ComponentSet,
+    InteractionRules,
+    resolve_feature,
+    resolve_interactions,
+)
 from tpnn.encoding import LevelRules, TableEncoder
-from tpnn.explain import Explanation, ShapValues
+from tpnn.explain import Explanation
 from tpnn.fitting import Fit, grow
 from tpnn.grower import Limits
 from tpnn.interactions import Request, most_components
 from tpnn.marginals import Marginal
 from tpnn.model import AnovaModel
-from tpnn.objectives import Objective, resolve
-from tpnn.parameters import check_parameters
+from tpnn.objectives import Objective
 from tpnn.problem import Bagging, Problem, Targets
+from tpnn.report import write_report
 from tpnn.selection import Path, Rule, select
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
@@ -55,7 +57,7 @@ FEWEST_NODES, FEWEST_BASES = 6, 20  # for orders above those listed
 FEW_FEATURES = 12  # up to here the growing solver affords twice the nodes in pairs
 
 
-class TPNNEstimator(BaseEstimator):
+class TPNNEstimator(TransformerMixin, BaseEstimator):
     """Functional ANOVA model with tensor product neural networks, for any objective.
 
     Attributes declared here are set by ``fit``.
@@ -73,14 +75,17 @@ class TPNNEstimator(BaseEstimator):
         self,
         order: int = 2,
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        required_interactions: Sequence[Sequence[int | str]] = (),
+        forbidden_interactions: Sequence[Sequence[int | str]] = (),
+        interaction_groups: Sequence[Sequence[int | str]] = (),
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
-        objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "auto",
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
         solver: str = "auto",
+        growth: str = "auto",
         n_bases: str | int | dict[int, int] = "auto",
         n_bags: int = 8,
         scale: str = "centred",
@@ -99,14 +104,17 @@ class TPNNEstimator(BaseEstimator):
     ) -> None:
         self.order = order
         self.interactions = interactions
+        self.required_interactions = required_interactions
+        self.forbidden_interactions = forbidden_interactions
+        self.interaction_groups = interaction_groups
         self.max_components = max_components
         self.selection = selection
         self.heredity = heredity
-        self.objective = objective
         self.monotone = monotone
         self.categorical = categorical
         self.min_level_rows = min_level_rows
         self.solver = solver
+        self.growth = growth
         self.n_bases = n_bases
         self.n_bags = n_bags
         self.scale = scale
@@ -134,9 +142,55 @@ class TPNNEstimator(BaseEstimator):
         check_is_fitted(self)
         return self._path
 
-    def shap_values(self, X: Any) -> ShapValues:
-        """Exact Shapley values of the raw score under the product of the marginals."""
+    def transform(self, X: Any) -> FloatArray:
+        """Value of every component on every row, shape (n_rows, n_components * n_outputs).
+
+        Components are features of their own, for another model or a table of scores.
+        """
+        check_is_fitted(self)
+        table = self.model_.encoder.read(X, type(self).__name__)
+        scores = self.model_.component_scores(table)
+        return scores.reshape(len(scores), -1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of ``transform``: features joined by " x ", then the output."""
+        check_is_fitted(self)
+        names = [" x ".join(component) for component in self.components_]
+        outputs = self.model_.output_names
+        named = [f"{name}: {output}" for name in names for output in outputs] if outputs else names
+        return np.array(named, dtype=object)
+
+    def shap_values(self, X: Any) -> Any:
+        """Exact Shapley values of the raw score under the product of the marginals.
+
+        A ``shap.Explanation`` where shap is installed, else an object with the same fields.
+        """
         return self.explain(X).shap_values()
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        title: str = "Model report",
+        target: str = "prediction",
+    ) -> None:
+        """Write one HTML page in which the model runs, to read and to try.
+
+        Parameters
+        ----------
+        path : path
+            Where to write it.
+        X, y : table and targets, optional
+            Held-out rows: to score, to measure concurvity and to start from in the page, which
+            holds up to 200 of them.
+        title : str, default="Model report"
+            Heading of the page.
+        target : str, default="prediction"
+            What is predicted, in words.
+        """
+        check_is_fitted(self)
+        write_report(self.model_, path, X, y, title=title, target=target)
 
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
         check_is_fitted(self)
@@ -171,10 +225,11 @@ class TPNNEstimator(BaseEstimator):
             self.n_bags, self.device == "cuda",
         )  # fmt: skip
         request = Request.read(self.interactions, self.order, self.max_components)
+        rules = self._interaction_rules(encoder.feature_names)
         if request is None:
-            fitted = fit.of(self._listed(encoder))
+            fitted = fit.of(rules.applied(self._listed(encoder)))
         else:
-            fitted = fit.searched(request, table.n_features)
+            fitted = fit.searched(request, table.n_features, rules)
         full = fitted.problem.freeze(fitted.solution, self.activation, self.scale, outputs)
         rule = Rule.read(self.selection, self.max_components, self.heredity, fitted.screened)
         self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
@@ -193,6 +248,16 @@ class TPNNEstimator(BaseEstimator):
         listed = [] if isinstance(self.categorical, str) else self.categorical
         nominal = [resolve_feature(feature, names, "categorical") for feature in listed]
         return LevelRules(nominal, self.min_level_rows)
+
+    def _interaction_rules(self, names: Sequence[str]) -> InteractionRules:
+        most = len(names)
+        required = resolve_interactions(self.required_interactions, names, self.order)
+        forbidden = resolve_interactions(self.forbidden_interactions, names, most)
+        groups = [
+            tuple(resolve_feature(feature, names, "interaction_groups") for feature in group)
+            for group in self.interaction_groups
+        ]
+        return InteractionRules(tuple(forbidden), tuple(groups), tuple(required))
 
     def _solver_name(self) -> str:
         """Growing, unless something is asked for that only gradient descent does."""
@@ -217,8 +282,11 @@ class TPNNEstimator(BaseEstimator):
         names = problem.encoder.feature_names
         asked = dict(self.monotone or {})
         shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
-        with self._progress(2 * self.n_bags, "bag") as progress:
-            return grow(problem, limits, seed, progress, shapes)
+        from_zero = self.growth == "auto"
+        if self.growth == "none":
+            limits = replace(limits, max_rounds=0)
+        with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
+            return grow(problem, limits, seed, progress, shapes, from_zero)
 
     def _descend(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         training = _torch_module("training")
@@ -316,159 +384,6 @@ class TPNNEstimator(BaseEstimator):
 
             yield update
             bar.total = bar.n  # stopped early: the bar is full
-
-
-class TPNNRegressor(RegressorMixin, TPNNEstimator):
-    """Regression by f(x) = intercept + sum_S f_S(x_S), |S| <= order, with unique components.
-
-    Every f_S averages to zero along each of its features under the training marginals, exactly.
-
-    Parameters
-    ----------
-    order : int, default=2
-        Largest number of features in a component.
-    interactions : {"auto", "all"}, int, dict or list of tuples, default="auto"
-        Components beyond the main effects. "auto": all pairs where they are few, else those that
-        stand out of the noise of the residual, and likewise triples and so on up to ``order``. A
-        number: that many best pairs; ``{"method": "nid", "count": 300}`` ranks them by the weights
-        of a neural network. "all", or tuples of feature names or indices.
-    max_components : int, optional
-        Most components of the model; by default at most 300 interactions of each order.
-    selection : {"auto", "noise", "one_se", "none"}, default="auto"
-        Which components are dropped after fitting: those that held-out rows cannot tell from
-        noise, all that cost less than a standard error, or none. "auto" drops noise where
-        interactions were screened.
-    heredity : bool, default=False
-        Whether the subsets of a component that selection keeps are kept too.
-    objective : str, dict or callable, default="auto"
-        "squared_error" (the default), "absolute_error", "huber", "quantile" (the median),
-        "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
-        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y) or
-        ``{"name": "tweedie", "power": 1.5}``; or a torch function of y and raw score that returns
-        each row's loss. Counts, gamma and Tweedie have a log link: pass log exposure as ``offset``.
-    monotone : dict from feature to shape, optional
-        "increasing" or "decreasing" for the whole function, interactions included, and "convex" or
-        "concave" likewise. ``model_.certificate(name)`` proves it.
-    categorical : "auto" or list of names or indices, default="auto"
-        Columns of numbers that are names. Strings and categories always are.
-    min_level_rows : int, default=1
-        Levels with fewer rows share one node.
-    solver : {"auto", "grow", "gradient"}, default="auto"
-        "grow" adds bases where the residual still has structure; it is the more accurate and faster
-        one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs
-        torch. "auto" grows unless ``n_bases``, ``scale``, ``activation`` or ``shared_bases`` ask
-        for what only gradient descent does.
-    n_bases : int, dict from order to int, or "auto", default="auto"
-        Number of bases K of each component (gradient solver; growth decides by itself).
-    n_bags : int, default=8
-        Models trained on different parts of the rows and averaged. Their differences are the
-        bands of the explanation.
-    scale : {"centred", "paper"}, default="centred"
-        Whether bases are divided by eta as in the paper.
-    activation : {"sigmoid", "relu"}, default="sigmoid"
-        Activation of the bases.
-    shared_bases : bool, default=False
-        Share the bases between all components of one order (NBM-TPNN).
-    max_nodes : int or dict from order to int, default=256
-        Largest number of nodes of a feature; interactions use fewer.
-    learning_rate : float, default=0.02
-        Step size of Adam (gradient solver).
-    l2 : float, default=1e-3
-        Ridge penalty on beta (gradient solver).
-    max_steps : int, default=2000
-        Largest number of full-batch steps, or of rounds of growth.
-    patience : int, default=50
-        Steps or rounds without a better validation loss after which a bag is done.
-    validation_fraction : float, default=0.15
-        Share of the rows that each bag holds out for early stopping.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train: "cuda" is the gradient solver on an NVIDIA card. "auto" uses a card for the
-        gradient solver where there is one.
-    time_limit : float, optional
-        Seconds after which training stops with the best model so far.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed; the same seed gives the same model, bit for bit.
-    verbose : {"auto", 0, 1}, default="auto"
-        Progress bar: on a terminal, never, or always.
-
-    Attributes
-    ----------
-    model_ : AnovaModel
-        The fitted model, frozen.
-    components_ : list of tuple of str
-        Feature names of each component.
-    intercept_ : float
-        Mean of the model under the product of the marginals.
-    history_ : list of dict
-        What screening tried and decided; losses and seconds of every step or grown bag.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Feature names, where the table has them.
-
-    Examples
-    --------
-    >>> from tpnn import TPNNRegressor, datasets
-    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
-    >>> model = TPNNRegressor(n_bags=2, random_state=0).fit(data.X, data.y)
-    >>> model.components_[5]
-    ('X1', 'X2')
-    >>> model.model_.identifiability_error() < 1e-6
-    True
-    >>> bool(model.score(data.X, data.y) > 0.8)
-    True
-    """
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Fit to rows X and targets y.
-
-        Parameters
-        ----------
-        X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
-            Columns of numbers, dates, strings or categories; missing values have their own effect.
-        y : array of shape (n_rows,) or (n_rows, n_targets)
-            Targets.
-        sample_weight : array of shape (n_rows,), optional
-            Weight of each row; zero equals leaving the row out.
-        offset : array of shape (n_rows,), optional
-            Known part of the raw score.
-        """
-        self._forget()
-        check_parameters(self.get_params())
-        target, names = checked_targets(y)
-        objective = resolve(self.objective, target.shape[1])
-        check_range(target, objective)
-        weights = checked_weights(sample_weight, len(target))
-        targets = Targets(target, weights, checked_offset(offset, len(target)))
-        outputs = names if target.shape[1] > 1 else ()
-        if objective.n_outputs > 1 and objective.levels:
-            outputs = tuple(map(str, objective.levels))
-        self._fit(X, targets, objective, outputs)
-        return self
-
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Predict the target of each row, (n_rows,), or of several targets or quantiles at once.
-
-        Several quantiles never cross: they are sorted.
-        """
-        raw = self._raw_scores(X, offset)
-        return self.model_.link.inverse(raw)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2, or for several quantiles their mean share of the pinball loss explained."""
-        predicted = self.predict(X)
-        if self.model_.link.name != "quantiles":
-            return float(r2_score(y, predicted, sample_weight=sample_weight))
-        shares = [
-            d2_pinball_score(y, column, sample_weight=sample_weight, alpha=float(level))
-            for column, level in zip(predicted.T, self.model_.output_names, strict=True)
-        ]
-        return float(np.mean(shares))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _torch_module(name: str) -> Any:

@@ -1,0 +1,5 @@
+"""Report: a model as one HTML page in which the model itself runs."""
+
+from tpnn.report.html import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,129 @@
+// The model: tables on nodes, looked up and interpolated as tpnn.AnovaModel does.
+
+const LINKS = {
+  identity: raw => raw,
+  log: raw => raw.map(Math.exp),
+  logit: raw => raw.map(score => 1 / (1 + Math.exp(-score))),
+  quantiles: raw => raw.slice().sort((a, b) => a - b),
+  softmax: raw => {
+    const largest = Math.max(...raw);
+    const parts = raw.map(score => Math.exp(score - largest));
+    const total = parts.reduce((sum, part) => sum + part, 0);
+    return parts.map(part => part / total);
+  },
+};
+
+async function unpack(packed) {
+  const deflated = Uint8Array.from(atob(packed.text), letter => letter.charCodeAt(0));
+  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const floatsAt = 8 * packed.n_doubles, planesAt = floatsAt + 4 * packed.n_floats;
+  const planes = new Uint8Array(buffer, planesAt), n = packed.n_cells;
+  const units = new Int32Array(n);
+  for (let i = 0; i < n; i++) {
+    const zigzag = planes[i] | planes[n + i] << 8 | planes[2 * n + i] << 16 | planes[3 * n + i] << 24;
+    units[i] = zigzag >>> 1 ^ -(zigzag & 1);
+  }
+  return {
+    doubles: new Float64Array(buffer, 0, packed.n_doubles),
+    floats: new Float32Array(buffer, floatsAt, packed.n_floats),
+    units,
+  };
+}
+
+// Running sums along every axis undo the mixed difference; whole numbers make it exact.
+function cumulate(units, shape) {
+  let stride = 1;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const size = shape[axis];
+    for (let i = 0; i < units.length; i++) {
+      if (Math.floor(i / stride) % size > 0) units[i] = units[i] + units[i - stride] | 0;
+    }
+    stride *= size;
+  }
+  return units;
+}
+
+class Axis {
+  constructor(spec, values) {
+    Object.assign(this, spec);
+    this.values = values;
+    this.regular = values.length;
+  }
+
+  // Lower node and fraction; null for what fit has not seen, where components are zero.
+  locate(x) {
+    if (x === null || Number.isNaN(x)) return this.missing ? [this.regular, 0] : null;
+    if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
+    const values = this.values, last = this.regular - 1;
+    if (x <= values[0] || last === 0) return [0, 0];
+    if (x >= values[last]) return [last, 0];
+    let low = 0, high = last;
+    while (high - low > 1) {
+      const middle = low + high >> 1;
+      if (values[middle] <= x) low = middle; else high = middle;
+    }
+    return [low, (x - values[low]) / (values[high] - values[low])];
+  }
+}
+
+class Model {
+  constructor(data, {doubles, floats, units}) {
+    this.data = data;
+    this.outputs = data.intercept.length;
+    let at = 0;
+    const next = (array, size) => array.subarray(at, at += size);
+    const orders = Object.keys(data.features[0].axes);
+    this.axes = {};
+    for (const order of orders) {
+      this.axes[order] = data.features.map(feature => {
+        const spec = feature.axes[order];
+        return new Axis(spec, next(doubles, spec.size - (spec.missing ? 1 : 0)));
+      });
+    }
+    at = 0;
+    this.axes[1].forEach(axis => { axis.weights = next(floats, axis.size); });
+    const mains = data.components.filter(component => component.features.length === 1);
+    for (const component of mains) {
+      component.bands = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
+    }
+    at = 0;
+    for (const component of data.components) {
+      component.axes = component.features.map(j => this.axes[component.features.length][j]);
+      component.shape = component.axes.map(axis => axis.size);
+      component.strides = component.shape.map((_, a) => component.shape.slice(a + 1).reduce((x, y) => x * y, 1));
+      const size = component.shape.reduce((x, y) => x * y, 1);
+      component.tables = this.perOutput(() => cumulate(next(units, size), component.shape));
+      component.name = component.features.map(j => data.features[j].name).join(" × ");
+    }
+  }
+
+  perOutput(make) {
+    return Array.from({length: this.outputs}, make);
+  }
+
+  // Value of one component at the given feature values, multilinear between nodes.
+  score(component, values, output) {
+    const located = [];
+    for (let a = 0; a < component.axes.length; a++) {
+      const place = component.axes[a].locate(values[component.features[a]]);
+      if (place === null) return 0;
+      located.push(place);
+    }
+    const table = component.tables[output], strides = component.strides;
+    const along = (base, axis) => {
+      if (axis === located.length) return table[base];
+      const [node, fraction] = located[axis];
+      const low = along(base + node * strides[axis], axis + 1);
+      return fraction === 0 ? low : low + fraction * (along(base + (node + 1) * strides[axis], axis + 1) - low);
+    };
+    return along(0, 0) * this.data.packed.step;
+  }
+
+  // Contributions of all components, raw scores and predictions.
+  explain(values) {
+    const parts = this.data.components.map(component => this.perOutput((_, k) => this.score(component, values, k)));
+    const raw = this.perOutput((_, k) => parts.reduce((sum, part) => sum + part[k], this.data.intercept[k]));
+    return {parts, raw, predictions: LINKS[this.data.link](raw)};
+  }
+}

@@ -1,0 +1,171 @@
+"""Summary: everything that the page shows, as a dict that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.axes import Axis
+from tpnn.explain import Explanation
+from tpnn.model import AnovaModel
+from tpnn.report.packing import pack
+from tpnn.scales import node_words
+
+FloatArray = NDArray[np.float64]
+
+MOST_ROWS = 200  # rows of the data that the page offers to start from
+DIRECTIONS = ("increasing", "decreasing")
+QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+
+
+def summarise(
+    model: AnovaModel,
+    explanation: Explanation,
+    scores: Mapping[str, float],
+    texts: Mapping[str, str],
+) -> dict[str, Any]:
+    """Collect what the page shows.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    explanation : Explanation
+        Its explanation, local where rows were given.
+    scores : dict from str to float
+        Scores on held-out rows, by name; may be empty.
+    texts : dict from str to str
+        ``title`` and ``target``, the words for what is predicted.
+    """
+    outputs = list(model.output_names)
+    importance, shares = explanation.importance(normalise=True), explanation.sobol()
+    components = [
+        {
+            "features": list(features),
+            "importance": importance[names],
+            "share": shares[names],
+            "spread": float(np.mean(spread)),
+        }
+        for features, names, spread in zip(
+            model.components, model.component_names, model.spreads, strict=True
+        )
+    ]
+    return {
+        **texts,
+        "link": model.link.name,
+        "outputs": outputs,
+        "intercept": np.reshape(model.intercept, -1).tolist(),
+        "error": model.identifiability_error(),
+        "scores": dict(scores),
+        "features": _features(model),
+        "components": components,
+        "sobol": {name: list(found) for name, found in explanation.sobol_indices().items()},
+        "shapes": _certified(model),
+        "warnings": _warnings(explanation),
+        "rows": _rows(explanation),
+        "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
+        "packed": _packed(model, components)._asdict(),
+    }
+
+
+def _features(model: AnovaModel) -> list[dict[str, Any]]:
+    """Kind, levels, axes by order and summary of every feature."""
+    features = []
+    for number, (name, feature) in enumerate(
+        zip(model.feature_names, model.encoder.features, strict=True)
+    ):
+        by_order = {order: axes[number] for order, axes in model.encoder.axes.items()}
+        features.append(
+            {
+                "name": name,
+                "kind": feature.kind,
+                "levels": [str(level) for level in feature.levels],
+                "axes": {order: _axis(axis) for order, axis in by_order.items()},
+                "quantiles": _quantiles(by_order[1]),
+                "missing": float(by_order[1].weights[by_order[1].n_regular :].sum()),
+            }
+        )
+    return features
+
+
+def _certified(model: AnovaModel) -> dict[str, list[str]]:
+    """Shapes that hold for every value of the other features, by feature."""
+    certified = {}
+    for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
+        if not axis.is_nominal and axis.n_regular > 1:
+            shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
+            held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
+            if held:
+                certified[name] = ["constant"] if set(DIRECTIONS) <= set(held) else held
+    return certified
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    """Everything about an axis but its numbers, which are packed."""
+    words = node_words(axis)[: axis.n_regular] if axis.levels is not None else None
+    groups = None if axis.groups is None else axis.groups.tolist()
+    return {"size": axis.n_nodes, "missing": axis.has_missing, "words": words, "groups": groups}
+
+
+def _quantiles(axis: Axis) -> list[float]:
+    """Smallest, 5 %, middle, 95 % and largest value, of ordered features."""
+    if axis.is_nominal:
+        return []
+    regular = axis.values[: axis.n_regular]
+    ranks = np.cumsum(axis.weights[: axis.n_regular])
+    nodes = np.searchsorted(ranks, np.array(QUANTILES) * ranks[-1])
+    return [float(value) for value in regular[np.minimum(nodes, len(regular) - 1)]]
+
+
+def _warnings(explanation: Explanation) -> list[str]:
+    """Concurvity warnings where rows were given, worst first; outputs have the same features."""
+    if explanation.rows is None:
+        return []
+    names = explanation.model.output_names
+    one = explanation.of(names[0]) if names else explanation
+    return [found.warning for found in one.concurvity().values() if found.warning]
+
+
+def _rows(explanation: Explanation) -> list[list[float | None]]:
+    """Rows to start from, spread evenly over those given; None is a missing value."""
+    if explanation.rows is None:
+        return []
+    n_rows = explanation.rows.n_rows
+    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(int))
+    table = np.column_stack([column[chosen] for column in explanation.columns])
+    return [[_plain(value) for value in row] for row in table.tolist()]
+
+
+def _plain(value: float) -> float | int | None:
+    """Return a number as JSON writes it shortest."""
+    if not np.isfinite(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _packed(model: AnovaModel, components: Sequence[Mapping[str, Any]]) -> Any:
+    """Node values, node weights, bands of main effects, and all tables, output by output."""
+    by_order = model.encoder.axes.values()
+    nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
+    weights = [axis.weights for axis in model.encoder.axes[1]]
+    spreads = [
+        _outputs_first(model, spread)
+        for component, spread in zip(components, model.spreads, strict=True)
+        if len(component["features"]) == 1
+    ]
+    tables = [table for values in model.tables for table in _outputs_first(model, values)]
+    variances = []
+    for component, values in zip(model.components, model.tables, strict=True):
+        square = values**2
+        for axis in model.axes(component):
+            square = np.tensordot(axis.weights, square, axes=(0, 0))
+        variances.append(float(square.mean()))
+    return pack(nodes, [*weights, *spreads], tables, float(np.sqrt(sum(variances))))
+
+
+def _outputs_first(model: AnovaModel, table: FloatArray) -> FloatArray:
+    """Table as (n_outputs, M_1, ..., M_d)."""
+    return np.moveaxis(table, -1, 0) if model.output_names else table[None]

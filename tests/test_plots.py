@@ -1,0 +1,107 @@
+"""Plots draw the numbers of the explanation and return the Axes they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+
+from tests.test_explain import random_model
+from tpnn import Explanation, TPNNRegressor, plots
+
+
+@pytest.fixture(scope="module")
+def explanation(table: Any, quick: Any) -> Explanation:
+    X, y = table
+    return TPNNRegressor(**quick).fit(X, y).explain(X)
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def test_axes_are_returned_and_labelled(explanation: Explanation) -> None:
+    assert plots.main_effect(explanation, "smooth").get_xlabel() == "smooth"
+    heat = plots.pair_effect(explanation, ("level", "smooth"))
+    assert (heat.get_xlabel(), heat.get_ylabel()) == ("smooth", "level")
+    ax = pyplot.subplots()[1]
+    assert plots.main_effect(explanation, ("level",), ax=ax) is ax
+    assert explanation.plot("skewed").get_xlabel() == "skewed"
+    assert len(explanation.plot().patches) == 10
+    assert len(plots.components(explanation, n_components=5).axes) >= 6
+
+
+def test_main_effect_draws_the_table(explanation: Explanation) -> None:
+    axes = plots.main_effect(explanation, "skewed")
+    drawn = max(axes.lines, key=lambda line: len(line.get_xdata()))
+    axis = explanation.model.encoder.axes[1][1]
+    assert np.array_equal(drawn.get_xdata(), axis.values)
+    assert np.array_equal(drawn.get_ydata(), explanation.model.tables[1])
+
+
+def test_importance_bars_are_the_norms(explanation: Explanation) -> None:
+    bars = plots.importance(explanation, n_components=4).patches
+    norms = list(explanation.importance().values())[:4]
+    assert [bar.get_width() for bar in bars] == pytest.approx(norms[::-1])
+
+
+@pytest.mark.parametrize("n_components", [3, 50])
+def test_waterfall_leads_from_intercept_to_score(
+    explanation: Explanation, n_components: int
+) -> None:
+    axes = plots.waterfall(explanation, row=7, n_components=n_components)
+    first, last = axes.patches[-1], axes.patches[0]
+    assert first.get_x() == pytest.approx(explanation.model.intercept)
+    raw = explanation.model.intercept + explanation.scores[7].sum()
+    assert last.get_x() + last.get_width() == pytest.approx(raw)
+    assert len(axes.patches) == min(n_components + 1, explanation.scores.shape[1])
+
+
+def test_shap_summary_draws_every_row(explanation: Explanation) -> None:
+    axes = plots.shap_summary(explanation, n_features=3)
+    values = explanation.shap_values().values
+    top = np.argsort(-np.abs(values).mean(0))[:3]
+    for feature, points in zip(top, axes.collections, strict=True):
+        assert np.allclose(points.get_offsets()[:, 0], values[:, feature])
+    heights = axes.collections[0].get_offsets()[:, 1]
+    assert np.abs(heights).max() <= 0.5
+
+
+def test_comparison_draws_each_fit(explanation: Explanation) -> None:
+    fits = {"one": explanation, "two": explanation}
+    axes = plots.comparison(fits, "smooth")
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
+    assert len(plots.comparison(list(fits.values()), "smooth").lines) == 3  # and the zero line
+
+
+def test_triples_are_cut_into_slices() -> None:
+    model = random_model(3, 3)
+    panels = plots.component(Explanation(model), model.component_names[-1]).child_axes
+    assert len(panels) == 3
+    values = [axis.values for axis in model.axes((0, 1, 2))]
+    middle = int(np.searchsorted(model.axes((0, 1, 2))[2].positions, 0.5))
+    assert panels[1].get_title() == f"x2 = {values[2][middle]:.6g}"
+    assert np.allclose(panels[1].collections[0].get_array().ravel(),
+                       model.tables[-1][:, :, middle].T.ravel())  # fmt: skip
+
+
+def test_orders_above_three_are_not_drawn() -> None:
+    model = random_model(4, 4)
+    with pytest.raises(ValueError, match=r"^component: one of at most 3 features can be drawn"):
+        plots.component(Explanation(model), model.component_names[-1])
+
+
+def test_unknown_component(explanation: Explanation) -> None:
+    with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
+        plots.main_effect(explanation, "age")
+
+
+def test_missing_matplotlib(explanation: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "tpnn\[plots\]"'):
+        plots.main_effect(explanation, "smooth")
