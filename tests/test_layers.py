@@ -81,6 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "plots": {"axes", "explain", "scales", "shapley", "tables"},
     "agreement": {"model"},
+    "foreign": {"axes", "components", "encoding", "links", "model", "purification", "tables"},
     "distillation": {"checks", "links", "regression", "report"},
     "report": {"axes", "explain", "model", "report", "scales"},
     "datasets": {"datasets"},
@@ -94,7 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "survival": {"base", "checks", "objectives", "parameters", "problem"},
     "__init__": {
         "agreement", "classification", "components", "datasets", "distillation",
-        "explain", "model", "plots", "regression", "survival",
+        "explain", "foreign", "model", "plots", "regression", "survival",
     },
 }  # fmt: skip
 
