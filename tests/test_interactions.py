@@ -14,8 +14,8 @@ from tpnn.components import ComponentSet
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 
 
-def wide(n_rows: int = 1500, n_features: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    """Too many pairs to include them all; two main effects, one pair and one triple matter."""
+def wide(n_rows: int = 1500, n_features: int = 110) -> tuple[np.ndarray, np.ndarray]:
+    """Too many features to include them all; two main effects, one pair and one triple matter."""
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (n_rows, n_features))
     y = 2 * X[:, 0] + np.abs(X[:, 1]) + 3 * X[:, 2] * X[:, 3] + 6 * X[:, 4] * X[:, 5] * X[:, 6]
@@ -61,8 +61,8 @@ def test_terms_reproduce_a_triple(deep: TPNNRegressor) -> None:
 
 def test_history_says_what_was_tried(deep: TPNNRegressor) -> None:
     tried = [record for record in deep.history_ if record.get("stage") == "screening"]
-    assert tried[0]["n_candidates"] == 30
-    assert any(record["n_candidates"] == 435 for record in tried)
+    assert tried[0]["n_candidates"] == 110
+    assert any(record.get("n_candidates") == 110 * 109 // 2 for record in tried)
     assert any(str(record["decision"]).startswith("stop: ") for record in tried)
     assert all(record["noise_floor"] > 0 for record in tried if "noise_floor" in record)
 
@@ -93,7 +93,7 @@ def test_no_interaction_is_a_possible_answer() -> None:
     assert ("x0",) in model.components_
     assert len(model.components_) <= 3
     nothing = TPNNRegressor(**QUIET).fit(X, noise)
-    assert 1 <= len(nothing.components_) <= 8  # of 465
+    assert 1 <= len(nothing.components_) <= 8
     assert np.var(nothing.predict(X)) < 0.2
 
 
@@ -127,12 +127,20 @@ def test_listed_triples_bring_their_subsets(table: Any) -> None:
 
 @pytest.mark.parametrize("asked", [4, {"count": 4}, {"method": "histogram", "count": 4}])
 def test_a_number_of_pairs(asked: Any) -> None:
-    X, y = wide()
+    X, y = wide(n_features=30)
     model = TPNNRegressor(interactions=asked, **QUIET).fit(X, y)
     pairs = [s for s in model.components_ if len(s) == 2]
     assert len(pairs) == 4
     assert ("x2", "x3") in pairs
     assert len(model.components_) == 30 + 4
+
+
+def test_few_main_effects_are_all_kept() -> None:
+    X, y = wide(n_features=30)
+    model = TPNNRegressor(**QUIET).fit(X, y)
+    mains = [s for s in model.components_ if len(s) == 1]
+    assert len(mains) == 30
+    assert ("x2", "x3") in model.components_
 
 
 def test_nid_behind_the_same_interface() -> None:

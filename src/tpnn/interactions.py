@@ -183,11 +183,12 @@ class Search:
     def _first_mains(self) -> ComponentSet:
         """All main effects or, of many, those that stand out of the noise."""
         mains = ComponentSet.up_to(self.n_features, 1)
+        if self.n_features <= MOST_MAINS:
+            self.evident |= set(mains)
+            return mains
         problem = self.build(mains, 1)
         ranking = self._screen(problem, None).rank(1, self.n_features)
         self._note(problem, ranking, "main effects, above the noise")
-        if self.n_features <= MOST_MAINS:
-            return mains
         return ComponentSet(tuple(ranking.found or ranking.components[:1]))
 
     def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
@@ -199,7 +200,7 @@ class Search:
             loss = HeldOut(problem, solution).loss
             if loss >= lowest:
                 self._note(problem, None, "stop: the held-out loss does not fall", loss)
-                return accepted
+                break
             accepted, lowest = included, loss
             if attempt == TRIES or self._time_is_up(problem):
                 break
@@ -215,7 +216,11 @@ class Search:
         return is_up
 
     def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
-        """Components of a problem and what stands out of the noise of its solution."""
+        """Components of a problem and what stands out of the noise of its solution.
+
+        NOTE: what is below the noise cannot be tried on held-out rows. The screen sees them too, so
+        the best of many pairs fit their noise; they gain there and lose on new rows.
+        """
         included, screen = problem.components, self._screen(problem, solution)
         for order in (1, 2)[self.n_features <= MOST_MAINS : self.request.order]:
             n_known = sum(len(s) == order for s in problem.components)
