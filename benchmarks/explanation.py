@@ -43,12 +43,12 @@ def _shapley(plan: Plan) -> list[Row]:
     explanation.shap_values()
     ours = min(seconds(lambda: model.explain(rows).shap_values()) for _ in range(5))
     few = max(5, plan.predicted_rows // 50_000)  # KernelSHAP is linear in its rows
-    kernel = shap.KernelExplainer(box.predict, X.sample(BACKGROUND, random_state=0))
+    background = X.sample(BACKGROUND, random_state=0)
+    kernel = shap.KernelExplainer(lambda table: box.predict(table), background)
     sampled = seconds(lambda: kernel.shap_values(rows.iloc[:few], silent=True)) * EXPLAINED / few
     trees = shap.TreeExplainer(box)
     exact = min(seconds(lambda: trees.shap_values(rows)) for _ in range(3))
-    background = X.sample(300, random_state=1)
-    truth = shap.TreeExplainer(box, background).shap_values(rows.iloc[:200])
+    truth = shap.TreeExplainer(box, X.sample(300, random_state=1)).shap_values(rows.iloc[:200])
     agreement = np.corrcoef(explanation.shap_values().values[:200].ravel(), truth.ravel())[0, 1]
     what = f"{len(rows):,} rows of wine, {len(model.components_)} components"
     return [
