@@ -93,6 +93,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "regression": {"base", "checks", "objectives", "parameters", "problem"},
     "classification": {"base", "checks", "objectives", "parameters", "problem"},
     "survival": {"base", "checks", "objectives", "parameters", "problem"},
+    "cli": {"report"},
+    "__main__": {"cli"},
     "__init__": {
         "agreement", "classification", "components", "datasets", "distillation",
         "explain", "foreign", "model", "plots", "regression", "survival",
