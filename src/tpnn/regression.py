@@ -38,7 +38,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     interaction_groups : list of lists of features, default=()
         Groups within which features may interact; all may where there are none.
     max_components : int, optional
-        Most components of the model; by default at most 300 interactions of each order.
+        Most components of the model; by default at most 500 interactions of each order.
     selection : {"auto", "noise", "one_se", "none"}, default="auto"
         Which components are dropped after fitting: those that held-out rows cannot tell from
         noise, all that cost less than a standard error, or none. "auto" drops noise where
