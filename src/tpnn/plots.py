@@ -172,11 +172,11 @@ def main_effect(explanation: Explanation, component: Names, ax: Axes | None = No
 def _points(axes: Any, places: FloatArray, effect: FloatArray, spread: FloatArray) -> None:
     axes.errorbar(
         places, effect, BAND * spread, fmt="o", color=BLUE, markersize=4.5, elinewidth=4,
-        ecolor=to_pale(BLUE),
+        ecolor=_pale(BLUE),
     )  # fmt: skip
 
 
-def to_pale(colour: str) -> tuple[float, ...]:
+def _pale(colour: str) -> tuple[float, ...]:
     """Return a colour mixed with white, as a band of that colour looks."""
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return tuple(1 - 0.25 * (1 - part) for part in parts)
