@@ -33,8 +33,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         stand out of the noise of the residual, and likewise triples and so on up to ``order``. A
         number: that many best pairs; ``{"method": "nid", "count": 300}`` ranks them by the weights
         of a neural network. "all", or tuples of feature names or indices.
-    required_interactions, forbidden_interactions : list of tuples, default=()
-        Interactions that are always included, and those that no component may contain.
+    required_interactions : list of tuples, default=()
+        Interactions that are always included.
+    forbidden_interactions : list of tuples, default=()
+        Features that no component may contain together.
     interaction_groups : list of lists of features, default=()
         Groups within which features may interact; all may where there are none.
     max_components : int, optional
