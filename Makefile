@@ -19,7 +19,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/.runtime
 
 demo: $(VENV)/.runtime ## fit California housing and look at the result
-	$(BIN)/python examples/demo.py
+	$(BIN)/tpnn demo
 
 test: lint types check ## everything that must pass
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.accuracy import measure_bags, measure_grown, measure_mains, measure_pairs
 from benchmarks.busy import measure_busy
+from benchmarks.explanation import measure_explanation
 from benchmarks.identifiability import measure_identifiability
 from benchmarks.measure import Plan, Row, full_plan, quick_plan
 from benchmarks.memory import measure_memory
@@ -31,6 +32,7 @@ MEASUREMENTS: dict[str, Callable[[Plan], list[Row]]] = {
     "bags": measure_bags,
     "identifiability": measure_identifiability,
     "prediction": measure_prediction,
+    "explanation": measure_explanation,
     "memory": measure_memory,
     "busy": measure_busy,
     "selection": measure_selection,

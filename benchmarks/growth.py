@@ -52,12 +52,12 @@ def shape(axis: str, size: int) -> Shape:
     """Shape of the table whose ``axis`` has the given size, the others being what they always are.
 
     >>> shape("rows", 10_000), shape("features", 8)
-    (Shape(n_rows=10000, n_features=8, n_pairs=28), Shape(n_rows=20000, n_features=8, n_pairs=0))
+    (Shape(n_rows=10000, n_features=8, n_pairs=28), Shape(n_rows=50000, n_features=8, n_pairs=0))
     """
     if axis == "rows":
         return Shape(size, 8, 28)
     if axis == "features":
-        return Shape(20_000, size, 0)
+        return Shape(50_000, size, 0)
     return Shape(20_000, 150, size)
 
 
@@ -116,7 +116,7 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = f"""## Growth
 
 `python -m benchmarks.growth` measures. Fits of fixed length, two bags: 100 rounds of growth, or 20
-gradient steps. Rows: 8 features with all pairs. Features: 20,000 rows, main effects. Components:
+gradient steps. Rows: 8 features with all pairs. Features: 50,000 rows, main effects. Components:
 20,000 rows, 150 features, pairs beside the main effects. Memory is the peak of the process beyond
 what it held before the fit. Exponents are least squares over the {LARGE} largest sizes; linear
 means at most {MOST_EXPONENT}."""

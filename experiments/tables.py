@@ -81,8 +81,16 @@ class Lines:
     def chosen(self, data: str, family: str) -> str:
         """Return that member; compared on the splits that all finished members have."""
         found = [member for member in members(family, data) if (data, member) in self.cells]
-        if len(found) < 2:
-            return found[0] if found else family
+        return self._best(data, found) if found else family
+
+    def stability_of(self, data: str, family: str) -> Line | None:
+        """Return the stability line of that member, of those that have one."""
+        found = [member for member in members(family, data) if (data, member) in self.stability]
+        return self.stability[data, self._best(data, found)] if found else None
+
+    def _best(self, data: str, found: list[str]) -> str:
+        if len(found) == 1:
+            return found[0]
         shared = set.intersection(*(set(self.cells[data, member]) for member in found))
 
         def held_out(member: str) -> float:
@@ -166,36 +174,41 @@ def _labels(spec: Spec) -> list[str]:
 
 
 def prediction(spec: Spec, lines: Lines) -> str:
-    """Test scores: data sets down, models across; ranks where asked for."""
+    """Test scores: data sets across, models down; ranks where asked for."""
     rows = [["", *map(title_of, spec.models)]]
-    means = np.full((len(spec.data), len(spec.models)), np.nan)
-    for i, name in enumerate(spec.data):
-        published = spec.published.get(name, {})
-        row = [_data_title(name)]
-        for j, model in enumerate(spec.models):
-            values = [line["scores"][_measure(name)] for line in lines.of(name, model)]
+    for name in spec.data:
+        published, row = spec.published.get(name, {}), [_data_title(name)]
+        for model in spec.models:
+            values = list(_scores(lines, name, model).values())
             summary = summarise(values) if values else None
-            means[i, j] = summary.mean if summary else np.nan
             row.append(_cell(summary, published.get(model), spec.splits, _label(name)))
         rows.append(row)
     if spec.options.get("ranks"):
-        rows.append(_ranks(spec, means))
+        rows.append(_ranks(spec, lines))
     if spec.options.get("stability"):
         rows += _stability_rows(spec, lines, spec.options["published_stability"])
     return "\n\n".join([_transposed(rows), *_labels(spec)])
 
 
-def _ranks(spec: Spec, means: Any) -> list[str]:
-    """Return the mean rank of every model that has all data sets, among those models."""
-    ranked = np.flatnonzero(~np.isnan(means).any(0))
+def _scores(lines: Lines, name: str, model: str) -> dict[int, float]:
+    """Return the test score of every split."""
+    return {line["split"]: line["scores"][_measure(name)] for line in lines.of(name, model)}
+
+
+def _ranks(spec: Spec, lines: Lines) -> list[str]:
+    """Return the mean rank of every model that has all data sets, on the splits they all have."""
+    ranked = [m for m in spec.models if all(lines.of(name, m) for name in spec.data)]
+    means = []
+    for name in spec.data if ranked else []:
+        scores = [_scores(lines, name, model) for model in ranked]
+        shared = set.intersection(*map(set, scores))
+        means.append([np.mean([found[split] for split in shared]) for found in scores])
     higher = np.array([_measure(name) == "auroc" for name in spec.data])
-    ranks = average_ranks(means[:, ranked], higher) if len(ranked) else np.zeros(0)
-    found = {
-        spec.models[j]: Summary(float(r), math.nan, 0) for j, r in zip(ranked, ranks, strict=True)
-    }
+    ranks = average_ranks(np.array(means), higher) if ranked else np.zeros(0)
+    found = {m: Summary(float(rank), math.nan, 0) for m, rank in zip(ranked, ranks, strict=True)}
     published = spec.options["published_ranks"]
     cells = [_cell(found.get(model), published.get(model), 0) for model in spec.models]
-    return [f"mean rank of {len(ranked)}", *cells]
+    return [f"mean rank of {len(ranked)}, shared splits", *cells]
 
 
 def _transposed(rows: Sequence[Sequence[str]]) -> str:
@@ -222,7 +235,7 @@ def _stability_rows(spec: Spec, lines: Lines, published: dict[str, Any]) -> list
 
 
 def _stability(lines: Lines, name: str, model: str, key: str) -> Summary | None:
-    line = lines.stability.get((name, lines.chosen(name, model)))
+    line = lines.stability_of(name, model)
     return Summary(line[key], math.nan, line["n_fits"]) if line else None
 
 
@@ -247,7 +260,7 @@ def feature_stability(spec: Spec, lines: Lines) -> str:
     for feature in spec.options["features"]:
         index, row = tables.table(name).names.index(feature), [feature]
         for model in spec.models:
-            line = lines.stability.get((name, lines.chosen(name, model)))
+            line = lines.stability_of(name, model)
             found = Summary(line["by_feature"][index], math.nan, line["n_fits"]) if line else None
             row.append(_cell(found, spec.published[feature].get(model), spec.splits))
         rows.append(row)

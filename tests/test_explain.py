@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import AnovaModel, Explanation, TPNNRegressor, stability
+from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, stability
 from tpnn.axes import Axis
 from tpnn.components import ComponentSet
 from tpnn.encoding import Feature, TableEncoder
@@ -307,3 +307,60 @@ def test_explaining_needs_rows_and_known_columns(explanation: Explanation, table
         model.shap_values(X.to_numpy()[:, :2])
     with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
         explanation.component("age")
+
+
+@pytest.fixture(scope="module")
+def mixed(table: Any) -> pd.DataFrame:
+    """The common table with labels, a date and missing values beside its numbers."""
+    X, _ = table
+    rng = np.random.default_rng(9)
+    days = pd.to_timedelta(rng.integers(0, 500, len(X)), "D")
+    town = rng.choice(["Ulm", "Bonn", "Trier"], len(X))
+    mixed = X[["smooth", "skewed"]].assign(town=town, since=pd.Timestamp("2021-01-01") + days)
+    mixed.loc[::8, "skewed"] = np.nan
+    return mixed
+
+
+def test_original_scales(mixed: pd.DataFrame, table: Any) -> None:
+    """Labels, dates and missing values come back as they were given."""
+    settings = {"n_bags": 2, "max_steps": 30, "random_state": 0, "verbose": 0}
+    local = TPNNRegressor(**settings).fit(mixed, table[1]).explain(mixed)
+    assert set(local.component("town").to_frame()["town"]) == {"Ulm", "Bonn", "Trier"}
+    assert set(local.component("since").to_frame()["since"]) <= set(mixed["since"])
+    assert local.component("skewed").to_frame()["skewed"].isna().sum() == 1
+    frame = local.component(("skewed", "town")).to_frame()
+    assert frame.loc[frame["skewed"].isna(), "density"].sum() == pytest.approx(1 / 8)
+    by_town = frame.groupby("town")["density"].sum()
+    assert np.allclose(by_town, mixed["town"].value_counts(normalize=True)[by_town.index])
+    words = {reason.feature: str(reason) for reason in local.reasons(4)[0]}
+    assert words["town"].startswith(f"town = {mixed['town'][0]} ")
+    assert words["since"].startswith(f"since = {mixed['since'][0]:%Y-%m-%d}")
+    assert words["skewed"].startswith("skewed = (missing) ")
+
+
+def test_several_outputs(mixed: pd.DataFrame, table: Any) -> None:
+    """Shapley values of each class sum to its score; one output is explained like any model."""
+    settings = {"n_bags": 2, "max_steps": 30, "random_state": 0, "verbose": 0}
+    labels = np.array(["a", "b", "c"])[np.digitize(table[1], np.quantile(table[1], [0.3, 0.6]))]
+    model = TPNNClassifier(**settings).fit(mixed, labels)
+    local = model.explain(mixed[:50])
+    values = local.shap_values()
+    assert values.values.shape == (50, 4, 3)
+    raw = model.decision_function(mixed[:50])
+    assert np.allclose(values.base_values + values.values.sum(1), raw)
+    assert np.allclose(local.shap_interaction_values().values.sum(2), values.values)
+    assert sum(local.sobol().values()) == pytest.approx(1.0)
+    one = local.of("b")
+    assert np.allclose(one.model.raw_scores(mixed[:50]), raw[:, 1])
+    assert np.allclose(one.shap_values().values, values.values[..., 1])
+    assert len(one.reasons(2)) == 50
+    frame = local.component("town").to_frame()
+    assert np.allclose(
+        frame[frame["output"] == "b"]["effect"], one.component("town").to_frame()["effect"]
+    )
+    with pytest.raises(ValueError, match=r"^output: one output is needed here, found 3\. Choose"):
+        local.reasons()
+    with pytest.raises(ValueError, match=r"^explanation: a plot shows one output, found 3"):
+        local.plot("town")
+    with pytest.raises(ValueError, match=r"^output: must be one of the model's outputs, found 'd'"):
+        local.of("d")

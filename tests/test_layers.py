@@ -81,20 +81,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "plots": {"axes", "explain", "scales", "shapley", "tables"},
     "agreement": {"model"},
+    "foreign": {"axes", "components", "encoding", "links", "model", "purification", "tables"},
     "distillation": {"checks", "links", "regression", "report"},
     "report": {"axes", "explain", "model", "report", "scales"},
     "datasets": {"datasets"},
     "base": {
         "checks", "components", "encoding", "explain", "fitting", "grower", "interactions",
         "marginals", "model", "objectives", "parameters", "problem", "report", "selection",
-        "solution", "tables",
+        "solution", "tables", "workers",
     },
     "regression": {"base", "checks", "objectives", "parameters", "problem"},
     "classification": {"base", "checks", "objectives", "parameters", "problem"},
     "survival": {"base", "checks", "objectives", "parameters", "problem"},
+    "cli": {"report"},
+    "__main__": {"cli"},
     "__init__": {
         "agreement", "classification", "components", "datasets", "distillation",
-        "explain", "model", "plots", "regression", "survival",
+        "explain", "foreign", "model", "plots", "regression", "survival",
     },
 }  # fmt: skip
 

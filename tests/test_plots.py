@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 
@@ -105,3 +106,25 @@ def test_missing_matplotlib(explanation: Explanation, monkeypatch: pytest.Monkey
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "tpnn\[plots\]"'):
         plots.main_effect(explanation, "smooth")
+
+
+def test_levels_dates_and_missing_values_are_labelled(table: Any) -> None:
+    X, y = table
+    rng = np.random.default_rng(0)
+    since = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 500, len(X)), "D")
+    mixed = pd.DataFrame({"a": X["smooth"], "town": rng.choice(["u", "v"], len(X)), "since": since})
+    mixed.loc[::8, "a"] = np.nan
+    settings = {"n_bags": 2, "max_steps": 30, "random_state": 0, "verbose": 0}
+    explanation = TPNNRegressor(**settings).fit(mixed, y).explain(mixed)
+
+    def words(axis: Any) -> list[str]:
+        axis.axes.figure.canvas.draw()
+        return [label.get_text() for label in axis.get_ticklabels()]
+
+    assert sorted(words(plots.main_effect(explanation, "town").xaxis)) == ["u", "v"]
+    assert words(plots.main_effect(explanation, "a").xaxis)[-1] == "missing"
+    assert any("2022" in word for word in words(plots.main_effect(explanation, "since").xaxis))
+    heat = plots.pair_effect(explanation, ("town", "a"))
+    assert words(heat.xaxis)[-1] == "missing"
+    assert sorted(words(heat.yaxis)) == ["u", "v"]
+    assert len(plots.shap_summary(explanation).collections) == 3

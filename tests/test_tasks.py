@@ -196,3 +196,33 @@ def test_weights_of_zero_equal_leaving_rows_out() -> None:
     with_zero = TPNNRegressor(**QUICK).fit(X, y, sample_weight=kept.astype(float))
     without = TPNNRegressor(**QUICK).fit(X[kept], y[kept])
     assert np.array_equal(with_zero.predict(X), without.predict(X))
+
+
+@pytest.mark.parametrize(
+    "ablation", [{"shared_bases": True}, {"activation": "relu"}, {"scale": "paper"}]
+)
+@pytest.mark.parametrize("task", ["squared_error", "poisson", "classes", "cox"])
+@pytest.mark.parametrize("order", [1, 3])
+def test_laws_of_the_ablations(
+    ablation: dict[str, Any], task: str, order: int, tmp_path: Any
+) -> None:
+    """Levels and missing values, every task, NBM-TPNN, ReLU and the paper's scaling."""
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(13)
+    X = pd.DataFrame({"a": rng.normal(size=120), "b": rng.choice(list("xyz"), 120)})
+    X["c"] = np.where(rng.random(120) < 0.2, np.nan, rng.random(120))
+    kinds = {"classes": TPNNClassifier, "cox": TPNNSurvival}
+    parameters = {**QUICK, **ablation, "order": order, "max_steps": 10, "interactions": "all"}
+    if task not in kinds:
+        parameters["objective"] = task
+    y: Any = rng.poisson(2.0, 120) + 0.5
+    y = {"classes": rng.integers(0, 3, 120), "cox": np.column_stack([y, y > 1])}.get(task, y)
+    model = kinds.get(task, TPNNRegressor)(**parameters).fit(X, y)
+    frozen = model.model_
+    assert frozen.identifiability_error() < 1e-6
+    raw = frozen.raw_scores(X)
+    assert frozen.intercept + frozen.component_scores(X).sum(1) == pytest.approx(raw)
+    values = np.asarray(model.shap_values(X).values).sum(1)
+    assert values == pytest.approx(raw - frozen.intercept)
+    frozen.save(tmp_path / "model")
+    assert np.array_equal(load_model(tmp_path / "model").raw_scores(X), raw)

@@ -34,14 +34,14 @@ class Schedule:
     patience : int
         Batches without a better validation loss after which training ends.
     evaluate_every : int
-        Batches between two looks at the validation rows, at least; looks are between epochs.
+        Batches between two looks at the validation rows, at least; by default after each epoch.
     """
 
     learning_rate: float = 5e-3
     batch_size: int = 4096
     max_steps: int = 2000
     patience: int = 300
-    evaluate_every: int = 10
+    evaluate_every: int = 1
 
 
 class Batch(NamedTuple):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tpnn.components import ComponentSet
     from tpnn.distillation import distill
     from tpnn.explain import Explanation
+    from tpnn.foreign import purify
     from tpnn.model import AnovaModel, load_model
     from tpnn.regression import TPNNRegressor
     from tpnn.survival import TPNNSurvival
@@ -32,6 +33,7 @@ __all__ = [
     "distill",
     "load_model",
     "plots",
+    "purify",
     "stability",
 ]
 
@@ -44,6 +46,7 @@ _HOME = {
     "TPNNSurvival": "survival",
     "distill": "distillation",
     "load_model": "model",
+    "purify": "foreign",
     "stability": "agreement",
 }
 

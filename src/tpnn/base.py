@@ -43,6 +43,7 @@ from tpnn.report import write_report
 from tpnn.selection import Path, Rule, select
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
+from tpnn.workers import ONE_BLAS_THREAD
 
 FloatArray = NDArray[np.float64]
 
@@ -236,7 +237,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             self.selection, self.max_components, self.heredity, fitted.screened,
             [*rules.required, *asked],
         )  # fmt: skip
-        self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
+        with ONE_BLAS_THREAD:
+            self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
         self.model_ = self._path.model(self._path.chosen)
         if self.monotone:
             self.model_ = self.model_.with_shapes(self.monotone)

@@ -26,7 +26,7 @@ from tpnn.solution import Solution
 
 FloatArray = NDArray[np.float64]
 
-MOST_INTERACTIONS = 300  # of each order, where no budget is given; fewer pairs are all included
+MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
 MOST_MAINS = 100  # main effects of more features are screened too
 PROBE_BAGS = 2  # of the fits that only tell whether to go on
 TRIES = 3  # additions at most

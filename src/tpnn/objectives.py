@@ -275,7 +275,7 @@ OBJECTIVES = {
         tweedie(1.0, "poisson"),
         tweedie(2.0, "gamma", "positive numbers", lambda y: bool((y > 0).all())),
         tweedie(TWEEDIE_POWER),
-        Objective("log_loss", LINKS["logit"], _logistic_loss, _logistic_slopes, 4, False),
+        Objective("log_loss", LINKS["logit"], _logistic_loss, _logistic_slopes, 2, False),
         Objective(
             "cox", LINKS["log"], _cox_loss, _cox_slopes, 4, False, couples_rows=True,
             rule="times and events, at least one of them observed",

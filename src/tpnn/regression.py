@@ -38,7 +38,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     interaction_groups : list of lists of features, default=()
         Groups within which features may interact; all may where there are none.
     max_components : int, optional
-        Most components of the model; by default at most 300 interactions of each order.
+        Most components of the model; by default at most 500 interactions of each order.
     selection : {"auto", "noise", "one_se", "none"}, default="auto"
         Which components are dropped after fitting: those that held-out rows cannot tell from
         noise, all that cost less than a standard error, or none. "auto" drops noise where
@@ -162,35 +162,16 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         verbose: str | int = "auto",
     ) -> None:
         super().__init__(
-            order=order,
-            interactions=interactions,
-            required_interactions=required_interactions,
-            forbidden_interactions=forbidden_interactions,
-            interaction_groups=interaction_groups,
-            max_components=max_components,
-            selection=selection,
-            heredity=heredity,
-            monotone=monotone,
-            categorical=categorical,
-            min_level_rows=min_level_rows,
-            solver=solver,
-            growth=growth,
-            n_bases=n_bases,
-            n_bags=n_bags,
-            scale=scale,
-            activation=activation,
-            shared_bases=shared_bases,
-            max_nodes=max_nodes,
-            learning_rate=learning_rate,
-            l2=l2,
-            max_steps=max_steps,
-            patience=patience,
-            validation_fraction=validation_fraction,
-            device=device,
-            time_limit=time_limit,
-            random_state=random_state,
-            verbose=verbose,
-        )
+            order=order, interactions=interactions, required_interactions=required_interactions,
+            forbidden_interactions=forbidden_interactions, interaction_groups=interaction_groups,
+            max_components=max_components, selection=selection, heredity=heredity,
+            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
+            solver=solver, growth=growth, n_bases=n_bases, n_bags=n_bags, scale=scale,
+            activation=activation, shared_bases=shared_bases, max_nodes=max_nodes,
+            learning_rate=learning_rate, l2=l2, max_steps=max_steps, patience=patience,
+            validation_fraction=validation_fraction, device=device, time_limit=time_limit,
+            random_state=random_state, verbose=verbose,
+        )  # fmt: skip
         self.objective = objective
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
