@@ -79,7 +79,7 @@ def full_plan(folder: Path) -> Plan:
         synthetic_rows=15_000,
         planted_sets=3,
         screened_rows=20_000,
-        madelon_splits=5,
+        madelon_splits=3,
         wide_rows=2_000,
         wide_features=5_000,
     )

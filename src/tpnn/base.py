@@ -232,7 +232,11 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         else:
             fitted = fit.searched(request, table.n_features, rules)
         full = fitted.problem.freeze(fitted.solution, self.activation, self.scale, outputs)
-        rule = Rule.read(self.selection, self.max_components, self.heredity, fitted.screened)
+        asked = mains if self.selection == "auto" and fitted.all_mains else ()
+        rule = Rule.read(
+            self.selection, self.max_components, self.heredity, fitted.screened,
+            [*rules.required, *asked],
+        )  # fmt: skip
         with ONE_BLAS_THREAD:
             self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
         self.model_ = self._path.model(self._path.chosen)

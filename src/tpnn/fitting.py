@@ -33,6 +33,8 @@ class Fitted:
         What a search tried before.
     evident : set of tuple of int
         Components that stood out of the noise of a screen.
+    all_mains : bool
+        Whether all main effects are included.
     screened : bool
         Whether main effects and pairs had to stand out of it, instead of being asked for.
     """
@@ -41,6 +43,7 @@ class Fitted:
     solution: Solution
     history: Sequence[dict[str, Any]] = ()
     evident: frozenset[Component] = frozenset()
+    all_mains: bool = True
     screened: bool = False
 
 
@@ -103,6 +106,7 @@ class Fit:
             fitted,
             history=search.history,
             evident=frozenset(search.evident),
+            all_mains=search.takes_all_mains,
             screened=request.count is None and not search.takes_all,
         )
 

@@ -141,6 +141,11 @@ class Search:
         most = MOST_MAINS if order == 1 else min(self.request.budget, MOST_INTERACTIONS)
         return self.request.count is None and math.comb(self.n_features, order) <= most
 
+    @property
+    def takes_all_mains(self) -> bool:
+        """Whether main effects are so few that all are included, and kept."""
+        return self.n_features <= MOST_MAINS
+
     def up_to_pairs(self) -> ComponentSet:
         """Choose main effects and pairs."""
         return self.rules.applied(self._up_to_pairs())
@@ -183,8 +188,7 @@ class Search:
     def _first_mains(self) -> ComponentSet:
         """All main effects or, of many, those that stand out of the noise."""
         mains = ComponentSet.up_to(self.n_features, 1)
-        if self.n_features <= MOST_MAINS:
-            self.evident |= set(mains)
+        if self.takes_all_mains:
             return mains
         problem = self.build(mains, 1)
         ranking = self._screen(problem, None).rank(1, self.n_features)
@@ -193,18 +197,19 @@ class Search:
 
     def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
         """Add what the residual has above the noise until the held-out rows gain nothing."""
-        accepted, lowest = included, math.inf
+        accepted, before = included, None
         for attempt in range(TRIES + 1):
             problem = self.build(included, PROBE_BAGS)
             solution = self.solve(problem)
-            loss = HeldOut(problem, solution).loss
-            if loss >= lowest:
-                self._note(problem, None, "stop: the held-out loss does not fall", loss)
+            held_out = HeldOut(problem, solution)
+            if before is not None and not _gains(before, held_out):
+                reason = "stop: the held-out rows gain less than a standard error"
+                self._note(problem, None, reason, held_out.loss)
                 break
-            accepted, lowest = included, loss
+            accepted, before = included, held_out
             if attempt == TRIES or self._time_is_up(problem):
                 break
-            included = self._extended(problem, solution, loss)
+            included = self._extended(problem, solution, held_out.loss)
             if included == accepted:
                 break
         return accepted
@@ -222,13 +227,13 @@ class Search:
         the best of many pairs fit their noise; they gain there and lose on new rows.
         """
         included, screen = problem.components, self._screen(problem, solution)
-        for order in (1, 2)[self.n_features <= MOST_MAINS : self.request.order]:
+        for order in (1, 2)[self.takes_all_mains : self.request.order]:
             n_known = sum(len(s) == order for s in problem.components)
             room = self.n_features if order == 1 else self.request.budget - n_known
             ranking = screen.rank(order, room + n_known)
             known = set(included)
             new = [s for s in ranking.found if s not in known and self.rules.permit(s)][:room]
-            verdict = "stop: nothing new above the noise" if room else "stop: the budget is spent"
+            verdict = "nothing new above the noise" if room else "the budget is spent"
             self._note(problem, ranking, f"add {len(new)}" if new else verdict, loss)
             included = _joined(included, new)
         return included
@@ -321,6 +326,12 @@ def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
     gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
     residual: FloatArray = -weights * gradient
     return residual
+
+
+def _gains(before: HeldOut, after: HeldOut) -> bool:
+    """Whether the same held-out rows gain more than a standard error."""
+    mean, error = before.change(after.raw)
+    return mean + error < 0
 
 
 def _joined(components: ComponentSet, new: Iterable[Component]) -> ComponentSet:

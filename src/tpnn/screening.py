@@ -43,7 +43,9 @@ BlockScores = Callable[..., Float32Array]
 MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one beyond
 BUDGETS = {1: 6e11, 2: 6e11}  # multiplications of a screen: some ten seconds on two cores
 HIGHER_BUDGET = 2e11
-FLIPS = 4  # draws of random signs that the noise floor is taken over
+FLIPS = {1: 19}  # draws of random signs that the noise floor is taken over, by order;
+FEWEST_FLIPS = 4  # beyond, where each draw costs more
+MOST_FLIPS = max(FLIPS.values())
 BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
 SMALLEST = 1e-10  # a direction of relatively less variance is rounding
 
@@ -117,7 +119,7 @@ class ResidualScreen:
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0
-        signs = np.random.default_rng(seed).integers(0, 2, (FLIPS, 1, len(residual)), np.int8)
+        signs = np.random.default_rng(seed).integers(0, 2, (MOST_FLIPS, 1, len(residual)), np.int8)
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
         self.block_scores: BlockScores = block_scores
@@ -136,12 +138,13 @@ class ResidualScreen:
         columns = Columns(self.codes, among, bases)
         parents = np.array(list(combinations(range(len(among) - 1), order - 1)), np.intp)
         last = parents.max(1, initial=-1)
+        residuals = self.residuals[: 1 + FLIPS.get(order, FEWEST_FLIPS)]
         longest = max(BLOCK_COLUMNS // n_bases ** (order - 1), 1)
 
         def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
             block = parents[slice(*piece)]
             first = int(last[slice(*piece)].min()) + 1
-            scores = self.block_scores(columns, block, first, self.residuals)
+            scores = self.block_scores(columns, block, first, residuals)
             new = last[slice(*piece), None] < np.arange(first, len(among))
             noise = float(scores[1:, new].max(initial=0.0))
             parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
@@ -160,7 +163,7 @@ class ResidualScreen:
 
 def affordable_bases(n_features: int, order: int, n_rows: int) -> int:
     """Functions per feature that a screen of all interactions of one order can afford."""
-    products = math.comb(n_features, order) * n_rows * (1 + FLIPS)
+    products = math.comb(n_features, order) * n_rows * (1 + FLIPS.get(order, FEWEST_FLIPS))
     count = MOST_BASES.get(order, 1)
     while count > 1 and products * count**order > BUDGETS.get(order, HIGHER_BUDGET):
         count //= 2
@@ -169,7 +172,8 @@ def affordable_bases(n_features: int, order: int, n_rows: int) -> int:
 
 def affordable_features(order: int, n_rows: int) -> int:
     """How many features a screen of all interactions of one order can afford."""
-    most = BUDGETS.get(order, HIGHER_BUDGET) / (n_rows * (1 + FLIPS))
+    n_draws = 1 + FLIPS.get(order, FEWEST_FLIPS)
+    most = BUDGETS.get(order, HIGHER_BUDGET) / (n_rows * n_draws)
     count = order
     while math.comb(count + 1, order) <= most:
         count += 1

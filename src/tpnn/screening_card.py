@@ -50,7 +50,7 @@ class CardScorer:
         width, lowest = n_bases ** parents.shape[1], int(parents.min(initial=first))
         features = torch.as_tensor(columns.features[lowest:], device=self.device)
         placed = torch.as_tensor(parents - lowest, device=self.device)
-        shape = (*self.residuals.shape[:2], n_parents * width, n_new * n_bases)
+        shape = (*residuals.shape[:2], n_parents * width, n_new * n_bases)
         coefficients = torch.zeros(shape, device=self.device)
         variance = torch.zeros((n_parents, n_new), device=self.device)
         numbers = torch.arange(lowest, n_features, device=self.device)[:, None]

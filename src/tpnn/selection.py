@@ -168,19 +168,29 @@ class Rule:
     tolerance : float
         Standard errors that dropping noise may cost: one where everything had its chance to stand
         out in a screen, else none.
+    certain : set of tuple of int
+        Components that are no noise, whatever the held-out rows say.
     """
 
     method: str
     most: int | None
     heredity: bool
     tolerance: float
+    certain: frozenset[Component]
 
     @classmethod
-    def read(cls, method: str, most: int | None, heredity: bool, screened: bool) -> Rule:
-        """Rule of the estimators' parameters; "auto" drops noise where there was a screen."""
+    def read(
+        cls,
+        method: str,
+        most: int | None,
+        heredity: bool,
+        screened: bool,
+        certain: Iterable[Component],
+    ) -> Rule:
+        """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
         if method == "auto":
             method = "noise" if screened else "none"
-        return cls(method, most, heredity, float(screened))
+        return cls(method, most, heredity, float(screened), frozenset(certain))
 
 
 def select(
@@ -192,7 +202,8 @@ def select(
 ) -> Path:
     """Path of a fitted model with the number of components that a rule keeps.
 
-    What a screen has found ``evident`` need not be told from noise once more.
+    What a screen has found ``evident`` need not be told from noise once more, unless the held-out
+    rows speak against it.
     """
     held_out = HeldOut(problem, solution)
     components = [tuple(sorted(s)) for s in held_out.components]
@@ -203,7 +214,9 @@ def select(
         [(mean + n) / max(error, 1e-300) for (mean, error), n in zip(alone, noise, strict=True)]
     )
     alone_clarity = clarity
-    clarity = np.where([s in evident for s in components], np.maximum(clarity, CLEAR), clarity)
+    known = [s in evident for s in components] & (clarity > 0)
+    known |= [s in rule.certain for s in components]
+    clarity = np.where(known, np.maximum(clarity, CLEAR), clarity)
     if rule.heredity:
         clarity = _inherited(components, clarity)
     ranked = sorted(
