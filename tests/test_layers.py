@@ -88,7 +88,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "base": {
         "checks", "components", "encoding", "explain", "fitting", "grower", "interactions",
         "marginals", "model", "objectives", "parameters", "problem", "report", "selection",
-        "solution", "tables", "workers",
+        "shapes", "solution", "tables", "workers",
     },
     "regression": {"base", "checks", "objectives", "parameters", "problem"},
     "classification": {"base", "checks", "objectives", "parameters", "problem"},

@@ -77,3 +77,21 @@ def test_shared_bases_have_parameters_that_do_not_grow_with_components() -> None
     shared, _ = make(2, shared=True)
     assert shared.centres.numel() == 3 * 6
     assert own.centres.numel() == 3 * 2 * 2 * 6
+
+
+def test_bound_components_rise_or_fall_whatever_the_parameters() -> None:
+    """The paper's monotone main effects: the sign of beta decides."""
+    marginal = Marginal.stack([np.linspace(0, 1, 9)] * 3, [np.full(9, 1 / 9)] * 3)
+    signs = torch.tensor([1.0, -1.0, 0.0])
+    network = ComponentNetwork(
+        marginal, torch.arange(3)[:, None], start_centres(3, 1, 5, 2, False, 0), False, "sigmoid",
+        "paper", signs,
+    )  # fmt: skip
+    with torch.no_grad():
+        network.coefficients.normal_(generator=torch.Generator().manual_seed(0))
+    network.bind()
+    steps = np.diff(network().detach().numpy(), axis=1)  # (3, 8, 2)
+    assert (steps[0] >= 0).all()
+    assert (steps[1] <= 0).all()
+    assert (steps[2] > 0).any()
+    assert (steps[2] < 0).any()

@@ -41,6 +41,7 @@ from tpnn.objectives import Objective
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.report import write_report
 from tpnn.selection import Path, Rule, select
+from tpnn.shapes import MONOTONE
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
 from tpnn.workers import ONE_BLAS_THREAD
@@ -285,20 +286,27 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         return self.solver
 
     def _grow(self, problem: Problem, limits: Limits, seed: int) -> Solution:
-        names = problem.encoder.feature_names
-        asked = dict(self.monotone or {})
-        shapes = {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
+        shapes = self._shapes(problem.encoder)
         from_zero = self.growth == "auto"
         if self.growth == "none":
             limits = replace(limits, max_rounds=0)
         with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
             return grow(problem, limits, seed, progress, shapes, from_zero)
 
+    def _shapes(self, encoder: TableEncoder) -> dict[int, str]:
+        asked = dict(self.monotone or {})
+        names = encoder.feature_names
+        return {resolve_feature(j, names, "monotone"): shape for j, shape in asked.items()}
+
     def _descend(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         training = _torch_module("training")
         marginals = [Marginal.of(problem.encoder.axes[o]) for o in problem.components.orders]
         bases = {order: self._bases(order) for order in problem.components.orders}
-        settings = training.NetworkSettings(bases, self.shared_bases, self.activation, self.scale)
+        shapes = self._shapes(problem.encoder)
+        signs = {j: MONOTONE[shape] for j, shape in shapes.items() if shape in MONOTONE}
+        settings = training.NetworkSettings(
+            bases, self.shared_bases, self.activation, self.scale, signs
+        )
         schedule = training.Schedule(
             self.learning_rate, self.l2, self.max_steps, self.patience, limits.deadline
         )

@@ -264,6 +264,8 @@ class CudaSolver:
             mean.lerp_(gradient, 0.1)
             square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
             parameter.sub_(rate * mean / (square.sqrt() / correction + 1e-8))
+        for network in self.networks:
+            network.bind()
 
     def _solution(self, history: list[dict[str, float]]) -> Solution:
         tables: list[Any] = []

@@ -35,12 +35,15 @@ class ComponentNetwork(nn.Module):
         sigma.
     scale : {"centred", "paper"}
         Whether phi is divided by eta.
+    signs : tensor of shape (C,), optional
+        1 or -1 for components that may only increase or decrease, else 0.
     """
 
     positions: Tensor  # (C, d, M), or (p, M) with shared bases
     weights: Tensor  # as positions
     free: Tensor  # as positions
     features: Tensor  # (C, d)
+    signs: Tensor | None  # (C,)
 
     def __init__(
         self,
@@ -50,8 +53,10 @@ class ComponentNetwork(nn.Module):
         shared_bases: bool,
         activation: Activation,
         scale: Scale,
+        signs: Tensor | None = None,
     ) -> None:
         super().__init__()
+        self.register_buffer("signs", signs)
         n_bags, n_bases = centres.shape[0], centres.shape[-1]
         self.n_components = len(features)
         self.shared_bases, self.activation, self.scale = shared_bases, activation, scale
@@ -95,6 +100,17 @@ class ComponentNetwork(nn.Module):
         else:
             tables = (product @ self.bases(order - 1).transpose(-1, -2)).flatten(2)
         return tables.permute(1, 2, 0)
+
+    @torch.no_grad()
+    def bind(self) -> None:
+        """Keep the beta of monotone components on their side of zero, as the paper does.
+
+        phi falls in u, so a component with no positive beta rises.
+        """
+        if self.signs is not None:
+            signs = self.signs[:, None]
+            wrong = self.coefficients * signs > 0
+            self.coefficients.masked_fill_(wrong, 0.0)
 
     def terms(self) -> list[Terms]:
         """Bases of each component over all bags; their sum is the mean of the bags' tables."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -107,12 +108,15 @@ class NetworkSettings(NamedTuple):
         Number of bases K of each component.
     shared_bases, activation, scale
         As in ``ComponentNetwork``.
+    signs : dict from feature to float
+        1 or -1 for main effects that may only increase or decrease.
     """
 
     n_bases: dict[int, int]
     shared_bases: bool
     activation: Activation
     scale: Scale
+    signs: Mapping[int, float] = MappingProxyType({})
 
 
 def make_networks(
@@ -136,9 +140,17 @@ def make_networks(
             shared,
             settings.activation,
             settings.scale,
+            _signs(features[first:last], settings.signs),
         )
         for first, last in split(count, most)
     ]
+
+
+def _signs(features: NDArray[np.intp], signs: Mapping[int, float]) -> torch.Tensor | None:
+    """Sign of each component, None where none is bound."""
+    if features.shape[1] > 1 or not signs:
+        return None
+    return torch.tensor([signs.get(feature, 0.0) for feature in features[:, 0].tolist()])
 
 
 class Adam:
@@ -206,6 +218,7 @@ class _Part:
         assert coefficients.grad is not None
         coefficients.grad.add_(coefficients.detach(), alpha=self.l2)
         self.optimiser.step(learning_rate)
+        self.network.bind()
         self.publish()
 
     def restore(self) -> None:
