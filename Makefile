@@ -36,7 +36,7 @@ check: $(VENV)/.installed browser
 browser: ## find Chromium for the tests of the report, or install it where apt-get may
 	@command -v chromedriver >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1; } || \
+	    timeout 300 apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1; } || \
 	  echo "no Chromium with chromedriver: tests of the report in a browser will be skipped"
 
 benchmark: $(VENV)/.installed ## what the library reaches, as a table
