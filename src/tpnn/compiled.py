@@ -149,17 +149,29 @@ def _add_pairs(
     cells: Any, starts: Any, down: Any, features: Any, lower: Any, fraction: Any, targets: Any,
     sums: Any,
 ) -> None:  # fmt: skip
+    between = np.array([along.max() > 0.0 for along in fraction])
     for table in range(len(starts)):
         start, stride = starts[table], down[table]
         a, b = features[table]
         first, second, along_first, along_second = lower[a], lower[b], fraction[a], fraction[b]
         total = sums[targets[table]]
-        for i in range(len(total)):
-            cell = start + first[i] * stride + second[i]
-            above, below = cells[cell], cells[cell + stride]
-            above += along_second[i] * (cells[cell + 1] - above)
-            below += along_second[i] * (cells[cell + stride + 1] - below)
-            total[i] += above + along_first[i] * (below - above)
+        if between[a] and between[b]:
+            for i in range(len(total)):
+                cell = start + first[i] * stride + second[i]
+                above, below = cells[cell], cells[cell + stride]
+                above += along_second[i] * (cells[cell + 1] - above)
+                below += along_second[i] * (cells[cell + stride + 1] - below)
+                total[i] += above + along_first[i] * (below - above)
+        elif between[a] or between[b]:  # all values of one feature are nodes
+            step = stride if between[a] else 1
+            along = along_first if between[a] else along_second
+            for i in range(len(total)):
+                cell = start + first[i] * stride + second[i]
+                value = cells[cell]
+                total[i] += value + along[i] * (cells[cell + step] - value)
+        else:
+            for i in range(len(total)):
+                total[i] += cells[start + first[i] * stride + second[i]]
 
 
 def _kind(axes: Sequence[Axis]) -> int:

@@ -148,7 +148,7 @@ class TableEncoder:
         unseen = [
             f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
             for feature, column in enumerate(columns)
-            if (count := _n_unseen(column, finest[feature]))
+            if not table.is_finite and (count := _n_unseen(column, finest[feature]))
         ]
         if unseen:
             warnings.warn(

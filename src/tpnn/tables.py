@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -60,6 +61,12 @@ class Table:
                 "while a minimum of 1 is required. Pass at least one column."
             )
 
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether the table is an array without missing or infinite values, found in one pass."""
+        source = self._source
+        return isinstance(source, np.ndarray) and source.dtype.kind == "f" and all_finite(source)
+
     def name(self, feature: int) -> str:
         """Name of a column, ``x0, x1, ...`` where the table has none."""
         return self.names[feature] if self.names else f"x{feature}"
@@ -75,7 +82,10 @@ class Table:
         column = read_column(raw, self.name(feature))
         if column.levels:
             self._labelled[feature] = column
-        if not all_finite(column.values) and (infinite := np.isinf(column.values)).any():
+        if self.is_finite or all_finite(column.values):
+            return column
+        infinite = np.isinf(column.values)
+        if infinite.any():
             raise ValueError(
                 f"X: every value must be finite or missing, found inf in column "
                 f"{self.name(feature)!r} ({int(infinite.sum())} of {self.n_rows} rows). Clip those "
