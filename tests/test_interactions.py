@@ -233,3 +233,14 @@ def test_order_above_the_number_of_features(table: Any) -> None:
     X, y = table
     model = TPNNRegressor(order=9, **QUIET).fit(X[["smooth", "level"]], y)
     assert max(map(len, model.components_)) == 2
+
+
+def test_levels_of_a_triple_have_no_order() -> None:
+    """A parity of three nominal features is found whatever the names of their levels."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 4, size=(4000, 3))
+    y = np.where((codes % 2).sum(1) % 2, 1.0, -1.0) + 0.3 * rng.normal(size=4000)
+    X = pd.DataFrame(np.array(list("acbd"))[codes], columns=["u", "v", "w"])
+    model = TPNNRegressor(order=3, n_bags=2, interactions="all", random_state=0)
+    assert model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > 0.7
+    assert model.model_.identifiability_error() < 1e-6

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from tpnn.workers import Workers
 
 Float32Array = NDArray[np.float32]
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 Component = tuple[int, ...]
 
 VISITS_PER_CHECK = 25  # of each output
@@ -123,8 +124,9 @@ class Deepener:
 
     def _grow(self, bag: int, raw: FloatArray) -> Deepened:
         rows = self.problem.rows
-        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
-        validation = self._side(rows.validation[:, bag], raw)
+        places = self._shuffled_levels(bag)
+        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw, places)
+        validation = self._side(rows.validation[:, bag], raw, places)
         settings = tuple(
             _tree(part.features.shape[1], float(rows.sizes[bag])) for part in self.higher
         )
@@ -142,13 +144,48 @@ class Deepener:
             if loss < best.loss:
                 visits = done * VISITS_PER_CHECK
                 best, best_round = Deepened(_tables(growths), visits, before, loss), done
-        return best
+        return replace(best, tables=self._unshuffled(best.tables, places))
 
-    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
+    def _shuffled_levels(self, bag: int) -> list[IntArray]:
+        """Place of every node on its axis, (n_features, M) for each order.
+
+        Levels without order are shuffled, for each bag anew: boxes hold neighbours together, and
+        no level shall have the same ones in all bags.
+        """
+        rng = np.random.default_rng((self.seed, bag))
+        shuffled = []
+        for part in self.higher:
+            axes = self.axes[part.features.shape[1]]
+            places = np.tile(np.arange(part.n_nodes), (len(axes), 1))
+            for feature in self.problem.encoder.canonical_order():
+                size = axes[feature].n_regular
+                if axes[feature].is_nominal:
+                    places[feature, :size] = rng.permutation(size)
+            shuffled.append(places)
+        return shuffled
+
+    def _unshuffled(
+        self, tables: Sequence[Float32Array], places: Sequence[IntArray]
+    ) -> list[Float32Array]:
+        """Tables (n_components, M^order, K) with all nodes back in their own order."""
+        restored = []
+        for part, own, table in zip(self.higher, places, tables, strict=True):
+            shape = [part.n_nodes] * part.features.shape[1]
+            cells = [flat.reshape(*shape, -1) for flat in table]
+            ordered = [c[np.ix_(*own[s])] for c, s in zip(cells, part.features, strict=True)]
+            restored.append(np.stack(ordered).reshape(table.shape))
+        return restored
+
+    def _side(self, weights: Float32Array, raw: FloatArray, places: Sequence[IntArray]) -> Side:
         where = np.flatnonzero(weights)
         orders = [part.features.shape[1] for part in self.higher]
         rows = BoxRows(
-            tuple(part.codes[:, where] for part in self.higher),
+            tuple(
+                np.take_along_axis(own, part.codes[:, where].astype(np.intp), 1).astype(
+                    part.codes.dtype
+                )
+                for part, own in zip(self.higher, places, strict=True)
+            ),
             tuple(part.features for part in self.higher),
             tuple(np.array([axis.n_nodes for axis in self.axes[order]]) for order in orders),
             tuple(part.n_nodes for part in self.higher),
