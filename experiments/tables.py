@@ -160,6 +160,8 @@ def _measure(name: str) -> str:
 
 
 def _label(name: str) -> str:
+    if name in tables.SOURCES:
+        return tables.SOURCES[name].label
     return LABELS[name] if name in LABELS else tables.table(name).label
 
 
