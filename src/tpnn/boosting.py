@@ -175,6 +175,7 @@ def grow_rounds(
     fine_sizes, coarse_sizes = sizes
     fine_kinds, coarse_kinds = kinds
     n_pairs = len(growth.pairs)
+    one_column = np.int64(ORDERED)  # with slices below, so that one compiled visit serves both
     for _ in range(n_rounds):
         _move_intercept(growth)
         first = 0 if with_pairs else n_pairs
@@ -195,8 +196,8 @@ def grow_rounds(
                 j = index - n_pairs
                 m = fine_sizes[j]
                 growth.gains[index] = _visit(
-                    rows.fine[j], rows.nil, growth, growth.mains[j, :m],
-                    growth.main_mass[j, : m + 1], stale, main_tree, (fine_kinds[j], ORDERED),
+                    rows.fine[j], rows.nil, growth, growth.mains[j, :m, :1],
+                    growth.main_mass[j, : m + 1, :2], stale, main_tree, (fine_kinds[j], one_column),
                     signs[j],
                 )  # fmt: skip
             if stale:

@@ -176,7 +176,8 @@ class GrowSolver:
         def side(weights: Float32Array) -> BagRows:
             where = np.flatnonzero(weights)
             rows = Rows(
-                self.fine[:, where], self.coarse[:, where], np.zeros(len(where), np.uint8),
+                np.ascontiguousarray(self.fine[:, where]),
+                np.ascontiguousarray(self.coarse[:, where]), np.zeros(len(where), np.uint8),
                 self.rows.offset[where, 0], self.pairs,
             )  # fmt: skip
             return BagRows(rows, self.rows.y[where], weights[where, None])
