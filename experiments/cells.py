@@ -23,8 +23,9 @@ from experiments.baselines.descent import Schedule
 from experiments.baselines.interface import Additive, Component, FloatArray, Model
 from experiments.baselines.nid import strongest_pairs
 from experiments.models import QUICK, WIDE, Setting, build
-from experiments.scores import loss, prediction_scores, stability
+from experiments.scores import loss, prediction_scores
 from experiments.special import HOMES, measure_of
+from tpnn import stability_scores
 
 FOLDER = Path(__file__).parent / "results"
 N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as in the paper
@@ -197,8 +198,8 @@ def stability_line(
     paths = [results.components(Cell(data, model, split)) for split in splits]
     found = [path for path in paths if path.exists()]
     estimates = np.stack([np.load(path).astype(np.float64) for path in found])  # (R, n, C)
-    scores = stability(estimates)
-    centred = stability(estimates - estimates.mean(1, keepdims=True))
+    scores = stability_scores(estimates)
+    centred = stability_scores(estimates - estimates.mean(1, keepdims=True))
     task, n_features = tables.table(data).task, tables.table(data).X.shape[1]
     mains = n_features * task.n_outputs
     return {

@@ -1,4 +1,4 @@
-"""Numbers that judge models: test scores, stability, component selection, ranks."""
+"""Numbers that judge models: test scores, component selection, ranks."""
 
 from __future__ import annotations
 
@@ -35,36 +35,6 @@ def prediction_scores(task: Task, y: NDArray[Any], raw: FloatArray) -> dict[str,
         "auroc": float(roc_auc_score(y, softmax(raw, axis=1), multi_class="ovr")),
         "accuracy": float(accuracy_score(y, raw.argmax(1))),
     }
-
-
-def stability(estimates: FloatArray) -> FloatArray:
-    r"""Instability of each component over R fits; the paper's SC(f_S).
-
-    .. math:: SC(f_S) = \frac1n \sum_i
-              \frac{\sum_r (f_S^r(x_i) - \bar f_S(x_i))^2}{\sum_r f_S^r(x_i)^2}
-
-    Zero where all fits agree, at most one. A point at which all fits are zero counts as zero.
-
-    Parameters
-    ----------
-    estimates : array of shape (R, n, C)
-        Every component of every fit at n inputs.
-
-    Returns
-    -------
-    array of shape (C,)
-        Their mean is the overall score: the paper's sum over S divided by the number of S.
-
-    Examples
-    --------
-    >>> agree = np.ones((3, 4, 1))
-    >>> opposite = np.array([1.0, -1.0]).reshape(2, 1, 1)
-    >>> float(stability(agree)[0]), float(stability(opposite)[0])
-    (0.0, 1.0)
-    """
-    deviation = ((estimates - estimates.mean(0)) ** 2).sum(0)  # (n, C)
-    size = (estimates**2).sum(0)
-    return np.asarray(np.divide(deviation, size, np.zeros_like(size), where=size > 0).mean(0))
 
 
 def selection_auroc(importance: FloatArray, signal: NDArray[np.bool_]) -> float:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.growth import exponent
 from benchmarks.stability.cells import align
 from benchmarks.stability.models import purified
-from benchmarks.stability.score import stability_scores
+from benchmarks.stability.score import centred_scores
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def test_score_of_independent_noise_is_its_share_of_the_second_moment(rng):
     """With f^j = signal + noise the ratio is near s^2 (J - 1) / (J m^2 + J s^2), row by row."""
     signal = np.where(np.arange(4_000) % 2, 1.0, -1.0)
     values = signal[:, None] + 0.5 * rng.standard_normal((10, 4_000, 1))
-    assert stability_scores(values)[0] == pytest.approx(0.25 * 0.9 / 1.25, rel=0.05)
+    assert centred_scores(values)[0] == pytest.approx(0.25 * 0.9 / 1.25, rel=0.05)
 
 
 def test_score_does_not_depend_on_scale_or_constant(rng):
     values = rng.standard_normal((3, 50, 2))
     moved = 7 * values + rng.standard_normal((3, 1, 2))
-    np.testing.assert_allclose(stability_scores(moved), stability_scores(values))
+    np.testing.assert_allclose(centred_scores(moved), centred_scores(values))
 
 
 def test_a_component_that_nobody_has_is_stable():
-    assert stability_scores(np.zeros((2, 5, 1))).tolist() == [0.0]
+    assert centred_scores(np.zeros((2, 5, 1))).tolist() == [0.0]
 
 
 def test_purified_pairs_have_no_means_and_the_sum_keeps_its_differences(rng):

@@ -17,8 +17,9 @@ from experiments.baselines.nam import nam
 from experiments.baselines.nbm import nbm
 from experiments.baselines.paper import paper
 from experiments.baselines.tpnn_default import DefaultTPNN
-from experiments.scores import selection_auroc, stability
+from experiments.scores import selection_auroc
 
+from tpnn import stability_scores
 from tpnn.datasets import make_synthetic, true_importance
 
 TASK, PLAN = Task("regression"), Schedule(max_steps=200, patience=200)
@@ -59,7 +60,7 @@ def look(make: Callable[[int], Any]) -> Found:
         importance = dict(zip(model.components, np.abs(values).mean(0), strict=True))
         aurocs.append(selection_auroc(np.array([importance[c] for c in truth]), signal))
         estimates.append(values)
-    scores = stability(np.array(estimates))
+    scores = stability_scores(np.array(estimates))
     return Found(scores[:5].mean(), scores.mean(), float(np.mean(aurocs)))
 
 

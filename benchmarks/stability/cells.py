@@ -18,7 +18,7 @@ from benchmarks.environment import processor
 from benchmarks.measure import seconds
 from benchmarks.peers.data import FloatArray, Split, Task, common_rows, split, task_of
 from benchmarks.stability.models import FITTERS, Decomposition
-from benchmarks.stability.score import stability_scores
+from benchmarks.stability.score import centred_scores
 
 ROWS = 2_000  # on which components are compared, drawn once from the whole data set
 
@@ -79,7 +79,7 @@ def summary(folder: Path, data: str, model: str, resamples: int) -> dict[str, An
         return None
     headers, values = zip(*map(_read, paths), strict=True)
     components, aligned = align([header["components"] for header in headers], values)
-    scores = stability_scores(aligned)
+    scores = centred_scores(aligned)
     mains = np.array([len(component) == 1 for component in components])
     errors = [header["error"] for header in headers]
     return {

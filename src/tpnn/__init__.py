@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tpnn import datasets, plots
-    from tpnn.agreement import stability
+    from tpnn.agreement import stability, stability_scores
     from tpnn.classification import TPNNClassifier
     from tpnn.components import ComponentSet
     from tpnn.distillation import distill
@@ -35,6 +35,7 @@ __all__ = [
     "plots",
     "purify",
     "stability",
+    "stability_scores",
 ]
 
 _HOME = {
@@ -48,6 +49,7 @@ _HOME = {
     "load_model": "model",
     "purify": "foreign",
     "stability": "agreement",
+    "stability_scores": "agreement",
 }
 
 

@@ -30,12 +30,43 @@ class Stability:
     components: dict[tuple[str, ...], float]
 
 
+def stability_scores(estimates: FloatArray) -> FloatArray:
+    """Stability score of every component; smaller is more stable.
+
+    With f^j the estimate of a component in the j-th of J fits and f its mean over j,
+
+        SC = mean over rows i of sum_j (f^j(x_i) - f(x_i))^2 / sum_j f^j(x_i)^2,
+
+    between 0, where all agree, and 1, where they cancel. A row where all are zero counts 0.
+
+    Parameters
+    ----------
+    estimates : array of shape (J, n_rows, ...)
+        Values of the components on the same rows.
+
+    Returns
+    -------
+    array of shape (...)
+        A score for each.
+
+    Examples
+    --------
+    >>> x = np.array([-1.0, 1.0])[:, None]
+    >>> stability_scores(np.stack([x, x])), stability_scores(np.stack([x, -x]))
+    (array([0.]), array([1.]))
+    """
+    spread = ((estimates - estimates.mean(0)) ** 2).sum(0)
+    size = (estimates**2).sum(0)
+    ratios = np.divide(spread, size, out=np.zeros_like(size), where=size > 0)
+    scores: FloatArray = ratios.mean(0)
+    return scores
+
+
 def stability(models: Sequence[Any], X: Any) -> Stability:
     """Stability score of the paper over several fits of the same features.
 
-    SC(f_S) = mean over rows of sum_j (f_S^j(x) - mean f_S(x))^2 / sum_j f_S^j(x)^2, j running over
-    the fits, and SC(f) is the mean over the components. A component that a fit does not have is
-    zero there; where it is zero in all, they agree.
+    The mean of ``stability_scores`` over the components. A component that a fit does not have is
+    zero there.
 
     Parameters
     ----------
@@ -69,19 +100,12 @@ def stability(models: Sequence[Any], X: Any) -> Stability:
     ]
     components = sorted(set().union(*scores), key=lambda s: (len(s), s))
     names = frozen[0].feature_names
+    zero = np.zeros_like(next(iter(scores[0].values())))
     by_component = {
-        tuple(names[feature] for feature in component): _disagreement(
-            np.stack([fit[component] for fit in scores if component in fit]), len(frozen)
+        tuple(names[feature] for feature in component): float(
+            stability_scores(np.stack([fit.get(component, zero) for fit in scores])).mean()
         )
         for component in components
     }
     ranked = dict(sorted(by_component.items(), key=lambda item: -item[1]))
     return Stability(float(np.mean(list(ranked.values()))), ranked)
-
-
-def _disagreement(scores: FloatArray, n_fits: int) -> float:
-    """SC of one component from its scores, (fits that have it, n_rows)."""
-    mean = scores.sum(0) / n_fits
-    spread = ((scores - mean) ** 2).sum(0) + (n_fits - len(scores)) * mean**2
-    squares = (scores**2).sum(0)
-    return float(np.divide(spread, squares, out=np.zeros_like(mean), where=squares > 0).mean())

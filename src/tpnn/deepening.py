@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.boxes import BoxGrowth, BoxRows, box_scores, grow_visits
-from tpnn.grower import Limits
+from tpnn.grower import Limits, for_size
 from tpnn.problem import Problem
 from tpnn.purification import purify_tables
 from tpnn.rectangles import TreeSettings
@@ -28,8 +28,7 @@ IntArray = NDArray[np.intp]
 Component = tuple[int, ...]
 
 VISITS_PER_CHECK = 25  # of each output
-RATE, RIDGE, MIN_MASS = 0.1, 5.0, 2.0  # ridge and smallest leaf in rows,
-MOST_SHARE = 0.01  # and at most this share of them
+RATE, RIDGE, MIN_MASS = 0.1, 5.0, 2.0  # ridge and smallest leaf in rows
 NEW_GAIN = 1e30  # of a component that was not visited yet
 
 
@@ -239,8 +238,8 @@ class Deepener:
 
 def _tree(order: int, size: float) -> TreeSettings:
     """Four times as many boxes as random cuts make; ridge and leaves fit the rows."""
-    most = MOST_SHARE * size
-    return TreeSettings(2 ** (order + 1), RATE, min(RIDGE, most), min(MIN_MASS, most), 0.1, 8, True)
+    tree = TreeSettings(2 ** (order + 1), RATE, RIDGE, MIN_MASS, 0.1, 8, True)
+    return for_size(tree, size)
 
 
 def _scores(side: Side, growths: Sequence[BoxGrowth]) -> FloatArray:

@@ -105,7 +105,7 @@ class Limits:
     patience: int
 
 
-def _for_size(tree: TreeSettings, size: float) -> TreeSettings:
+def for_size(tree: TreeSettings, size: float) -> TreeSettings:
     """Keep ridge and smallest leaf small against the mass of few distinct rows."""
     most = MOST_SHARE * size
     return tree._replace(ridge=min(tree.ridge, most), min_mass=min(tree.min_mass, most))
@@ -157,8 +157,8 @@ class Grower:
         growths = _new_growths(len(training.y), start, seed)
         pairs = with_pairs and start.pairs.shape[1] > 0
         size = float(training.weights.sum())
-        main_tree = _for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
-        trees = main_tree, _for_size(PAIR_TREE, size)
+        main_tree = for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
+        trees = main_tree, for_size(PAIR_TREE, size)
         self._refresh(growths, training)
         best = self._snapshot(growths, validation, 0)
         done = 0
