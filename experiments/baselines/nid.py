@@ -1,7 +1,7 @@
 """NID, neural interaction detection (Tsang et al., 2018): pairs from the weights of a network.
 
-As the paper screens: the network is fitted to the target itself, and not, as in the package, to what
-the main effects leave over.
+As the paper screens: the network is fitted to the target itself, and not, as in the package, to
+what the main effects leave over.
 """
 
 from __future__ import annotations
