@@ -271,6 +271,20 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
     assert none.model_.identifiability_error() < 1e-6
 
 
+def test_features_that_say_the_same_share_it_with_a_large_l2() -> None:
+    rng = np.random.default_rng(0)
+    told = rng.random(1000)
+    X = np.stack([told, told + 0.1 * rng.normal(size=1000)], axis=1)
+    y = told + 0.3 * rng.normal(size=1000)
+
+    def unevenness(l2: float) -> float:
+        model = TPNNRegressor(order=1, growth="none", l2=l2, n_bags=2, random_state=0).fit(X, y)
+        first, second = model.explain().importance().values()
+        return first / second - 1
+
+    assert unevenness(3.0) < 0.2 < 1 < unevenness(1e-6)
+
+
 def test_pure_interactions_are_found() -> None:
     """XOR has no main effect; the random first cut makes it visible."""
     rng = np.random.default_rng(0)

@@ -16,7 +16,8 @@ HALVES: dict[str, Any] = {"n_bags": 16, "validation_fraction": 0.5}  # bags of h
 SETTINGS: dict[str, dict[str, Any]] = {  # of tpnn
     "tpnn": {},
     "tpnn-smooth": {"growth": "smooth", **HALVES},
-    "tpnn-stable": {"growth": "none", **HALVES},
+    "tpnn-start": {"growth": "none", **HALVES},
+    "tpnn-stable": {"order": 1, "growth": "none", "l2": 1.0},
     "tpnn-mains": {"order": 1},
 }
 

@@ -56,6 +56,7 @@ NODES_BY_ORDER = {
 }  # beyond these, finer nodes cost more than they give
 BASES_BY_ORDER = {1: 50, 2: 100, 3: 50}
 FEWEST_NODES, FEWEST_BASES = 6, 20  # for orders above those listed
+GRADIENT_L2 = 1e-3
 FEW_FEATURES = 12  # up to here the growing solver affords twice the nodes in pairs
 
 
@@ -95,7 +96,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
         learning_rate: float = 0.02,
-        l2: float = 1e-3,
+        l2: str | float = "auto",
         max_steps: int = 2000,
         patience: int = 50,
         validation_fraction: float = 0.15,
@@ -288,10 +289,11 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def _grow(self, problem: Problem, limits: Limits, seed: int) -> Solution:
         shapes = self._shapes(problem.encoder)
         from_zero = self.growth == "auto"
+        l2 = None if isinstance(self.l2, str) else self.l2
         if self.growth == "none":
             limits = replace(limits, max_rounds=0)
         with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
-            return grow(problem, limits, seed, progress, shapes, from_zero)
+            return grow(problem, limits, seed, progress, shapes, from_zero, l2)
 
     def _shapes(self, encoder: TableEncoder) -> dict[int, str]:
         asked = dict(self.monotone or {})
@@ -307,8 +309,13 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         settings = training.NetworkSettings(
             bases, self.shared_bases, self.activation, self.scale, signs
         )
+        l2 = GRADIENT_L2 if isinstance(self.l2, str) else self.l2
         schedule = training.Schedule(
-            self.learning_rate, self.l2, self.max_steps, self.patience, limits.deadline
+            self.learning_rate,
+            l2,
+            self.max_steps,
+            self.patience,
+            limits.deadline,
         )
         solver = training.GradientSolver
         if training.use_card(self.device):

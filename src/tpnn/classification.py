@@ -75,7 +75,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
         learning_rate: float = 0.02,
-        l2: float = 1e-3,
+        l2: str | float = "auto",
         max_steps: int = 2000,
         patience: int = 50,
         validation_fraction: float = 0.15,

@@ -127,10 +127,11 @@ def grow(
     progress: Progress,
     shapes: Mapping[int, str] | None = None,
     from_zero: bool = True,
+    l2: float | None = None,
 ) -> Solution:
     """Solve a problem of main effects and pairs by growth, from the smooth start alone or not."""
     axes = problem.encoder.axes
     solver = GrowSolver(
-        problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero
+        problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero, l2
     )
     return solver.fit(problem.start, progress)

@@ -94,6 +94,8 @@ class GrowSolver:
         Shapes of the function; main effects that must rise or fall are grown so.
     from_zero : bool, default=True
         Whether bags grow from zero too, or from the smooth start alone.
+    l2 : float, optional
+        Ridge of the smooth start, as a share of the rows; a few rows by default.
     """
 
     def __init__(
@@ -106,8 +108,9 @@ class GrowSolver:
         seed: int,
         shapes: Mapping[int, str] | None = None,
         from_zero: bool = True,
+        l2: float | None = None,
     ) -> None:
-        self.shapes = shapes or {}
+        self.shapes, self.l2 = shapes or {}, l2
         self.smooth_starts = (False, True) if from_zero else (True,)
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
@@ -197,7 +200,7 @@ class GrowSolver:
         in_rows = self.rows.training * self.rows.sizes
         best = SmoothStart(
             solved, coded, self.rows.y, self.rows.offset, in_rows,
-            self.rows.validation, self.objective, workers, self.grower.must_stop,
+            self.rows.validation, self.objective, workers, self.grower.must_stop, self.l2,
         ).fit(constants)  # fmt: skip
         mains = self._shaped_mains(solved[0].tables(best.coefficients[0]))[:, :, None]
         pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, len(best.intercepts)), np.float32)

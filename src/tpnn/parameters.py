@@ -172,8 +172,8 @@ RULES: dict[str, Rule] = {
     ),
     "learning_rate": POSITIVE,
     "l2": Rule(
-        "a number of at least 0",
-        lambda value: _is_positive(value) or (_is_number(value) and value == 0),
+        'a number of at least 0, or "auto"',
+        lambda value: _one_of("auto")(value) or (_is_number(value) and 0 <= value < float("inf")),
         1e-3,
     ),
     "max_steps": COUNT,

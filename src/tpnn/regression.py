@@ -85,8 +85,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Largest number of nodes of a feature; interactions use fewer.
     learning_rate : float, default=0.02
         Step size of Adam (gradient solver).
-    l2 : float, default=1e-3
-        Ridge penalty on beta (gradient solver).
+    l2 : float or "auto", default="auto"
+        Ridge penalty on beta beside the mean loss: of the smooth start of growth, or of the
+        gradient solver. The larger, the more alike features share what they say and the more stable
+        components are. "auto" is small: 3 rows' worth for growth, 1e-3 for the gradient solver.
     max_steps : int, default=2000
         Largest number of full-batch steps, or of rounds of growth.
     patience : int, default=50
@@ -154,7 +156,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
         learning_rate: float = 0.02,
-        l2: float = 1e-3,
+        l2: str | float = "auto",
         max_steps: int = 2000,
         patience: int = 50,
         validation_fraction: float = 0.15,

@@ -190,6 +190,8 @@ class SmoothStart:
         Threads.
     must_stop : callable
         Says that time is up; the best so far is then the start.
+    l2 : float, optional
+        Ridge as a share of the rows; a few rows by default.
     """
 
     def __init__(
@@ -203,6 +205,7 @@ class SmoothStart:
         objective: Objective,
         workers: Workers,
         must_stop: Callable[[], bool],
+        l2: float | None = None,
     ) -> None:
         self.dictionaries, self.coded, self.workers = dictionaries, coded, workers
         self.must_stop = must_stop
@@ -211,7 +214,9 @@ class SmoothStart:
         self.n_rows, n_bags = training.shape
         self.n_lanes = n_bags * objective.n_outputs  # a lane is one output of one bag
         self.masses = np.repeat(training, objective.n_outputs, axis=1)
-        self.ridge = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * self.masses.sum(0))
+        size = self.masses.sum(0)
+        few = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * size)
+        self.ridge = few if l2 is None else np.float32(l2) * size
 
     def fit(self, start: FloatArray) -> BestCoefficients:
         """Find the best coefficients of every bag, from the given constants (K,) on."""
