@@ -9,6 +9,7 @@ learned, where ANOVA-TPNN computes c from the measure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -47,9 +48,9 @@ class GamTPNN(AdditiveNetwork):
         parts = (self.features_by_order(), self.centres, self.log_widths, self.ratios, self.beta)
         scores = []
         for features, centres, log_widths, ratios, beta in zip(*parts, strict=True):
-            logits = (x[:, features].unsqueeze(-1) - centres) / log_widths.exp()
+            logits = (x[:, features].unsqueeze(-1) - centres) * (-log_widths).exp()
             steps = logits.sigmoid()  # (n, C, d, K)
-            products = (1 - steps + ratios * steps).prod(2)
+            products = reduce(torch.mul, (1 + (ratios - 1) * steps).unbind(2))
             scores.append(torch.einsum("nck,cko->nco", products, beta))
         return torch.cat(scores, 1)
 

@@ -38,7 +38,7 @@ class ParallelMLP(nn.Module):
         last = len(self.weights) - 1
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = torch.baddbmm(bias, x, weight)
-            x = x if layer == last else x.relu()
+            x = x if layer == last else x.relu_()
         return x
 
 

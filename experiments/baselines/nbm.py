@@ -61,16 +61,16 @@ class NBM(AdditiveNetwork):
         scores = []
         groups = zip(self.features_by_order(), self.bases, self.weights, strict=True)
         for features, bases, weight in groups:
-            inputs = x[:, features].flatten(0, 1)  # (n * C_d, d)
-            values = bases(inputs).unflatten(0, (len(x), len(features)))  # (n, C_d, B)
-            scores.append(torch.einsum("ncb,cbo->nco", values, weight))
-        return torch.cat(scores, 1)
+            inputs = x[:, features].transpose(0, 1).flatten(0, 1)  # (C_d * n, d)
+            values = bases(inputs).unflatten(0, (len(features), len(x)))  # (C_d, n, B)
+            scores.append(values @ weight)  # (C_d, n, n_outputs)
+        return torch.cat(scores).transpose(0, 1)
 
 
 def _shared_network(sizes: Sequence[int]) -> nn.Sequential:
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
-        layers += [nn.Linear(fan_in, fan_out), nn.BatchNorm1d(fan_out), nn.ReLU()]
+        layers += [nn.Linear(fan_in, fan_out), nn.BatchNorm1d(fan_out), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 

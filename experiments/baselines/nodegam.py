@@ -62,26 +62,30 @@ class TreeLayer(nn.Module):
         self.earlier = nn.Parameter(torch.zeros(order, n_trees))  # weight of earlier trees
         self.responses = nn.Parameter(0.1 * torch.randn(n_trees, 2**depth, n_outputs))
         self.axes = [level % order for level in range(depth)]  # which choice each level asks
-        bits = (torch.arange(2**depth)[:, None] >> torch.arange(depth)) & 1
-        self.register_buffer("bits", bits.float())  # (2^D, D)
 
-    def gates(self, temperature: float) -> Tensor:
-        """Weights of the features in each tree, (order, T, p); one-hot at temperature zero."""
-        if temperature == 0:
+    def gates(self, temperature: Tensor | None) -> Tensor:
+        """Weights of the features in each tree, (order, T, p); one-hot without a temperature."""
+        if temperature is None:
             hard = self.choice.argmax(-1)
             return functional.one_hot(hard, self.choice.shape[-1]).to(self.choice)
         return entmax(self.choice / temperature)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Responses of the trees to their choices' inputs, (order, n, T) -> (n, T, n_outputs)."""
-        asked = inputs[self.axes]  # (D, n, T)
-        scaled = (asked - self.thresholds.T[:, None]) * (-self.log_scales).exp().T[:, None]
-        answers = entmoid(scaled).permute(1, 2, 0)  # (n, T, D)
-        leaves = torch.ones_like(answers[..., :1])
-        for level in range(answers.shape[-1]):
-            yes = answers[..., level, None]
-            leaves = torch.cat([leaves * (1 - yes), leaves * yes], -1)
-        return torch.einsum("ntl,tlo->nto", leaves, self.responses)
+        asked = torch.stack([inputs[axis] for axis in self.axes], -1)  # (n, T, D)
+        answers = entmoid((asked - self.thresholds) * (-self.log_scales).exp())
+        upper, lower = map(_leaves, answers.tensor_split(2, -1))  # (n, T, 2^D') each
+        responses = torch.unflatten(self.responses, 1, (lower.shape[-1], upper.shape[-1]))
+        below = torch.einsum("ntu,tluo->ntlo", upper, responses)
+        return (lower.unsqueeze(-1) * below).sum(2)
+
+
+def _leaves(answers: Tensor) -> Tensor:
+    """How much a row is in each leaf, (n, T, D) -> (n, T, 2^D); later levels count for more."""
+    leaves = torch.ones_like(answers[..., :1])
+    for yes in torch.split(answers, 1, -1):
+        leaves = torch.cat([leaves * (1 - yes), leaves * yes], -1)
+    return leaves
 
 
 class NodeGam(nn.Module):
@@ -95,6 +99,8 @@ class NodeGam(nn.Module):
         Shape of the ensemble; every layer has ``n_trees`` trees.
     """
 
+    steps: Tensor  # (), in training
+
     def __init__(
         self, n_features: int, n_outputs: int, order: int, n_layers: int, depth: int, n_trees: int
     ) -> None:
@@ -103,14 +109,14 @@ class NodeGam(nn.Module):
         layers = [TreeLayer(n_features, n_trees, depth, order, n_outputs) for _ in range(n_layers)]
         self.layers: Any = nn.ModuleList(layers)  # torch forgets the type of its members
         self.intercept = nn.Parameter(torch.zeros(n_outputs))
-        self.steps = 0
+        self.register_buffer("steps", torch.zeros((), dtype=torch.float64))
 
-    def temperature(self) -> float:
-        """Falls from one to nearly zero in training; zero in evaluation."""
+    def temperature(self) -> Tensor | None:
+        """Falls from one to nearly zero in training; none in evaluation."""
         if not self.training:
-            return 0.0
+            return None
         self.steps += 1
-        return max(COLDEST, 1 - self.steps / ANNEALING_STEPS)
+        return (1 - self.steps / ANNEALING_STEPS).clamp_min(COLDEST)
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw scores, (n, p) -> (n, n_outputs)."""

@@ -9,6 +9,7 @@ grid of nodes, so that components average to zero under it exactly, while gradie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from itertools import combinations
 from typing import Literal
 
@@ -178,26 +179,34 @@ class _Components(nn.Module):
         grid = self._steps(nodes[:, None, None])  # (M, C, d, K)
         eta = (masses.T[:, self.features, None] * grid).sum(0)  # (C, d, K)
         unit = eta.clamp_min(SMALLEST_ETA) if self.scale == "paper" else torch.ones_like(eta)
-        phi = (eta - self._steps(x[:, self.features])) / unit  # (n, C, d, K)
-        if self.features.shape[1] == 1:
-            fixed = -self.signs[:, :1, None] * self.coefficients.abs()
-            beta = torch.where(self.signs[:, :1, None] == 0, self.coefficients, fixed)
-            return torch.einsum("nck,cko->nco", phi[:, :, 0], beta), []
-        values = torch.einsum("nck,cko->nco", phi[:, :, 0] * phi[:, :, 1], self.coefficients)
+        phi = (eta - self._steps(x[:, self.features])).unbind(2)  # unit times phi, (n, C, K) each
+        beta = self.coefficients / reduce(torch.mul, unit.unbind(1)).unsqueeze(-1)
+        if len(phi) == 1:
+            fixed = -self.signs[:, :1, None] * beta.abs()
+            return _sum(phi[0], torch.where(self.signs[:, :1, None] == 0, beta, fixed)), []
+        values = _sum(phi[0] * phi[1], beta)
         if not self.constrained:
             return values, []
-        largest = ((eta - grid[[0, -1]]) / unit).abs().amax(0)  # (C, d, K), as phi is monotone in x
-        return values, [self._compensation(phi, largest, axis) for axis in (0, 1)]
+        ends = torch.stack([grid[0], grid[-1]])
+        largest = (eta - ends).abs().amax(0)  # (C, d, K), as phi is monotone in x
+        return values, [self._compensation(phi, beta, largest, axis) for axis in (0, 1)]
 
-    def _compensation(self, phi: Tensor, largest: Tensor, axis: int) -> Tensor:
+    def _compensation(
+        self, phi: tuple[Tensor, ...], beta: Tensor, largest: Tensor, axis: int
+    ) -> Tensor:
         """Return the main effect (n, C, n_outputs) that keeps one input of each pair monotone."""
-        outweighed = -self.signs[:, axis, None, None] * self.coefficients.abs()
-        weights = outweighed * largest[:, 1 - axis, :, None]  # (C, K, n_outputs)
-        return torch.einsum("nck,cko->nco", phi[:, :, axis], weights)
+        outweighed = -self.signs[:, axis, None, None] * beta.abs()
+        return _sum(phi[axis], outweighed * largest[:, 1 - axis, :, None])
 
     def _steps(self, x: Tensor) -> Tensor:  # (n, C or 1, d or 1) -> (n, C, d, K)
-        logits = (x.unsqueeze(-1) - self.centres) / self.log_widths.exp()
-        return logits.sigmoid() if self.activation == "sigmoid" else logits.relu()
+        slopes = (-self.log_widths).exp()
+        logits = torch.addcmul(-self.centres * slopes, x.unsqueeze(-1), slopes)
+        return logits.sigmoid_() if self.activation == "sigmoid" else logits.relu_()
+
+
+def _sum(phi: Tensor, beta: Tensor) -> Tensor:
+    """Return sum_k phi_k beta_k, (n, C, K) and (C, K, n_outputs) -> (n, C, n_outputs)."""
+    return torch.einsum("nck,cko->nco", phi, beta)
 
 
 ALLOWED = {
