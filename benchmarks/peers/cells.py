@@ -24,6 +24,7 @@ from benchmarks.peers.models import Maker, Model
 
 PREDICTED_ROWS = 50_000  # at least, so that what every call costs anyway is a small part
 REPEATS = 3
+GRACE = 1  # second in which a process may end by itself
 WITH_DUPLICATES = ("wine",)
 OTHERS = "interpret|xgboost|lightgbm|pygam|sklearn|joblib|numpy|scipy"  # not ours to warn about
 
@@ -101,6 +102,7 @@ def _received(receiver: Connection, limit: float | None) -> dict[str, Any]:
 
 def _stop(process: BaseProcess) -> None:
     """End a process and all that it has started, but for those that remove its files."""
+    process.join(GRACE)
     with suppress(ProcessLookupError):  # all have ended by themselves
         os.killpg(process.pid, signal.SIGTERM)
     process.join()
