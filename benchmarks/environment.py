@@ -19,7 +19,7 @@ def environment() -> dict[str, str | int]:
         **{package: _version(package) for package in ("numpy", "torch", "numba")},
         "tpnn": tpnn.__version__,
         "cpu": processor(),
-        "cores": os.cpu_count() or 1,
+        "cores": cores(),
     }
 
 
@@ -28,6 +28,13 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "absent"
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use, which Linux alone says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def processor() -> str:

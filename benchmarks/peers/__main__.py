@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +13,7 @@ from typing import Any
 
 from benchmarks import growth
 from benchmarks.peers.cells import Cell, append, finished, measure, read
-from benchmarks.peers.data import DATA, is_here
+from benchmarks.peers.data import DATA, is_here, task_of
 from benchmarks.peers.models import MODELS, QUICK_MODELS, Maker, version
 from benchmarks.peers.page import as_page
 from benchmarks.stability import page as stability
@@ -22,7 +21,7 @@ from benchmarks.stability import page as stability
 FOLDER = Path(__file__).parents[1]
 CELLS, PAGE = "peers.jsonl", "peers.md"
 QUICK_ROWS = {"calhousing": 2_000, "abalone": 5_000}
-OTHERS = "interpret|xgboost|lightgbm|pygam|sklearn|joblib|numpy|scipy"  # not ours to warn about
+LIMIT = 3600.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,8 @@ class Plan:
         Splits of each data set.
     most_rows : dict from data set to int
         Rows of the data sets that are not used in full.
+    limit : float
+        Seconds after which a fit is stopped.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Plan:
     models: Mapping[str, Maker]
     splits: int
     most_rows: Mapping[str, int] = field(default_factory=dict)
+    limit: float = LIMIT
 
 
 def run(plan: Plan) -> None:
@@ -56,9 +58,10 @@ def run(plan: Plan) -> None:
     for name in filter(_available, plan.data):
         for seed in range(plan.splits):
             for model, installed in models.items():
-                cell = Cell(name, seed, model)
-                if cell not in done:
-                    record = measure(cell, plan.models[model], installed, plan.most_rows.get(name))
+                cell, maker = Cell(name, seed, model), plan.models[model]
+                if cell not in done and task_of(name) in maker.tasks:
+                    rows = plan.most_rows.get(name)
+                    record = measure(cell, maker, installed, rows, plan.limit)
                     append(plan.path, record)
                     _say(_summary(record))
 
@@ -82,6 +85,8 @@ def _summary(record: dict[str, Any]) -> str:
     cell = "{data}, split {split}, {model}: ".format(**record)
     if "failed" in record:
         return f"{cell}failed, {record['failed']}"
+    if "timed_out" in record:
+        return f"{cell}timed out after {record['timed_out']:.4g} s"
     scores = ", ".join(f"{score} {value:.4g}" for score, value in record["scores"].items())
     return f"{cell}{scores}, fit {record['fit_seconds']:.3g} s"
 
@@ -99,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
             option, nargs="+", choices=tuple(names), metavar="NAME", help=f"of {', '.join(names)}"
         )
     measuring.add_argument("--splits", type=int, default=5, metavar="N", help="5 by default")
+    measuring.add_argument(
+        "--limit", type=float, default=LIMIT, metavar="S", help="stop a fit then; 3600 s by default"
+    )
     measuring.add_argument(
         "--quick", action="store_true", help="small data, one split; stores nothing, prints all"
     )
@@ -119,7 +127,6 @@ def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
 def main() -> None:
     """Measure, or write the page."""
     arguments = _parser().parse_args()
-    warnings.filterwarnings("ignore", module=OTHERS)
     if arguments.command == "page":
         further = [
             section(lines)
@@ -136,7 +143,8 @@ def main() -> None:
         _run_quickly(arguments.data or list(QUICK_ROWS), names)
     else:
         models = {name: MODELS[name] for name in names}
-        run(Plan(FOLDER / CELLS, arguments.data or DATA, models, arguments.splits))
+        data, limit = arguments.data or DATA, arguments.limit
+        run(Plan(FOLDER / CELLS, data, models, arguments.splits, limit=limit))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpnn import datasets
 
 FloatArray = NDArray[np.float64]
-Task = Literal["regression", "binary"]
+Task = Literal["regression", "binary", "multiclass"]
 
 REGRESSION = ("calhousing", "wine", "abalone", "online_news_subset")
 FIRST_CLASS: dict[str, Any] = {  # the largest target in the first of the two classes
@@ -23,8 +23,10 @@ FIRST_CLASS: dict[str, Any] = {  # the largest target in the first of the two cl
     "credit_subset": 0,
     "letter": "M",  # A to M against N to Z
     "celeba_attr": 0,
+    "madelon": 0,
 }
-DATA = (*REGRESSION, *FIRST_CLASS)
+MULTICLASS = ("drybean",)
+DATA = (*REGRESSION, *FIRST_CLASS, *MULTICLASS)
 SHIPPED = ("calhousing", "wine", "abalone")
 
 
@@ -43,8 +45,10 @@ class Split(NamedTuple):
 
 
 def task_of(name: str) -> Task:
-    """Return what is predicted on a data set: a number, or which of two classes."""
-    return "regression" if name in REGRESSION else "binary"
+    """Return what is predicted on a data set: a number, or which of two or more classes."""
+    if name in REGRESSION:
+        return "regression"
+    return "multiclass" if name in MULTICLASS else "binary"
 
 
 def is_here(name: str) -> bool:
@@ -76,15 +80,17 @@ def is_unseen(data: Split) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=1)
 def _coded(name: str) -> tuple[FloatArray, NDArray[Any]]:
-    """Return features as finite floats and the target as a number or as class 0 or 1."""
+    """Return features as finite floats and the target as a number or as class 0, 1, ..."""
     X, y = datasets.load(name)
     columns = [_floats(X[column]) for column in X.columns]
-    target = y.to_numpy(np.float64) if name in REGRESSION else _classes(y, FIRST_CLASS[name])
+    target = y.to_numpy(np.float64) if name in REGRESSION else _classes(y, name)
     return np.column_stack(columns), target
 
 
-def _classes(y: pd.Series, largest: Any) -> NDArray[np.int64]:
-    return np.asarray(y > largest, np.int64)
+def _classes(y: pd.Series, name: str) -> NDArray[np.int64]:
+    if name in MULTICLASS:
+        return np.asarray(y.astype("category").cat.codes, np.int64)
+    return np.asarray(y > FIRST_CLASS[name], np.int64)
 
 
 def _floats(column: pd.Series) -> FloatArray:

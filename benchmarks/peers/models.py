@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Model:
     ----------
     estimator : object
         Whatever the library calls its estimator.
-    task : {"regression", "binary"}
+    task : {"regression", "binary", "multiclass"}
         What it predicts.
     """
 
@@ -36,11 +36,14 @@ class Model:
         self.estimator.fit(data.X, data.y)
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """Return the expected target, that is the probability of class 1 for a binary task."""
+        """Return the expected target: a number, or probabilities.
+
+        Shape (n,), the probability of class 1 if there are two; else (n, number of classes).
+        """
         if self.task == "regression":
             return np.asarray(self.estimator.predict(X), np.float64)
         probabilities = np.asarray(self.estimator.predict_proba(X), np.float64)
-        return probabilities if probabilities.ndim == 1 else probabilities[:, 1]
+        return probabilities[:, 1] if probabilities.shape[1:] == (2,) else probabilities
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,11 @@ def _pygam(task: Task, seed: int) -> Model:
 
 
 class Maker(NamedTuple):
-    """A module, and what builds a model with it for a task and a seed."""
+    """A module, what builds a model with it for a task and a seed, and the tasks it has."""
 
     module: str
     build: Callable[[Task, int], Model]
+    tasks: tuple[Task, ...] = get_args(Task)
 
 
 MODELS = {
@@ -113,7 +117,7 @@ MODELS = {
     "ebm": Maker("interpret", _ebm),
     "xgboost": Maker("xgboost", _xgboost),
     "lightgbm": Maker("lightgbm", _lightgbm),
-    "pygam": Maker("pygam", _pygam),
+    "pygam": Maker("pygam", _pygam, ("regression", "binary")),
 }
 QUICK_MODELS = {**MODELS, "ebm": Maker("interpret", partial(_ebm, outer_bags=2))}
 OURS = ("tpnn", "tpnn-mains")

@@ -25,8 +25,10 @@ Every split is a random 70 : 10 : 20 of the rows. XGBoost and LightGBM train on 
 stop by the second, all others fit on both; the third is the test. Strings are ordinal codes and
 missing numbers lie below all others, for every model alike. `ebm` is the default of interpret with
 `n_jobs=2`, `tpnn-mains` is `order=1`, all other settings of both and of `pygam` are defaults.
-`rmse_unseen` is over the test rows whose features occur in no row to fit. The multiclass drybean
-and the 500 features of madelon are left out for now."""
+`rmse_unseen` is over the test rows whose features occur in no row to fit. The auroc of more than
+two classes is the mean of those of one class against the others; `pygam` has no such model. Seconds
+and rates of a data set are those of one machine, the one with the most splits of both `tpnn` and
+`ebm`. `>` is a lower bound, of fits that were stopped, and `<` an upper one."""
 
 
 class Difference(NamedTuple):
@@ -43,13 +45,31 @@ class Difference(NamedTuple):
         return "win" if gain > self.error else "loss" if gain < -self.error else "tie"
 
 
+class Amount(NamedTuple):
+    """A number that is known, or of which a lower (``>``) or an upper (``<``) bound is known."""
+
+    value: float
+    sign: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sign} {_number(self.value)}".strip()
+
+
+UNKNOWN = Amount(np.nan)
+
+
 def as_page(records: Sequence[dict[str, Any]], further: Sequence[str] = ()) -> str:
     """Return the page of all records, with further parts before failures and places."""
-    done = [record for record in records if "failed" not in record]
+    done = [record for record in records if "scores" in record]
+    stopped = [
+        {**record, "fit_seconds": record["timed_out"]}
+        for record in records
+        if "timed_out" in record
+    ]
     parts = [
         INTRODUCTION,
         *_score_part(done),
-        *_ratio_part("Seconds of a fit", "fit_seconds", done),
+        *_ratio_part("Seconds of a fit", "fit_seconds", [*done, *stopped]),
         *_ratio_part("Rows predicted per second", "predict_rows_per_second", done),
         *further,
         *_failures(records),
@@ -110,37 +130,67 @@ def _count(verdicts: Iterable[tuple[str, str, str]], model: str, what: str) -> s
     )
 
 
-def _ratio_part(title: str, quantity: str, done: Sequence[dict[str, Any]]) -> list[str]:
+def _ratio_part(title: str, quantity: str, records: Sequence[dict[str, Any]]) -> list[str]:
     """Return a table of a quantity by data set and model, and of ours relative to the rival's."""
-    lines = [["data", "rows", "features", *MODELS, *(f"{model} / {RIVAL}" for model in OURS)]]
+    ratio_names = [f"{model} / {RIVAL}" for model in OURS]
+    lines = [["data", "rows", "features", "machine", *MODELS, *ratio_names]]
     ratios = []
     for name in DATA:
-        cells = [record for record in done if record["data"] == name]
-        if cells:
-            by_model = _by_model(cells, quantity)
-            ratios.append([_ratio(by_model, model) for model in OURS])
+        everywhere = [record for record in records if record["data"] == name]
+        if everywhere:
+            machine, cells = _at_one_machine(everywhere)
+            values, stopped = (_by_model(cells, what) for what in (quantity, "timed_out"))
+            means = [_mean(values[model], stopped[model]) for model in MODELS]
+            ratios.append([_ratio(values, stopped, model) for model in OURS])
             sizes = [f"{cells[0][size]:,}" for size in ("n_train", "n_features")]
-            lines.append([name, *sizes, *map(_number, [*by_model.mean(), *ratios[-1]])])
+            lines.append([name, *sizes, machine, *map(str, [*means, *ratios[-1]])])
     means = [_geometric_mean([line[i] for line in ratios]) for i in range(len(OURS))]
-    blank = [""] * (2 + len(MODELS))
-    lines.append(["geometric mean", *blank, *map(_number, means)])
+    blank = [""] * (3 + len(MODELS))
+    lines.append(["geometric mean", *blank, *map(str, means)])
     return [f"## {title}", markdown(lines)]
 
 
+def _at_one_machine(records: Iterable[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the machine that has the most splits of both us and the rival, and its records."""
+    by_machine: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        by_machine.setdefault("{cpu}, {cores} cores".format(**record), []).append(record)
+    return max(by_machine.items(), key=lambda item: _n_compared(item[1]))
+
+
+def _n_compared(records: Iterable[dict[str, Any]]) -> int:
+    splits: dict[str, set[int]] = {OURS[0]: set(), RIVAL: set()}
+    for record in records:
+        splits.setdefault(record["model"], set()).add(record["split"])
+    return len(splits[OURS[0]] & splits[RIVAL])
+
+
 def _by_model(cells: Iterable[dict[str, Any]], quantity: str) -> pd.DataFrame:
-    table = pd.DataFrame(cells).pivot(index="split", columns="model", values=quantity)
+    """Return a quantity by split and model, missing where a cell does not have it."""
+    values = [{**record, quantity: record.get(quantity)} for record in cells]
+    table = pd.DataFrame(values).pivot(index="split", columns="model", values=quantity)
     return table.reindex(columns=list(MODELS))
 
 
-def _ratio(by_model: pd.DataFrame, model: str) -> float:
+def _mean(values: pd.Series, stopped: pd.Series) -> Amount:
+    return Amount(float(values.mean()), ">" if stopped.notna().any() else "")
+
+
+def _ratio(values: pd.DataFrame, stopped: pd.DataFrame, model: str) -> Amount:
     """Return our mean over the rival's, on the splits that both have."""
-    paired = by_model[[model, RIVAL]].dropna()
-    return float(paired[model].mean() / paired[RIVAL].mean()) if len(paired) else np.nan
+    both = values[[model, RIVAL]].dropna().index
+    ours, theirs = (_mean(values.loc[both, who], stopped.loc[both, who]) for who in (model, RIVAL))
+    if ours.sign and theirs.sign:
+        return UNKNOWN
+    return Amount(ours.value / theirs.value, ours.sign or ("<" if theirs.sign else ""))
 
 
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    known = [ratio for ratio in ratios if not np.isnan(ratio)]
-    return float(np.exp(np.mean(np.log(known)))) if known else np.nan
+def _geometric_mean(ratios: Iterable[Amount]) -> Amount:
+    known = [ratio for ratio in ratios if not np.isnan(ratio.value)]
+    signs = {ratio.sign for ratio in known if ratio.sign}
+    if not known or len(signs) > 1:
+        return UNKNOWN
+    return Amount(float(np.exp(np.mean([np.log(ratio.value) for ratio in known]))), "".join(signs))
 
 
 def _number(value: float) -> str:
@@ -151,11 +201,18 @@ def _number(value: float) -> str:
 
 def _failures(records: Iterable[dict[str, Any]]) -> list[str]:
     lines = [
-        f"- {record['model']} on {record['data']}, split {record['split']}: {record['failed']}"
+        f"- {record['model']} on {record['data']}, split {record['split']}: {reason}"
         for record in records
-        if "failed" in record
+        if (reason := _failure(record))
     ]
-    return ["## Failures", "\n".join(lines)] if lines else []
+    return ["## Failed or stopped", "\n".join(lines)] if lines else []
+
+
+def _failure(record: dict[str, Any]) -> str:
+    """Say why a cell has no scores, nothing where it has them."""
+    if "timed_out" in record:
+        return f"timed out after {_number(record['timed_out'])} s"
+    return str(record.get("failed", ""))
 
 
 def _places(records: Iterable[dict[str, Any]]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.environment import processor
+from benchmarks.environment import cores, processor
 from benchmarks.measure import seconds
 from benchmarks.peers.data import FloatArray, Split, Task, common_rows, split, task_of
 from benchmarks.stability.models import FITTERS, Decomposition
@@ -54,7 +53,7 @@ def measure(cell: Cell, folder: Path) -> str:
             "fit_seconds": time,
             "version": str(import_module(fitter.module).__version__),
             "cpu": processor(),
-            "cores": os.cpu_count() or 1,
+            "cores": cores(),
             "date": datetime.now(UTC).date().isoformat(),
         }
         values = found[name].values.astype(np.float32)
