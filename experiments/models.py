@@ -25,6 +25,7 @@ from experiments.baselines.spline_gam import SplineGAM
 from experiments.baselines.sum_to_zero import SumToZero
 from experiments.baselines.tpnn_default import DefaultTPNN
 from experiments.baselines.tree import DecisionTree
+from experiments.special import HOMES
 
 WIDE = ("microsoft", "yahoo", "madelon")  # data sets with many features
 SMALL_K = ("online", "credit", *WIDE)  # where the paper's grid ends at 50
@@ -67,7 +68,7 @@ def members(family: str, data: str) -> list[str]:
     if re.fullmatch(r"(paper|nbmtpnn|relu|gamtpnn)[12]", family):
         largest = 50 if data in SMALL_K or family.startswith("relu") else 100
         return [f"{family}-k{k}" for k in N_BASES if k <= largest]
-    if family == "dnn":
+    if family == "dnn" and data not in HOMES:  # a bottleneck has one architecture
         return [f"dnn-{architecture}" for architecture in ARCHITECTURES]
     return [family]
 
