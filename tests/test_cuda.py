@@ -1,4 +1,4 @@
-"""The card: kernels against plain torch; the same model as on the CPU, and repeatable."""
+"""The card: the same model as on the CPU, and repeatable. Its kernels: test_kernels.py."""
 
 from __future__ import annotations
 
@@ -18,38 +18,6 @@ def test_asking_for_an_absent_card(table: Any) -> None:
     X, y = table
     with pytest.raises(ValueError, match=r"^device: 'cuda' needs an NVIDIA card .* device='cpu'"):
         TPNNRegressor(device="cuda").fit(X, y)
-
-
-@needs_card
-@pytest.mark.parametrize(("order", "n_bags"), [(1, 1), (2, 1), (2, 8), (3, 3)])
-def test_kernels_against_plain_torch(order: int, n_bags: int) -> None:
-    from tpnn.cuda import CudaComponents
-
-    generator = torch.Generator("cuda").manual_seed(order)
-    draw = {"generator": generator, "device": "cuda"}
-    n_rows, n_nodes = 50_003, 7
-    codes = torch.randint(0, n_nodes, (5, n_rows), dtype=torch.uint8, **draw)
-    features = torch.stack([torch.randperm(5, **draw)[:order] for _ in range(6)]).int()
-    part = CudaComponents(codes, features, n_nodes)
-    tables = torch.randn(6, n_nodes**order, n_bags, **draw)
-    gradient = torch.randn(n_rows, n_bags, **draw)
-    cells = torch.zeros(6, n_rows, dtype=torch.long, device="cuda")
-    for axis in features.T.long():
-        cells = cells * n_nodes + codes[axis].long()
-    raw = torch.ones(n_rows, n_bags, device="cuda")
-    part.gather(tables, raw)
-    expected = 1 + sum(table[cell] for table, cell in zip(tables, cells, strict=True))
-    assert torch.allclose(raw, expected, atol=1e-5)
-    sums = torch.stack(
-        [
-            torch.zeros(n_nodes**order, n_bags, dtype=torch.double, device="cuda").index_add_(
-                0, cell, gradient.double()
-            )
-            for cell in cells
-        ]
-    )
-    assert torch.allclose(part.histogram(gradient).double(), sums, atol=1e-3)
-    assert torch.equal(part.histogram(gradient), part.histogram(gradient))
 
 
 @needs_card
