@@ -271,6 +271,18 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
     assert none.model_.identifiability_error() < 1e-6
 
 
+def test_large_problems_grow_from_zero_alone(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table
+    small = TPNNRegressor(n_bags=2, max_steps=20, random_state=0).fit(X, y)
+    monkeypatch.setattr("tpnn.growing.MOST_STARTED", 0)
+    large = TPNNRegressor(n_bags=2, max_steps=20, random_state=0).fit(X, y)
+    assert [record["smooth_start"] for record in large.history_] == [False, False]
+    losses = [record["validation_loss"] for record in small.history_[::2]]
+    assert [record["validation_loss"] for record in large.history_] == losses
+    smooth = TPNNRegressor(growth="smooth", n_bags=1, max_steps=20, random_state=0).fit(X, y)
+    assert [record["smooth_start"] for record in smooth.history_] == [True]  # as it was asked for
+
+
 def test_features_that_say_the_same_share_it_with_a_large_l2() -> None:
     rng = np.random.default_rng(0)
     told = rng.random(1000)

@@ -244,3 +244,22 @@ def test_levels_of_a_triple_have_no_order() -> None:
     model = TPNNRegressor(order=3, n_bags=2, interactions="all", random_state=0)
     assert model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > 0.7
     assert model.model_.identifiability_error() < 1e-6
+
+
+def test_all_pairs_of_features_with_few_values_where_rows_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, size=(2000, 33)).astype(float), rng.normal(size=2000)
+
+    def n_pairs(X: Any) -> int:
+        model = TPNNRegressor(n_bags=1, max_steps=1, random_state=0, verbose=0).fit(X, y)
+        return len(model.components_) - X.shape[1]
+
+    assert n_pairs(X) < 20  # 528 free cells need 52,800 rows
+    monkeypatch.setattr("tpnn.interactions.FEWEST_ROWS", 3)
+    assert n_pairs(X) == 33 * 32 // 2
+    wider = X + (X[:, :1] * 2) * (np.arange(33) == 5)  # four values in one feature: 592 free cells
+    assert n_pairs(wider) == 33 * 32 // 2
+    monkeypatch.setattr("tpnn.interactions.FEWEST_ROWS", 3.5)
+    assert n_pairs(wider) < 20

@@ -67,6 +67,17 @@ def test_slopes_are_those_of_the_loss(name: str) -> None:
     assert (hessian > 0).all()
 
 
+def test_curvature_of_classes_bounds_all_outputs_at_once() -> None:
+    """diag(bound) - (diag(p) - p p') has no negative eigenvalue."""
+    objective, rng = EVERY["three classes"], np.random.default_rng(0)
+    raw = 3 * rng.normal(size=(50, 3))
+    _, bound = objective.slopes(np.zeros((50, 3)), raw)
+    mean = np.exp(raw) / np.exp(raw).sum(1, keepdims=True)
+    for diagonal, p in zip(bound, mean, strict=True):
+        slack = np.diag(diagonal) - (np.diag(p) - np.outer(p, p))
+        assert np.linalg.eigvalsh(slack)[0] > -1e-12
+
+
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "cox"])
 def test_start_is_the_best_constant(name: str) -> None:
     objective, rng = EVERY[name], np.random.default_rng(0)

@@ -20,11 +20,14 @@ Float32Array = NDArray[np.float32]
 
 MAIN_TREE = TreeSettings(2, 0.05, 5.0, 2.0, 0.1, 8, False)
 PAIR_TREE = TreeSettings(16, 0.05, 5.0, 2.0, 0.1, 8, True)
+GENTLE_PAIR_TREE = PAIR_TREE._replace(n_leaves=4, rate=0.01)  # of classes, which compete
 LONE_MAIN_TREE = TreeSettings(4, 0.3, 5.0, 2.0, 0.1, 8, False)  # without pairs small steps stall
 ROUNDS_PER_CHECK = 10
 REFRESH_SLOPES = 5  # rounds between exact derivatives of a loss that is not quadratic
 FIRST_ROUNDS = 50  # of main effects alone
+PROGRESS = 2e-4  # share of the held-out loss that `patience` rounds must gain
 MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
+MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.15  # from where on larger steps are as good
 
 
 class Start(NamedTuple):
@@ -156,12 +159,10 @@ class Grower:
         """Grow from the given tables and constants until the held-out loss stops falling."""
         growths = _new_growths(len(training.y), start, seed)
         pairs = with_pairs and start.pairs.shape[1] > 0
-        size = float(training.weights.sum())
-        main_tree = for_size(MAIN_TREE if pairs else LONE_MAIN_TREE, size)
-        trees = main_tree, for_size(PAIR_TREE, size)
+        trees = self._trees(training, pairs)
         self._refresh(growths, training)
         best = self._snapshot(growths, validation, 0)
-        done = 0
+        done, mark, marked = 0, best.loss, FIRST_ROUNDS  # the last loss that was clearly better
         while done < self.limits.max_rounds and not self.must_stop():
             also_pairs = pairs and done >= FIRST_ROUNDS
             for number in range(0, ROUNDS_PER_CHECK, REFRESH_SLOPES):
@@ -174,11 +175,26 @@ class Grower:
                     )  # fmt: skip
             done += ROUNDS_PER_CHECK
             held_out = _scores(growths, validation.rows)
-            if self.loss(validation, held_out) < best.loss:
+            loss = self.loss(validation, held_out)
+            if loss < best.loss:
                 best = self._snapshot(growths, validation, done)
-            elif done - max(best.rounds, FIRST_ROUNDS) > self.limits.patience:
+            if loss < (1 - PROGRESS) * mark:
+                mark, marked = loss, max(done, FIRST_ROUNDS)
+            if done - marked > self.limits.patience:
                 break
         return best
+
+    def _trees(self, training: BagRows, pairs: bool) -> tuple[TreeSettings, TreeSettings]:
+        """Trees of main effects and of pairs, as suits the loss and the rows."""
+        main, pair = MAIN_TREE, PAIR_TREE
+        if self.objective.couples_outputs:
+            pair = GENTLE_PAIR_TREE
+        elif not pairs:
+            main = LONE_MAIN_TREE
+        if len(training.y) > MANY_ROWS:
+            main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
+        size = float(training.weights.sum())
+        return for_size(main, size), for_size(pair, size)
 
     def must_stop(self) -> bool:
         """Whether time is up or the fit was interrupted."""

@@ -40,6 +40,7 @@ FloatArray = NDArray[np.float64]
 Component = tuple[int, ...]
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
+MOST_STARTED = 1e8  # rows times pairs times bags; larger problems grow from zero alone
 KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
 
 
@@ -111,7 +112,6 @@ class GrowSolver:
         l2: float | None = None,
     ) -> None:
         self.shapes, self.l2 = shapes or {}, l2
-        self.smooth_starts = (False, True) if from_zero else (True,)
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
         self.seed, self.n_bags = seed, rows.training.shape[1]
         self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
@@ -121,6 +121,9 @@ class GrowSolver:
         self.coarse, self.pairs = coded[-1].codes, np.empty((0, 2), np.intp)
         if len(coded) > 1:
             self.pairs = coded[1].features
+        self.smooth_starts: tuple[bool, ...] = (False, True) if from_zero else (True,)
+        if from_zero and rows.training.size * len(self.pairs) > MOST_STARTED:
+            self.smooth_starts = (False,)
         sizes = (self.marginals[0].sizes[mains], self.marginals[1].sizes)
         kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))
         steps = [MONOTONE.get(self.shapes.get(feature, ""), 0.0) for feature in mains]
@@ -150,10 +153,11 @@ class GrowSolver:
             return grown
 
         with ONE_BLAS_THREAD, Workers() as workers:
-            starts = self._smooth_starts(constants, workers)
-            zero = Start(np.zeros_like(starts[0][0]), np.zeros_like(starts[0][1]), constants)
+            starts = {False: [self._zero(constants)] * self.n_bags}
+            if True in self.smooth_starts:
+                starts[True] = self._smooth_starts(constants, workers)
             tasks = [
-                (bag, smooth_start, starts[bag] if smooth_start else zero)
+                (bag, smooth_start, starts[smooth_start][bag])
                 for bag in range(self.n_bags)
                 for smooth_start in self.smooth_starts
             ]
@@ -169,7 +173,8 @@ class GrowSolver:
         if self.shapes:
             mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)
-        self._smooth_mains(tables, [bag.held_out for bag in mixed])
+        if not self.objective.couples_outputs:
+            self._smooth_mains(tables, [bag.held_out for bag in mixed])
         history.sort(key=lambda record: (record["bag"], record["smooth_start"]))
         return Solution(intercepts, list(tables.values()), None, history)
 
@@ -187,6 +192,14 @@ class GrowSolver:
 
         in_rows = self.rows.training[:, bag] * self.rows.sizes[bag]
         return side(in_rows), side(self.rows.validation[:, bag])
+
+    def _zero(self, constants: FloatArray) -> Start:
+        """Start of nothing but the best constants (K,)."""
+        fine, coarse = (marginal.n_nodes for marginal in self.marginals)
+        n_outputs = len(constants)
+        mains = np.zeros((n_outputs, len(self.fine), fine, 1), np.float32)
+        pairs = np.zeros((n_outputs, len(self.pairs), coarse, coarse), np.float32)
+        return Start(mains, pairs, constants)
 
     def _smooth_starts(self, constants: FloatArray, workers: Workers) -> list[Start]:
         """Smooth start of every bag; pairs are solved for on fewer nodes than they grow on."""
@@ -265,12 +278,9 @@ class GrowSolver:
     def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
         """Bring a bag into its shapes, then let its main effects grow on within them."""
         constants, pure = self._purified([mixture])
-        fine, coarse = (marginal.n_nodes for marginal in self.marginals)
-        n_outputs, n_mains = len(constants), len(self.fine)
-        mains = np.zeros((n_outputs, n_mains, fine, 1), np.float32)
-        pairs = np.zeros((n_outputs, len(self.pairs), coarse, coarse), np.float32)
+        mains, pairs, _ = start = self._zero(constants)
         bound = {s: share for s in pure if len(s) > 1 and not self.shapes.keys().isdisjoint(s)}
-        for output in range(n_outputs):
+        for output in range(len(constants)):
             one = {s: table[..., output] * bound.get(s, 1.0) for s, table in pure.items()}
             shift, tables = constrained(one, self.axes, self.shapes)
             constants[output] += shift
@@ -279,8 +289,7 @@ class GrowSolver:
                 if len(component) == 1:
                     mains[output, index][cells] = tables[component][:, None]
                 else:
-                    pairs[output, index - n_mains][cells] = tables[component]
-        start = Start(mains, pairs, constants)
+                    pairs[output, index - len(self.fine)][cells] = tables[component]
         return self.grower.grow(*self._sides(bag), start, self.seed + bag, with_pairs=False)
 
     def _smooth_mains(
@@ -289,7 +298,7 @@ class GrowSolver:
         """Give each main effect the sigmoid width that the held-out rows like best.
 
         Pairs keep their steps: interpolation between nodes smooths them enough, and widths chosen
-        for them overfit the held-out rows of small data.
+        for them overfit the held-out rows of small data. So do classes, which would share a width.
         """
         bags, where = np.nonzero(self.rows.validation.T)
         weights, y = self.rows.validation[where, bags], self.rows.y[where]

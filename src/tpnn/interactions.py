@@ -27,6 +27,8 @@ from tpnn.solution import Solution
 FloatArray = NDArray[np.float64]
 
 MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
+FEWEST_ROWS = 100  # per free cell of all pairs, where more than that are all included;
+MOST_CELLS = 1000  # then at most so many free cells
 MOST_MAINS = 100  # main effects of more features are screened too
 PROBE_BAGS = 2  # of the fits that only tell whether to go on
 TRIES = 3  # additions at most
@@ -114,6 +116,8 @@ class Search:
         What was tried and decided.
     evident : set of tuple of int
         Components that stood out of the noise.
+    takes_all : bool
+        Whether main effects and pairs are so few that all are included.
     """
 
     def __init__(
@@ -133,13 +137,19 @@ class Search:
         self.began = time.monotonic()
         self.evident: set[Component] = set()
         self.history: list[dict[str, Any]] = []
+        self.takes_all = request.count is None and self._few()
 
-    @property
-    def takes_all(self) -> bool:
-        """Whether main effects and pairs are so few that all are included."""
+    def _few(self) -> bool:
+        """Whether components are few, or pairs have few free cells against the rows."""
         order = min(self.request.order, 2)
+        count = math.comb(self.n_features, order)
         most = MOST_MAINS if order == 1 else min(self.request.budget, MOST_INTERACTIONS)
-        return self.request.count is None and math.comb(self.n_features, order) <= most
+        if count <= most or order == 1 or count > MOST_CELLS or self.request.budget < most:
+            return count <= most
+        problem = self.build(ComponentSet.up_to(self.n_features, 1), 1)
+        free = np.array([axis.n_nodes - 1 for axis in problem.encoder.axes[1]])
+        n_cells = (free.sum() ** 2 - (free**2).sum()) // 2
+        return bool(n_cells <= min(MOST_CELLS, len(problem.rows.y) / FEWEST_ROWS))
 
     @property
     def takes_all_mains(self) -> bool:

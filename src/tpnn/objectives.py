@@ -52,6 +52,8 @@ class Objective:
         Outputs K of the model.
     couples_rows : bool
         Whether a row's loss depends on the other rows and their weights.
+    couples_outputs : bool
+        Whether a step in one output changes the slopes of the others.
     levels : sequence of float, optional
         Quantiles that are estimated.
     """
@@ -66,6 +68,7 @@ class Objective:
     accepts: Callable[[FloatArray], bool] = lambda y: True
     n_outputs: int = 1
     couples_rows: bool = False
+    couples_outputs: bool = False
     levels: tuple[float, ...] | None = None
 
     def losses(
@@ -136,7 +139,8 @@ def _softmax_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> Floa
 def _softmax_slopes(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> Derivatives:
     odds = xp.exp(raw - xp.amax(raw, -1)[..., None])
     mean = odds / odds.sum(-1)[..., None]
-    return mean - y, (mean * (1 - mean)).clip(min=SMALLEST_HESSIAN)
+    bound = 2 * mean * (1 - mean)  # of the whole hessian, as all outputs step at once (Gershgorin)
+    return mean - y, bound.clip(min=SMALLEST_HESSIAN)
 
 
 def _tweedie_loss(
@@ -295,8 +299,9 @@ def several_classes(n_classes: int) -> Objective:
     """Log-loss of more than two classes; y has an indicator column for each."""
     link = LINKS["softmax"]
     return Objective(
-        "log_loss", link, _softmax_loss, _softmax_slopes, 4, False, n_outputs=n_classes
-    )
+        "log_loss", link, _softmax_loss, _softmax_slopes, 2, False, n_outputs=n_classes,
+        couples_outputs=True,
+    )  # fmt: skip
 
 
 def resolve(objective: Any, n_targets: int) -> Objective:
