@@ -27,7 +27,7 @@ REFRESH_SLOPES = 5  # rounds between exact derivatives of a loss that is not qua
 FIRST_ROUNDS = 50  # of main effects alone
 PROGRESS = 2e-4  # share of the held-out loss that `patience` rounds must gain
 MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
-MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.15  # from where on larger steps are as good
+MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # from where on larger steps are as good
 
 
 class Start(NamedTuple):

@@ -124,6 +124,8 @@ class GrowSolver:
         self.smooth_starts: tuple[bool, ...] = (False, True) if from_zero else (True,)
         if from_zero and rows.training.size * len(self.pairs) > MOST_STARTED:
             self.smooth_starts = (False,)
+        elif objective.couples_outputs:  # mixtures were all smooth start
+            self.smooth_starts = (True,)
         sizes = (self.marginals[0].sizes[mains], self.marginals[1].sizes)
         kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))
         steps = [MONOTONE.get(self.shapes.get(feature, ""), 0.0) for feature in mains]
