@@ -7,8 +7,8 @@ from pathlib import Path
 from experiments import special_tables, specs, tables
 from experiments.cells import Results
 from experiments.figures import draw
+from experiments.lines import Lines
 from experiments.specs import Spec
-from experiments.tables import Lines
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw}

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments import data as tables
+from experiments.lines import Line, Lines
 from experiments.specs import Spec
-from experiments.tables import MISSING, Line, Lines, markdown, title_of
+from experiments.tables import MISSING, markdown, title_of
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "paper"
 ATTRIBUTES = ("No_Beard", "Wearing_Lipstick", "Heavy_Makeup")  # in the lines' order
@@ -38,7 +38,7 @@ def shap(spec: Spec, lines: Lines) -> str:
 
 
 def _shap_values(spec: Spec, lines: Lines) -> str:
-    names = tables.table("wine").names
+    names = lines.table("wine")["features"]
     line = _first(spec, lines, spec.models[0])
     rows = [["wine, method", *names]]
     for i in range(3):
@@ -70,7 +70,7 @@ def rate(spec: Spec, lines: Lines) -> str:
 
 def outlier(spec: Spec, lines: Lines) -> str:
     """Contributions to the prediction of the outlier, and the effect that makes it."""
-    names = tables.table("calhousing").names
+    names = lines.table("calhousing")["features"]
     rows = [["", "prediction", "truth", *names]]
     drawn = []
     for model in spec.models:
