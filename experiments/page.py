@@ -7,11 +7,12 @@ from pathlib import Path
 from experiments import special_tables, specs, tables
 from experiments.cells import Results
 from experiments.figures import draw
+from experiments.glance import glance
 from experiments.lines import Lines
 from experiments.specs import Spec
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
-RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw}
+RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw, "glance": glance}
 UNMEASURED = "not measured yet, it takes longer than this machine had"
 NOTES = Path(__file__).parent / "specs" / "notes.md"
 HEAD = Path(__file__).parent / "specs" / "head.md"

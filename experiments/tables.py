@@ -70,7 +70,8 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number with three places, or three digits where it is large."""
     if math.isnan(value):
         return MISSING
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
@@ -81,21 +82,22 @@ def _cell(summary: Summary | None, published: Any, most: int, label: str = "") -
     if summary is None:
         ours = MISSING
     else:
-        spread = "" if math.isnan(summary.sd) else f" ({_number(summary.sd)})"
+        spread = "" if math.isnan(summary.sd) else f" ({number(summary.sd)})"
         few = "" if summary.n >= most else f" n={summary.n}"
-        ours = _number(summary.mean) + spread + few
+        ours = number(summary.mean) + spread + few
     if published is None:
         return ours
     mean, sd = published if isinstance(published, list) else (published, math.nan)
-    beside = f"<br>*{_number(mean)}" + ("*" if math.isnan(sd) else f" ({_number(sd)})*")
-    return ours + ("†" if summary and not label and _differs(summary, mean, sd) else "") + beside
+    paper = Summary(mean, sd, n=10)
+    mark = "†" if summary and not label and differs(summary, paper) else ""
+    beside = number(mean) if math.isnan(sd) else f"{number(mean)} ({number(sd)})"
+    return f"{ours}{mark}<br>*{beside}*"
 
 
-def _differs(ours: Summary, mean: float, sd: float, n: int = 10) -> bool:
-    if math.isnan(ours.sd) or math.isnan(sd):
-        return False
-    error = math.sqrt(ours.sd**2 / ours.n + sd**2 / n)
-    return abs(ours.mean - mean) > 2 * error
+def differs(ours: Summary, other: Summary) -> bool:
+    """Whether two means are more than two standard errors apart; False where that is unknown."""
+    error = math.sqrt(ours.sd**2 / ours.n + other.sd**2 / other.n)
+    return abs(ours.mean - other.mean) > 2 * error
 
 
 def _data_title(lines: Lines, name: str, what: str) -> str:
@@ -114,7 +116,7 @@ def prediction(spec: Spec, lines: Lines) -> str:
         published = spec.published.get(name, {})
         row = [_data_title(lines, name, ARROWS[lines.measure(name)])]
         for model in spec.models:
-            values = list(_scores(lines, name, model).values())
+            values = list(scores_by_split(lines, name, model).values())
             summary = summarise(values) if values else None
             row.append(_cell(summary, published.get(model), spec.splits, lines.label(name)))
         rows.append(row)
@@ -125,7 +127,7 @@ def prediction(spec: Spec, lines: Lines) -> str:
     return "\n\n".join([_transposed(rows), *_labels(spec, lines)])
 
 
-def _scores(lines: Lines, name: str, model: str) -> dict[int, float]:
+def scores_by_split(lines: Lines, name: str, model: str) -> dict[int, float]:
     """Return the test score of every split."""
     return {line["split"]: line["scores"][lines.measure(name)] for line in lines.of(name, model)}
 
@@ -135,7 +137,7 @@ def _ranks(spec: Spec, lines: Lines) -> list[str]:
     ranked = [m for m in spec.models if all(lines.of(name, m) for name in spec.data)]
     means = []
     for name in spec.data if ranked else []:
-        scores = [_scores(lines, name, model) for model in ranked]
+        scores = [scores_by_split(lines, name, model) for model in ranked]
         shared = set.intersection(*map(set, scores))
         means.append([np.mean([found[split] for split in shared]) for found in scores])
     higher = np.array([lines.measure(name) == "auroc" for name in spec.data])
@@ -242,8 +244,8 @@ def importance(spec: Spec, lines: Lines) -> str:
     shown = order + [component for component in published if component not in order]
     rows = [["component", *map(title_of, spec.models), "paper"]]
     for component in shown:
-        values = [_number(column.get(component, math.nan)) for column in columns]
-        rows.append([component, *values, _number(published.get(component, math.nan))])
+        values = [number(column.get(component, math.nan)) for column in columns]
+        rows.append([component, *values, number(published.get(component, math.nan))])
     return markdown(rows)
 
 
@@ -265,8 +267,8 @@ def local(spec: Spec, lines: Lines) -> str:
         examples = [line["example"] for line in lines.of(name, model) if "example" in line]
         columns.append(examples[0] if examples else [math.nan] * len(features))
     for j, feature in enumerate(features):
-        values = [_number(column[j]) for column in columns]
-        rows.append([feature, *values, _number(spec.options["contributions"][j])])
+        values = [number(column[j]) for column in columns]
+        rows.append([feature, *values, number(spec.options["contributions"][j])])
     return markdown(rows)
 
 

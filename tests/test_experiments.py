@@ -96,6 +96,21 @@ def test_a_model_is_the_same_for_the_same_seed() -> None:
     assert torch.equal(torch.get_rng_state(), state)  # nothing depends on the global seed
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="replayed training needs a card")
+@pytest.mark.parametrize("name", ["nam2", "paper2-k10", "nodegam2"])
+def test_replayed_training_is_plain_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches of different size an epoch: two recordings, and one of the validation loss."""
+    task = Task("regression")
+    training, validation = sample(task)
+    plan = Schedule(batch_size=160, max_steps=40, patience=40)
+    monkeypatch.setattr("experiments.models.QUICK", plan)
+    setting = Setting("wine", task, 0, None, True)
+    replayed = build(name, setting).fit(training, validation).raw_scores(validation.X)
+    monkeypatch.setattr("experiments.baselines.descent.WARM", np.inf)
+    plain = build(name, setting).fit(training, validation).raw_scores(validation.X)
+    np.testing.assert_allclose(replayed, plain, rtol=1e-3, atol=1e-3)
+
+
 def test_post_processing_moves_values_but_changes_no_sum() -> None:
     task = Task("regression")
     training, validation = sample(task)
