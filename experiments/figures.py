@@ -25,11 +25,11 @@ def draw(spec: Spec, lines: Lines) -> str:
         return "Not drawn yet: no finished cell has its curves."
     size = (2.2 * len(features), 1.7 * len(drawn))
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(drawn), len(features), squeeze=False)
+    grid = figure.subplots(len(drawn), len(features), sharex="col", squeeze=False)
     for row, model in zip(grid, drawn, strict=True):
         for axes, feature in zip(row, features, strict=True):
             _draw_effect(axes, lines.table(name), feature, _curves(lines, name, model))
-        row[0].set_ylabel(title_of(model).replace(", order", ",\norder"), fontsize=7)
+        row[0].set_ylabel(title_of(model), fontsize=8)
     for axes, feature in zip(grid[0], features, strict=True):
         axes.set_title(feature, fontsize=8)
     return save(figure, spec)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from experiments.tables import MISSING, markdown, title_of
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "paper"
 ATTRIBUTES = ("No_Beard", "Wearing_Lipstick", "Heavy_Makeup")  # in the lines' order
 SHOWN = ATTRIBUTES[:2]
+KEYS = ("importance", "ranks")
 
 
 def _first(spec: Spec, lines: Lines, model: str) -> Line | None:
@@ -111,7 +111,7 @@ def _draw_outlier(spec: Spec, drawn: list[tuple[str, Line]]) -> str:
 def save(figure: Any, spec: Spec) -> str:
     """Write a figure and return the Markdown that shows it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / f"{spec.name}.png", dpi=80)
+    figure.savefig(FOLDER / f"{spec.name}.png", dpi=100)
     return f"![{spec.title}](images/paper/{spec.name}.png)"
 
 
@@ -121,10 +121,11 @@ def attribute_importance(spec: Spec, lines: Lines) -> str:
     for model in spec.models:
         found, row = lines.of(spec.data[0], model), [title_of(model)]
         for j, name in enumerate(SHOWN):
-            size = np.mean([line["importance"][j] for line in found]) if found else math.nan
-            rank = np.mean([line["ranks"][j] for line in found]) if found else math.nan
-            published = spec.published[spec.data[0]][model][name]
-            row.append(f"{size:.3f} ({rank:.1f})<br>*{published}*")
+            ours = MISSING
+            if found:
+                size, rank = (np.mean([line[key][j] for line in found]) for key in KEYS)
+                ours = f"{size:.3f} ({rank:.1f})"
+            row.append(f"{ours}<br>*{spec.published[spec.data[0]][model][name]}*")
         rows.append(row)
     return markdown(rows)
 
