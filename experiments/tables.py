@@ -142,9 +142,10 @@ def _ranks(spec: Spec, lines: Lines) -> list[str]:
         means.append([np.mean([found[split] for split in shared]) for found in scores])
     higher = np.array([lines.measure(name) == "auroc" for name in spec.data])
     ranks = average_ranks(np.array(means), higher) if ranked else np.zeros(0)
-    found = {m: Summary(float(rank), math.nan, 0) for m, rank in zip(ranked, ranks, strict=True)}
+    count = len(spec.data)
+    found = {m: Summary(rank, math.nan, count) for m, rank in zip(ranked, ranks, strict=True)}
     published = spec.options["published_ranks"]
-    cells = [_cell(found.get(model), published.get(model), 0) for model in spec.models]
+    cells = [_cell(found.get(model), published.get(model), count) for model in spec.models]
     return [f"mean rank of {len(ranked)}, shared splits", *cells]
 
 
@@ -273,13 +274,14 @@ def local(spec: Spec, lines: Lines) -> str:
 
 
 def runtime(spec: Spec, lines: Lines) -> str:
-    """Seconds to train, and on what."""
+    """Seconds to train, the median of the splits, and on what."""
     rows = [["", *map(title_of, spec.models)]]
     for name in spec.data:
         row = [f"{name}, seconds"]
         for model in spec.models:
             found = lines.of(name, model)
-            seconds = summarise([line["seconds"] for line in found]) if found else None
+            median = float(np.median([line["seconds"] for line in found])) if found else math.nan
+            seconds = Summary(median, math.nan, len(found)) if found else None
             where = f"<br>{found[0]['device']}" if found else ""
             row.append(_cell(seconds, spec.published[name].get(model), spec.splits) + where)
         rows.append(row)
