@@ -131,8 +131,9 @@ def _nbm(setting: Setting, order: int, variant: str, options: dict[str, Any]) ->
 
 
 def _nodegam(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
-    shape: dict[str, Any] = {"n_layers": 2, "depth": 4, "n_trees": 16} if setting.quick else {}
-    return nodegam(setting.task, order, **shape, **options)
+    if setting.quick:
+        return nodegam(setting.task, order, n_trees=16, **options)
+    return nodegam(setting.task, order, n_trees=64 * order, seed=setting.seed)
 
 
 def _ebm(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
