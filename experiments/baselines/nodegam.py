@@ -10,6 +10,7 @@ hard choice says little about the soft one in training, so the patience is as lo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -136,7 +137,7 @@ class NodeGam(nn.Module):
             outputs.append(layer(inputs))
             gates.append(gate)
         trees = torch.cat(outputs, 1)
-        return self.intercept + trees.sum(1) / trees.shape[1] ** 0.5  # a mean learns too slowly
+        return self.intercept + trees.sum(1) / math.sqrt(trees.shape[1])  # a mean is slow
 
 
 def _same_features(one: Tensor, two: Tensor) -> Tensor:
