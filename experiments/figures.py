@@ -25,7 +25,7 @@ def draw(spec: Spec, lines: Lines) -> str:
         return "Not drawn yet: no finished cell has its curves."
     size = (2.2 * len(features), 1.7 * len(drawn))
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(drawn), len(features), sharex="col", squeeze=False)
+    grid = figure.subplots(len(drawn), len(features), sharex="col", sharey="col", squeeze=False)
     for row, model in zip(grid, drawn, strict=True):
         for axes, feature in zip(row, features, strict=True):
             _draw_effect(axes, lines.table(name), feature, _curves(lines, name, model))
@@ -45,4 +45,5 @@ def _draw_effect(axes: Any, table: Line, feature: str, curves: list[list[list[fl
     for split in curves:
         axes.plot(table["nodes"][index], np.array(split[index]), linewidth=0.9)
     axes.axhline(0, color="0.8", linewidth=0.6, zorder=0)
+    axes.locator_params(nbins=4)
     axes.tick_params(labelsize=6)

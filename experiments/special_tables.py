@@ -156,13 +156,18 @@ def attribute_curves(spec: Spec, lines: Lines) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
-    grid = figure.subplots(len(spec.models), len(SHOWN), squeeze=False)
+    grid = figure.subplots(len(spec.models), len(SHOWN), sharey="col", squeeze=False)
     for row, model in zip(grid, spec.models, strict=True):
         for j, (axes, name) in enumerate(zip(row, SHOWN, strict=True)):
             for line in lines.of(spec.data[0], model)[:5]:
                 values = line["curves"][j]
                 axes.plot(np.linspace(0, 1, len(values)), values, linewidth=1)
             axes.set_title(f"{name}, {title_of(model)}", fontsize=8)
+            axes.axhline(0, color="0.8", linewidth=0.6, zorder=0)
+    for axes in grid[-1]:
+        axes.set_xlabel("value of the attribute", fontsize=8)
+    for row in grid:
+        row[0].set_ylabel("main effect on male", fontsize=8)
     return save(figure, spec)
 
 
