@@ -123,8 +123,7 @@ def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     if not any("features" in line and line["data"] == cell.data for line in results.read()):
         results.append(description(cell.data))
     whole, parts = tables.table(cell.data), tables.split(cell.data, cell.split, quick)
-    screened = cell.data in WIDE and _order(cell.model) == 2
-    pairs = chosen_pairs(cell.data, quick) if screened else None
+    pairs = chosen_pairs(cell.data, quick) if _needs_pairs(cell) else None
     model = build(cell.model, Setting(cell.data, whole.task, cell.split, pairs, quick))
     began = time.perf_counter()
     model.fit(parts.training, parts.validation)
@@ -154,8 +153,10 @@ def description(name: str) -> dict[str, Any]:
     }
 
 
-def _order(model: str) -> int:
-    return 2 if model.partition("-")[0].endswith("2") else 1
+def _needs_pairs(cell: Cell) -> bool:
+    """Whether NID chooses the pairs; the default chooses its own."""
+    family = cell.model.partition("-")[0]
+    return cell.data in WIDE and family.endswith("2") and family != "tpnn2"
 
 
 def chosen_pairs(name: str, quick: bool = False) -> list[Component]:

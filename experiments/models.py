@@ -97,7 +97,7 @@ def _tpnn(setting: Setting, order: int, variant: str, options: dict[str, Any]) -
     settings: dict[str, Any] = {"n_bags": 2, "max_steps": 50} if setting.quick else {}
     if variant == "gradient":
         settings["solver"] = "gradient"
-    return DefaultTPNN(setting.task, order, setting.pairs, setting.seed, **settings)
+    return DefaultTPNN(setting.task, order, setting.seed, **settings)
 
 
 def _recipe(**fixed: Any) -> Builder:
