@@ -10,8 +10,8 @@ from pathlib import Path
 
 from experiments import page, specs
 from experiments.cells import FOLDER, Cell, Results
+from experiments.lines import Lines
 from experiments.runner import add_stability, run
-from experiments.tables import Lines
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
 from functools import lru_cache
@@ -28,6 +28,7 @@ from experiments.special import HOMES, measure_of
 from tpnn import stability_scores
 
 FOLDER = Path(__file__).parent / "results"
+KINDS = ("scores", "failed", "stability", "features")  # one of them is in every line
 N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as in the paper
 CURVE_NODES = 41
 CURVES = ("calhousing", "wine", "f1")  # data sets whose main effects are drawn
@@ -60,15 +61,26 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all lines; a line that a kill has cut short is not there."""
-        found = []
+        """Return one line of each kind for every cell: the one with the latest date.
+
+        Of lines with the same date the last counts, files taken in the order of their names. Kinds
+        are scores, failures, stability scores and descriptions of data sets. A line that a kill
+        has cut short is not there.
+        """
+        latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for line in self._all():
+            key = _kind(line), line["data"], line.get("model"), line.get("split")
+            if key not in latest or line["date"] >= latest[key]["date"]:
+                latest[key] = line
+        return list(latest.values())
+
+    def _all(self) -> Iterator[dict[str, Any]]:
         for path in sorted(self.folder.glob("*.jsonl")):
             for line in path.read_text().splitlines():
                 try:
-                    found.append(json.loads(line))
+                    yield json.loads(line)
                 except json.JSONDecodeError:
                     continue
-        return found
 
     def append(self, record: dict[str, Any]) -> None:
         """Add a line, whole, whatever other processes do."""
@@ -86,7 +98,11 @@ class Results:
 
     def components(self, cell: Cell) -> Path:
         """Return where a cell keeps its components at the probes."""
-        return self.folder / "components" / cell.data / cell.model / f"{cell.split}.npy"
+        return self.folder / "components" / cell.data / cell.model / f"{cell.split}.npz"
+
+
+def _kind(line: dict[str, Any]) -> str:
+    return next(kind for kind in KINDS if kind in line)
 
 
 def run_cell(cell: Cell, results: Results, quick: bool = False) -> dict[str, Any]:
@@ -95,7 +111,7 @@ def run_cell(cell: Cell, results: Results, quick: bool = False) -> dict[str, Any
         record = measure(cell, results, quick)
     except Exception as error:  # whatever another library raises is a result
         record = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
-    line = {**cell._asdict(), **record, **_circumstances()}
+    line = {**cell._asdict(), **record, **_circumstances(), "date": _now()}
     results.append(line)
     return line
 
@@ -104,9 +120,10 @@ def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     """Fit and test a model; keep its components where it has some."""
     if cell.data in HOMES:
         return measure_of(cell.data)(*cell, quick)
+    if not any("features" in line and line["data"] == cell.data for line in results.read()):
+        results.append(description(cell.data))
     whole, parts = tables.table(cell.data), tables.split(cell.data, cell.split, quick)
-    screened = cell.data in WIDE and _order(cell.model) == 2
-    pairs = chosen_pairs(cell.data, quick) if screened else None
+    pairs = chosen_pairs(cell.data, quick) if _needs_pairs(cell) else None
     model = build(cell.model, Setting(cell.data, whole.task, cell.split, pairs, quick))
     began = time.perf_counter()
     model.fit(parts.training, parts.validation)
@@ -122,8 +139,24 @@ def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     }
 
 
-def _order(model: str) -> int:
-    return 2 if model.partition("-")[0].endswith("2") else 1
+def description(name: str) -> dict[str, Any]:
+    """Return the line that tables and figures need of a data set, so that they never load it."""
+    whole = tables.table(name)
+    return {
+        "data": name,
+        "task": whole.task.kind,
+        "label": whole.label,
+        "features": whole.names,
+        "nodes": [_rounded(curve_nodes(x)) for x in whole.X.T] if name in CURVES else [],
+        **_circumstances(),
+        "date": _now(),
+    }
+
+
+def _needs_pairs(cell: Cell) -> bool:
+    """Whether NID chooses the pairs; the default chooses its own."""
+    family = cell.model.partition("-")[0]
+    return cell.data in WIDE and family.endswith("2") and family != "tpnn2"
 
 
 def chosen_pairs(name: str, quick: bool = False) -> list[Component]:
@@ -152,7 +185,8 @@ def _additive(cell: Cell, model: Additive, results: Results) -> dict[str, Any]:
     scores = model.component_scores(points)  # (n, C, n_outputs)
     path = results.components(cell)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, scores.astype(np.float32).reshape(len(points), -1))
+    components = json.dumps(model.components)
+    np.savez_compressed(path, components=components, scores=scores.astype(np.float32))
     record: dict[str, Any] = {"n_components": len(model.components)}
     if len(model.components) <= MOST_LISTED:
         sizes = np.abs(scores - scores.mean(0)).mean((0, 2))
@@ -196,31 +230,48 @@ def stability_line(
 ) -> dict[str, Any]:
     """Return the stability scores of a model over splits, from its components at the probes."""
     paths = [results.components(Cell(data, model, split)) for split in splits]
-    found = [path for path in paths if path.exists()]
-    estimates = np.stack([np.load(path).astype(np.float64) for path in found])  # (R, n, C)
-    scores = stability_scores(estimates)
+    components, estimates = aligned([path for path in paths if path.exists()])
+    scores = stability_scores(estimates).mean(-1)  # (C,)
     centred = stability_scores(estimates - estimates.mean(1, keepdims=True))
-    task, n_features = tables.table(data).task, tables.table(data).X.shape[1]
-    mains = n_features * task.n_outputs
+    mains = {c[0]: score for c, score in zip(components, scores, strict=True) if len(c) == 1}
+    by_feature = [mains.get(j, 0.0) for j in range(tables.table(data).X.shape[1])]
     return {
         "data": data,
         "model": model,
         "stability": float(scores.mean()),
         "stability_centred": float(centred.mean()),
-        "stability_mains": float(scores[:mains].mean()),
-        "by_feature": _rounded(scores[:mains].reshape(n_features, -1).mean(1))[:MOST_LISTED],
-        "n_fits": len(found),
+        "stability_mains": float(np.mean(list(mains.values()))),
+        "by_feature": _rounded(by_feature[:MOST_LISTED]),
+        "n_fits": len(estimates),
         **_circumstances(),
+        "date": _now(),
     }
 
 
-def _rounded(values: FloatArray) -> list[float]:
+def aligned(paths: Sequence[Path]) -> tuple[list[Component], FloatArray]:
+    """Return all components of some fits and their values, (fits, n, C, n_outputs).
+
+    A component that a fit does not have is zero there.
+    """
+    fits: list[dict[Component, FloatArray]] = []
+    for path in paths:
+        with np.load(path) as stored:
+            values = np.moveaxis(stored["scores"].astype(np.float64), 1, 0)  # (C, n, n_outputs)
+            named = [tuple(component) for component in json.loads(str(stored["components"]))]
+        fits.append(dict(zip(named, values, strict=True)))
+    components = sorted({c for fit in fits for c in fit}, key=lambda c: (len(c), c))
+    nothing = np.zeros_like(next(iter(fits[0].values())))
+    estimates = [np.stack([fit.get(c, nothing) for c in components], 1) for fit in fits]
+    return components, np.stack(estimates)
+
+
+def _rounded(values: Iterable[float]) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
 
 
 @lru_cache
 def _circumstances() -> dict[str, Any]:
-    """Return versions, processor, commit and date."""
+    """Return versions, processor and commit."""
     return {
         "versions": {
             "tpnn": tpnn.__version__,
@@ -229,8 +280,11 @@ def _circumstances() -> dict[str, Any]:
         "python": platform.python_version(),
         "device": _device(),
         "commit": _commit(),
-        "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _version(package: str) -> str | None:

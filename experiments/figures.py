@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments import data as tables
-from experiments.cells import curve_nodes
+from experiments.lines import Line, Lines
 from experiments.special_tables import save
 from experiments.specs import Spec
-from experiments.tables import Lines, title_of
+from experiments.tables import title_of
 
 MOST_SPLITS = 5
 
@@ -20,17 +19,17 @@ def draw(spec: Spec, lines: Lines) -> str:
     from matplotlib.figure import Figure
 
     (name,) = spec.data
-    features = spec.options.get("features") or tables.table(name).names
+    features = spec.options.get("features") or lines.table(name)["features"]
     drawn = [model for model in spec.models if _curves(lines, name, model)]
     if not drawn:
         return "Not drawn yet: no finished cell has its curves."
     size = (2.2 * len(features), 1.7 * len(drawn))
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(drawn), len(features), squeeze=False)
+    grid = figure.subplots(len(drawn), len(features), sharex="col", sharey="col", squeeze=False)
     for row, model in zip(grid, drawn, strict=True):
         for axes, feature in zip(row, features, strict=True):
-            _draw_effect(axes, name, feature, _curves(lines, name, model))
-        row[0].set_ylabel(title_of(model).replace(", order", ",\norder"), fontsize=7)
+            _draw_effect(axes, lines.table(name), feature, _curves(lines, name, model))
+        row[0].set_ylabel(title_of(model), fontsize=8)
     for axes, feature in zip(grid[0], features, strict=True):
         axes.set_title(feature, fontsize=8)
     return save(figure, spec)
@@ -41,10 +40,10 @@ def _curves(lines: Lines, name: str, model: str) -> list[list[list[float]]]:
     return [line["curves"] for line in lines.of(name, model) if "curves" in line][:MOST_SPLITS]
 
 
-def _draw_effect(axes: Any, name: str, feature: str, curves: list[list[list[float]]]) -> None:
-    index = tables.table(name).names.index(feature)
-    nodes = curve_nodes(tables.table(name).X[:, index])
+def _draw_effect(axes: Any, table: Line, feature: str, curves: list[list[list[float]]]) -> None:
+    index = table["features"].index(feature)
     for split in curves:
-        axes.plot(nodes, np.array(split[index]), linewidth=0.9)
+        axes.plot(table["nodes"][index], np.array(split[index]), linewidth=0.9)
     axes.axhline(0, color="0.8", linewidth=0.6, zorder=0)
+    axes.locator_params(nbins=4)
     axes.tick_params(labelsize=6)

@@ -97,7 +97,7 @@ def _tpnn(setting: Setting, order: int, variant: str, options: dict[str, Any]) -
     settings: dict[str, Any] = {"n_bags": 2, "max_steps": 50} if setting.quick else {}
     if variant == "gradient":
         settings["solver"] = "gradient"
-    return DefaultTPNN(setting.task, order, setting.pairs, setting.seed, **settings)
+    return DefaultTPNN(setting.task, order, setting.seed, **settings)
 
 
 def _recipe(**fixed: Any) -> Builder:
@@ -131,8 +131,9 @@ def _nbm(setting: Setting, order: int, variant: str, options: dict[str, Any]) ->
 
 
 def _nodegam(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
-    shape: dict[str, Any] = {"n_layers": 2, "depth": 4, "n_trees": 16} if setting.quick else {}
-    return nodegam(setting.task, order, **shape, **options)
+    if setting.quick:
+        return nodegam(setting.task, order, n_trees=16, **options)
+    return nodegam(setting.task, order, n_trees=64 * order, seed=setting.seed)
 
 
 def _ebm(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:

@@ -7,12 +7,15 @@ from pathlib import Path
 from experiments import special_tables, specs, tables
 from experiments.cells import Results
 from experiments.figures import draw
+from experiments.glance import glance
+from experiments.lines import Lines
 from experiments.specs import Spec
-from experiments.tables import Lines
+from experiments.tables import title_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
-RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw}
+RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw, "glance": glance}
 UNMEASURED = "not measured yet, it takes longer than this machine had"
+ONE_FIT = "no stability score, which takes two fits"
 NOTES = Path(__file__).parent / "specs" / "notes.md"
 HEAD = Path(__file__).parent / "specs" / "head.md"
 
@@ -30,12 +33,20 @@ def missing(lines: Lines) -> str:
     for spec in map(specs.read, specs.names()):
         for data in spec.data:
             for model in spec.models:
-                if not lines.of(data, model):
-                    failure = lines.failures.get((data, lines.chosen(data, model)))
-                    reason = f"failed ({failure[:120]})" if failure else UNMEASURED
+                if reason := _reason(spec, lines, data, model):
                     reasons.setdefault((model, reason), set()).add(data)
-    listed = [f"- `{m}` on {', '.join(sorted(d))}: {why}" for (m, why), d in reasons.items()]
+    listed = [f"- {title_of(m)} (`{m}`) on {', '.join(sorted(d))}: {why}."
+              for (m, why), d in reasons.items()]  # fmt: skip
     return "\n\n".join(["## Empty cells", "\n".join(listed) or "None."])
+
+
+def _reason(spec: Spec, lines: Lines, data: str, model: str) -> str:
+    """Return why a cell is empty, nothing where it is not."""
+    if not lines.of(data, model):
+        failure = lines.failures.get((data, lines.chosen(data, model)))
+        return f"failed ({failure[:120]})" if failure else UNMEASURED
+    stability = "stability" in spec.kind or "stability" in spec.options
+    return ONE_FIT if stability and lines.stability_of(data, model) is None else ""
 
 
 def write(results: Results) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments import data as tables
+from experiments.lines import Line, Lines
 from experiments.specs import Spec
-from experiments.tables import MISSING, Line, Lines, markdown, title_of
+from experiments.tables import MISSING, markdown, title_of
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "paper"
 ATTRIBUTES = ("No_Beard", "Wearing_Lipstick", "Heavy_Makeup")  # in the lines' order
 SHOWN = ATTRIBUTES[:2]
+KEYS = ("importance", "ranks")
 
 
 def _first(spec: Spec, lines: Lines, model: str) -> Line | None:
@@ -38,7 +38,7 @@ def shap(spec: Spec, lines: Lines) -> str:
 
 
 def _shap_values(spec: Spec, lines: Lines) -> str:
-    names = tables.table("wine").names
+    names = lines.table("wine")["features"]
     line = _first(spec, lines, spec.models[0])
     rows = [["wine, method", *names]]
     for i in range(3):
@@ -70,7 +70,7 @@ def rate(spec: Spec, lines: Lines) -> str:
 
 def outlier(spec: Spec, lines: Lines) -> str:
     """Contributions to the prediction of the outlier, and the effect that makes it."""
-    names = tables.table("calhousing").names
+    names = lines.table("calhousing")["features"]
     rows = [["", "prediction", "truth", *names]]
     drawn = []
     for model in spec.models:
@@ -111,7 +111,7 @@ def _draw_outlier(spec: Spec, drawn: list[tuple[str, Line]]) -> str:
 def save(figure: Any, spec: Spec) -> str:
     """Write a figure and return the Markdown that shows it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / f"{spec.name}.png", dpi=80)
+    figure.savefig(FOLDER / f"{spec.name}.png", dpi=100)
     return f"![{spec.title}](images/paper/{spec.name}.png)"
 
 
@@ -121,10 +121,11 @@ def attribute_importance(spec: Spec, lines: Lines) -> str:
     for model in spec.models:
         found, row = lines.of(spec.data[0], model), [title_of(model)]
         for j, name in enumerate(SHOWN):
-            size = np.mean([line["importance"][j] for line in found]) if found else math.nan
-            rank = np.mean([line["ranks"][j] for line in found]) if found else math.nan
-            published = spec.published[spec.data[0]][model][name]
-            row.append(f"{size:.3f} ({rank:.1f})<br>*{published}*")
+            ours = MISSING
+            if found:
+                size, rank = (np.mean([line[key][j] for line in found]) for key in KEYS)
+                ours = f"{size:.3f} ({rank:.1f})"
+            row.append(f"{ours}<br>*{spec.published[spec.data[0]][model][name]}*")
         rows.append(row)
     return markdown(rows)
 
@@ -155,13 +156,18 @@ def attribute_curves(spec: Spec, lines: Lines) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
-    grid = figure.subplots(len(spec.models), len(SHOWN), squeeze=False)
+    grid = figure.subplots(len(spec.models), len(SHOWN), sharey="col", squeeze=False)
     for row, model in zip(grid, spec.models, strict=True):
         for j, (axes, name) in enumerate(zip(row, SHOWN, strict=True)):
             for line in lines.of(spec.data[0], model)[:5]:
                 values = line["curves"][j]
                 axes.plot(np.linspace(0, 1, len(values)), values, linewidth=1)
             axes.set_title(f"{name}, {title_of(model)}", fontsize=8)
+            axes.axhline(0, color="0.8", linewidth=0.6, zorder=0)
+    for axes in grid[-1]:
+        axes.set_xlabel("value of the attribute", fontsize=8)
+    for row in grid:
+        row[0].set_ylabel("main effect on male", fontsize=8)
     return save(figure, spec)
 
 

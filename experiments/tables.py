@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments import data as tables
-from experiments.models import members
+from experiments.lines import Line, Lines
 from experiments.scores import average_ranks, selection_auroc
 from experiments.specs import Spec
 from tpnn.datasets import true_importance
 
-Line = dict[str, Any]
 MISSING = "–"
-ARROWS = {"rmse": "RMSE ↓", "auroc": "AUROC ↑", "accuracy": "accuracy ↑"}
-NAMES = {
-    "tpnn": "tpnn, default",
-    "paper": "ANOVA-TPNN, paper's recipe",
-    "nbmtpnn": "NBM-TPNN",
-    "relu": "ANOVA-TPNN, ReLU",
-    "gamtpnn": "GAM-TPNN",
-    "head": "ANOVA-TPNN as a head",
-    "nam": "NAM",
-    "nbm": "NBM",
-    "nodegam": "NODE-GAM",
-    "spline": "Spline-GAM",
-    "ebm": "EBM",
+ARROWS = {"rmse": ", RMSE ↓", "auroc": ", AUROC ↑", "accuracy": ", accuracy ↑", "": ""}
+NAMES = {  # as in the paper; {} is the order
+    "tpnn": "tpnn{}",
+    "paper": "ANOVA-T{}PNN",
+    "nbmtpnn": "NBM-T{}PNN",
+    "relu": "ANOVA-T{}PNN, ReLU",
+    "gamtpnn": "GAM-T{}PNN",
+    "head": "ANOVA-T{}PNN",
+    "nam": "NA{}M",
+    "nbm": "NB{}M",
+    "nodegam": "NODE-GA{}M",
+    "spline": "Spline-GA{}M",
+    "ebm": "EB{}M",
     "xgboost": "XGBoost",
     "dnn": "DNN",
     "tree": "decision tree",
     "linear": "linear",
 }
-
-
-DRAWN = "images drawn with known concepts, as those of CelebA were absent"
-LABELS = {
-    "jcbm": DRAWN,
-    "icbm": DRAWN,
-    "celeba_icbm": "CelebA's annotated attributes in place of what a network sees in its images",
-}
+SUPERSCRIPTS = {"1": "¹", "2": "²", "": ""}
+MOST_ACROSS = 5  # data sets side by side on a page
 
 
 class Summary(NamedTuple):
@@ -50,54 +43,6 @@ class Summary(NamedTuple):
     mean: float
     sd: float
     n: int
-
-
-class Lines:
-    """All lines, by data set and model; of several lines of a cell the last counts.
-
-    Parameters
-    ----------
-    lines : iterable of dict
-        What ``Results.read`` returns.
-    """
-
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self.cells: dict[tuple[str, str], dict[int, Line]] = {}
-        self.stability: dict[tuple[str, str], Line] = {}
-        self.failures: dict[tuple[str, str], str] = {}
-        for line in lines:
-            key = line["data"], line["model"]
-            if "stability" in line:
-                self.stability[key] = line
-            elif "scores" in line:
-                self.cells.setdefault(key, {})[line["split"]] = line
-            else:
-                self.failures[key] = line["failed"]
-
-    def of(self, data: str, family: str) -> list[Line]:
-        """Return the lines of a family's member that is best on validation rows on average."""
-        return list(self.cells.get((data, self.chosen(data, family)), {}).values())
-
-    def chosen(self, data: str, family: str) -> str:
-        """Return that member; compared on the splits that all finished members have."""
-        found = [member for member in members(family, data) if (data, member) in self.cells]
-        return self._best(data, found) if found else family
-
-    def stability_of(self, data: str, family: str) -> Line | None:
-        """Return the stability line of that member, of those that have one."""
-        found = [member for member in members(family, data) if (data, member) in self.stability]
-        return self.stability[data, self._best(data, found)] if found else None
-
-    def _best(self, data: str, found: list[str]) -> str:
-        if len(found) == 1:
-            return found[0]
-        shared = set.intersection(*(set(self.cells[data, member]) for member in found))
-
-        def held_out(member: str) -> float:
-            cells = self.cells[data, member]
-            return float(np.mean([cells[split]["validation_loss"] for split in shared or cells]))
-
-        return min(found, key=held_out)
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -110,12 +55,12 @@ def title_of(model: str) -> str:
     """Return how a table calls a model.
 
     >>> title_of("paper2-k30"), title_of("dnn")
-    ("ANOVA-TPNN, paper's recipe, order 2 (k30)", 'DNN')
+    ('ANOVA-T²PNN (k30)', 'DNN')
     """
     family, _, variant = model.partition("-")
-    name, order = family.rstrip("12"), family[len(family.rstrip("12")) :]
-    words = NAMES[name] + (f", order {order}" if order else "")
-    return words + (f" ({variant})" if variant else "")
+    name = family.rstrip("12")
+    title = NAMES[name].format(SUPERSCRIPTS[family.removeprefix(name)])
+    return f"{title} ({variant})" if variant else title
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -125,7 +70,8 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number with three places, or three digits where it is large."""
     if math.isnan(value):
         return MISSING
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
@@ -136,42 +82,30 @@ def _cell(summary: Summary | None, published: Any, most: int, label: str = "") -
     if summary is None:
         ours = MISSING
     else:
-        spread = "" if math.isnan(summary.sd) else f" ({_number(summary.sd)})"
+        spread = "" if math.isnan(summary.sd) else f" ({number(summary.sd)})"
         few = "" if summary.n >= most else f" n={summary.n}"
-        ours = _number(summary.mean) + spread + few
+        ours = number(summary.mean) + spread + few
     if published is None:
         return ours
     mean, sd = published if isinstance(published, list) else (published, math.nan)
-    beside = f"<br>*{_number(mean)}" + ("*" if math.isnan(sd) else f" ({_number(sd)})*")
-    return ours + ("†" if summary and not label and _differs(summary, mean, sd) else "") + beside
+    paper = Summary(mean, sd, n=10)
+    mark = "†" if summary and not label and differs(summary, paper) else ""
+    beside = number(mean) if math.isnan(sd) else f"{number(mean)} ({number(sd)})"
+    return f"{ours}{mark}<br>*{beside}*"
 
 
-def _differs(ours: Summary, mean: float, sd: float, n: int = 10) -> bool:
-    if math.isnan(ours.sd) or math.isnan(sd):
-        return False
-    error = math.sqrt(ours.sd**2 / ours.n + sd**2 / n)
-    return abs(ours.mean - mean) > 2 * error
+def differs(ours: Summary, other: Summary) -> bool:
+    """Whether two means are more than two standard errors apart; False where that is unknown."""
+    error = math.sqrt(ours.sd**2 / ours.n + other.sd**2 / other.n)
+    return abs(ours.mean - other.mean) > 2 * error
 
 
-def _measure(name: str) -> str:
-    if name in LABELS:
-        return "accuracy"
-    return "rmse" if tables.table(name).task.kind == "regression" else "auroc"
+def _data_title(lines: Lines, name: str, what: str) -> str:
+    return f"{name}{'*' if lines.label(name) else ''}{what}"
 
 
-def _label(name: str) -> str:
-    if name in tables.SOURCES:
-        return tables.SOURCES[name].label
-    return LABELS[name] if name in LABELS else tables.table(name).label
-
-
-def _data_title(name: str) -> str:
-    label = _label(name)
-    return f"{name}{'*' if label else ''}, {ARROWS[_measure(name)]}"
-
-
-def _labels(spec: Spec) -> list[str]:
-    marked = {name: _label(name) for name in spec.data}
+def _labels(spec: Spec, lines: Lines) -> list[str]:
+    marked = {name: lines.label(name) for name in spec.data}
     return [f"\\* `{name}`: {label}." for name, label in marked.items() if label]
 
 
@@ -179,22 +113,23 @@ def prediction(spec: Spec, lines: Lines) -> str:
     """Test scores: data sets across, models down; ranks where asked for."""
     rows = [["", *map(title_of, spec.models)]]
     for name in spec.data:
-        published, row = spec.published.get(name, {}), [_data_title(name)]
+        published = spec.published.get(name, {})
+        row = [_data_title(lines, name, ARROWS[lines.measure(name)])]
         for model in spec.models:
-            values = list(_scores(lines, name, model).values())
+            values = list(scores_by_split(lines, name, model).values())
             summary = summarise(values) if values else None
-            row.append(_cell(summary, published.get(model), spec.splits, _label(name)))
+            row.append(_cell(summary, published.get(model), spec.splits, lines.label(name)))
         rows.append(row)
     if spec.options.get("ranks"):
         rows.append(_ranks(spec, lines))
     if spec.options.get("stability"):
         rows += _stability_rows(spec, lines, spec.options["published_stability"])
-    return "\n\n".join([_transposed(rows), *_labels(spec)])
+    return "\n\n".join([_transposed(rows), *_labels(spec, lines)])
 
 
-def _scores(lines: Lines, name: str, model: str) -> dict[int, float]:
+def scores_by_split(lines: Lines, name: str, model: str) -> dict[int, float]:
     """Return the test score of every split."""
-    return {line["split"]: line["scores"][_measure(name)] for line in lines.of(name, model)}
+    return {line["split"]: line["scores"][lines.measure(name)] for line in lines.of(name, model)}
 
 
 def _ranks(spec: Spec, lines: Lines) -> list[str]:
@@ -202,33 +137,37 @@ def _ranks(spec: Spec, lines: Lines) -> list[str]:
     ranked = [m for m in spec.models if all(lines.of(name, m) for name in spec.data)]
     means = []
     for name in spec.data if ranked else []:
-        scores = [_scores(lines, name, model) for model in ranked]
+        scores = [scores_by_split(lines, name, model) for model in ranked]
         shared = set.intersection(*map(set, scores))
         means.append([np.mean([found[split] for split in shared]) for found in scores])
-    higher = np.array([_measure(name) == "auroc" for name in spec.data])
+    higher = np.array([lines.measure(name) == "auroc" for name in spec.data])
     ranks = average_ranks(np.array(means), higher) if ranked else np.zeros(0)
-    found = {m: Summary(float(rank), math.nan, 0) for m, rank in zip(ranked, ranks, strict=True)}
+    count = len(spec.data)
+    found = {m: Summary(rank, math.nan, count) for m, rank in zip(ranked, ranks, strict=True)}
     published = spec.options["published_ranks"]
-    cells = [_cell(found.get(model), published.get(model), 0) for model in spec.models]
+    cells = [_cell(found.get(model), published.get(model), count) for model in spec.models]
     return [f"mean rank of {len(ranked)}, shared splits", *cells]
 
 
 def _transposed(rows: Sequence[Sequence[str]]) -> str:
-    """Models down the page: there are more of them than of data sets."""
-    return markdown([list(column) for column in zip(*rows, strict=True)])
+    """Models down the page, the data sets across it in tables that are not too wide."""
+    head, *body = rows
+    count = math.ceil(len(body) / MOST_ACROSS)
+    edges = [len(body) * part // count for part in range(count + 1)]
+    blocks = [[head, *body[low:high]] for low, high in pairwise(edges)]
+    return "\n\n".join(markdown(list(zip(*block, strict=True))) for block in blocks)
 
 
 def stability(spec: Spec, lines: Lines) -> str:
     """Stability scores: data sets across, models down."""
     rows = [["", *map(title_of, spec.models)], *_stability_rows(spec, lines, spec.published)]
-    return "\n\n".join([_transposed(rows), *_labels(spec)])
+    return "\n\n".join([_transposed(rows), *_labels(spec, lines)])
 
 
 def _stability_rows(spec: Spec, lines: Lines, published: dict[str, Any]) -> list[list[str]]:
     rows = []
     for name in spec.data:
-        mark = "*" if _label(name) else ""
-        row = [f"{name}{mark}, stability ↓"]
+        row = [_data_title(lines, name, ", stability ↓")]
         for model in spec.models:
             summary = _stability(lines, name, model, spec.options.get("key", "stability"))
             row.append(_cell(summary, published.get(name, {}).get(model), spec.splits))
@@ -260,13 +199,20 @@ def feature_stability(spec: Spec, lines: Lines) -> str:
     (name,) = spec.data
     rows = [["", *map(title_of, spec.models)]]
     for feature in spec.options["features"]:
-        index, row = tables.table(name).names.index(feature), [feature]
+        row = [feature]
         for model in spec.models:
-            line = lines.stability_of(name, model)
-            found = Summary(line["by_feature"][index], math.nan, line["n_fits"]) if line else None
+            found = _feature_stability(lines, name, model, feature)
             row.append(_cell(found, spec.published[feature].get(model), spec.splits))
         rows.append(row)
     return markdown(rows)
+
+
+def _feature_stability(lines: Lines, name: str, model: str, feature: str) -> Summary | None:
+    line = lines.stability_of(name, model)
+    if line is None:
+        return None
+    index = lines.table(name)["features"].index(feature)
+    return Summary(line["by_feature"][index], math.nan, line["n_fits"])
 
 
 def selection(spec: Spec, lines: Lines) -> str:
@@ -293,14 +239,14 @@ def _selected(name: str, line: Line) -> float:
 def importance(spec: Spec, lines: Lines) -> str:
     """Show importance scores relative to the largest, mean over the splits, with the paper's."""
     (name,) = spec.data
-    features, published = tables.table(name).names, spec.options["published_importance"]
+    features, published = lines.table(name)["features"], spec.options["published_importance"]
     columns = [_mean_importance(lines.of(name, model), features) for model in spec.models]
     order = sorted(columns[0], key=lambda component: -columns[0][component])[: spec.options["top"]]
     shown = order + [component for component in published if component not in order]
     rows = [["component", *map(title_of, spec.models), "paper"]]
     for component in shown:
-        values = [_number(column.get(component, math.nan)) for column in columns]
-        rows.append([component, *values, _number(published.get(component, math.nan))])
+        values = [number(column.get(component, math.nan)) for column in columns]
+        rows.append([component, *values, number(published.get(component, math.nan))])
     return markdown(rows)
 
 
@@ -315,25 +261,27 @@ def _mean_importance(lines: Sequence[Line], features: Sequence[str]) -> dict[str
 def local(spec: Spec, lines: Lines) -> str:
     """Contributions of the features of one row."""
     (name,) = spec.data
+    features = lines.table(name)["features"]
     rows = [["feature", *map(title_of, spec.models), "paper"]]
     columns = []
     for model in spec.models:
         examples = [line["example"] for line in lines.of(name, model) if "example" in line]
-        columns.append(examples[0] if examples else [math.nan] * len(tables.table(name).names))
-    for j, feature in enumerate(tables.table(name).names):
-        values = [_number(column[j]) for column in columns]
-        rows.append([feature, *values, _number(spec.options["contributions"][j])])
+        columns.append(examples[0] if examples else [math.nan] * len(features))
+    for j, feature in enumerate(features):
+        values = [number(column[j]) for column in columns]
+        rows.append([feature, *values, number(spec.options["contributions"][j])])
     return markdown(rows)
 
 
 def runtime(spec: Spec, lines: Lines) -> str:
-    """Seconds to train, and on what."""
+    """Seconds to train, the median of the splits, and on what."""
     rows = [["", *map(title_of, spec.models)]]
     for name in spec.data:
         row = [f"{name}, seconds"]
         for model in spec.models:
             found = lines.of(name, model)
-            seconds = summarise([line["seconds"] for line in found]) if found else None
+            median = float(np.median([line["seconds"] for line in found])) if found else math.nan
+            seconds = Summary(median, math.nan, len(found)) if found else None
             where = f"<br>{found[0]['device']}" if found else ""
             row.append(_cell(seconds, spec.published[name].get(model), spec.splits) + where)
         rows.append(row)

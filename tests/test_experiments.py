@@ -20,13 +20,14 @@ from experiments.baselines.nam import nam  # noqa: E402
 from experiments.baselines.nid import strongest_pairs  # noqa: E402
 from experiments.baselines.nodegam import NodeGam, entmax, entmoid  # noqa: E402
 from experiments.baselines.sum_to_zero import SumToZero  # noqa: E402
-from experiments.cells import Cell, Results  # noqa: E402
+from experiments.cells import Cell, Results, aligned  # noqa: E402
+from experiments.lines import Lines  # noqa: E402
 from experiments.models import Setting, build, members  # noqa: E402
 from experiments.special import attributes, concepts  # noqa: E402
 from experiments.special.images import CONCEPTS, draw  # noqa: E402
 from experiments.special.rate import measure as measure_rate  # noqa: E402
 from experiments.special.shap_values import anova_shap  # noqa: E402
-from experiments.tables import Lines, Summary, _cell  # noqa: E402
+from experiments.tables import Summary, _cell  # noqa: E402
 
 from tpnn import stability_scores  # noqa: E402
 
@@ -93,6 +94,21 @@ def test_a_model_is_the_same_for_the_same_seed() -> None:
     one, two = (nam(task, 2, (8,), seed=3, schedule=plan).fit(training, validation) for _ in "ab")
     np.testing.assert_array_equal(one.raw_scores(training.X), two.raw_scores(training.X))
     assert torch.equal(torch.get_rng_state(), state)  # nothing depends on the global seed
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="replayed training needs a card")
+@pytest.mark.parametrize("name", ["nam2", "paper2-k10", "nodegam2"])
+def test_replayed_training_is_plain_training(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches of different size an epoch: two recordings, and one of the validation loss."""
+    task = Task("regression")
+    training, validation = sample(task)
+    plan = Schedule(batch_size=160, max_steps=40, patience=40)
+    monkeypatch.setattr("experiments.models.QUICK", plan)
+    setting = Setting("wine", task, 0, None, True)
+    replayed = build(name, setting).fit(training, validation).raw_scores(validation.X)
+    monkeypatch.setattr("experiments.baselines.descent.WARM", np.inf)
+    plain = build(name, setting).fit(training, validation).raw_scores(validation.X)
+    np.testing.assert_allclose(replayed, plain, rtol=1e-3, atol=1e-3)
 
 
 def test_post_processing_moves_values_but_changes_no_sum() -> None:
@@ -224,7 +240,7 @@ def test_quick_run_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     lines = Lines(results.read())
     assert lines.stability["wine", "nam1"]["n_fits"] == 2
     text = page.part(specs.read("stability"), lines)
-    assert "NAM, order 1" in text
+    assert "NA¹M" in text
     assert "n=2" in text
     monkeypatch.setattr("experiments.special_tables.FOLDER", tmp_path)
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
@@ -232,19 +248,46 @@ def test_quick_run_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "figure_wine.png").exists()
 
 
-def test_every_part_of_the_page_renders_without_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lines", [[], Results().read()], ids=["no lines", "all lines"])
+def test_the_page_needs_lines_only(
+    lines: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     monkeypatch.setattr("experiments.special_tables.FOLDER", tmp_path)
-    label = tables.Table(np.zeros((5, 8)), [f"x{j}" for j in range(8)], np.zeros(5),
-                         Task("regression"), "")  # fmt: skip
-    monkeypatch.setattr("experiments.data.table", lambda name: label)
+
+    def absent(*_: Any) -> None:
+        raise FileNotFoundError("no data here")
+
+    for loads in ("table", "split", "probes"):
+        monkeypatch.setattr(f"experiments.data.{loads}", absent)
     for name in specs.names():
-        spec = specs.read(name)
-        if spec.kind in ("feature_stability", "curves"):
-            continue  # these look features up by name
-        assert spec.title in page.part(spec, Lines([]))
+        assert specs.read(name).title in page.part(specs.read(name), Lines(lines))
+
+
+def test_the_latest_line_of_a_cell_counts(tmp_path: Path) -> None:
+    def line(date: str, **what: Any) -> dict[str, Any]:
+        return {"data": "wine", "model": "nam1", "split": 0, "date": date, **what}
+
+    new = line("2026-02-01T10:00:00+00:00", scores={"rmse": 1.0})
+    old = line("2026-02-01", scores={"rmse": 2.0})
+    broken = line("2026-03-01", failed="no memory")
+    (tmp_path / "a.jsonl").write_text(json.dumps(new) + "\n" + json.dumps(broken) + "\n")
+    (tmp_path / "b.jsonl").write_text(json.dumps(old) + "\n")
+    assert Results(tmp_path).read() == [new, broken]  # what failed later takes nothing away
+    assert Results(tmp_path).finished() == {Cell("wine", "nam1", 0)}
+
+
+def test_components_that_a_fit_does_not_have_are_zero(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(3, 2, 2)  # 3 rows, 2 components, 2 outputs
+    paths = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    np.savez(paths[0], components=json.dumps([[0], [0, 1]]), scores=values)
+    np.savez(paths[1], components=json.dumps([[1], [0]]), scores=values)
+    components, estimates = aligned(paths)
+    assert components == [(0,), (1,), (0, 1)]
+    np.testing.assert_array_equal(estimates[0, :, 0], values[:, 0])
+    np.testing.assert_array_equal(estimates[1, :, 0], values[:, 1])
+    assert not estimates[0, :, 1].any()
+    assert not estimates[1, :, 2].any()
 
 
 def test_every_model_of_every_spec_can_be_built() -> None:

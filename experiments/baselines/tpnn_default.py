@@ -5,12 +5,11 @@ They hold rows out for themselves, so they are fitted to training and validation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from experiments.baselines.interface import Component, FloatArray, Rows, Task, both
+from experiments.baselines.interface import FloatArray, Rows, Task, both
 from tpnn import TPNNClassifier, TPNNRegressor
 
 
@@ -23,25 +22,13 @@ class DefaultTPNN:
         What is predicted.
     order : {1, 2}
         Main effects only, or pairs too.
-    pairs : sequence of (int, int), optional
-        Pairs to include; the estimator decides by default.
     seed : int
         Its random state.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        order: int = 2,
-        pairs: Sequence[Component] | None = None,
-        seed: int = 0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, task: Task, order: int = 2, seed: int = 0, **settings: Any) -> None:
         kind = TPNNRegressor if task.kind == "regression" else TPNNClassifier
-        interactions = "auto" if pairs is None or order == 1 else list(pairs)
-        self.estimator = kind(
-            order=order, interactions=interactions, random_state=seed, verbose=0, **settings
-        )
+        self.estimator = kind(order=order, random_state=seed, verbose=0, **settings)
 
     def fit(self, training: Rows, validation: Rows) -> Self:
         """Fit to all rows."""
