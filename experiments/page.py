@@ -14,7 +14,7 @@ from experiments.tables import title_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 RENDERERS = {**tables.KINDS, **special_tables.KINDS, "curves": draw, "glance": glance}
-UNMEASURED = "not measured yet; minutes a split on a large card"
+UNMEASURED = "not measured yet"
 ONE_FIT = "no stability score, which takes two fits"
 NOTES = Path(__file__).parent / "specs" / "notes.md"
 HEAD = Path(__file__).parent / "specs" / "head.md"
