@@ -281,6 +281,8 @@ def test_large_problems_grow_from_zero_alone(table: Any, monkeypatch: pytest.Mon
     assert [record["validation_loss"] for record in large.history_] == losses
     smooth = TPNNRegressor(growth="smooth", n_bags=1, max_steps=20, random_state=0).fit(X, y)
     assert [record["smooth_start"] for record in smooth.history_] == [True]  # as it was asked for
+    ridge = TPNNRegressor(l2=0.1, n_bags=1, max_steps=20, random_state=0).fit(X, y)
+    assert [record["smooth_start"] for record in ridge.history_] == [False, True]
 
 
 def test_features_that_say_the_same_share_it_with_a_large_l2() -> None:

@@ -1,8 +1,9 @@
 """Growing solver: bases are added where the residual still has structure.
 
-Every bag grows twice, from zero and from the smooth start, each until its held-out loss stops
-falling. The held-out rows of all bags then choose how to mix the two and how wide the sigmoids of
-each main effect are. The result is purified: centred exactly, what is averaged out moves down.
+Every bag grows from zero and from the smooth start, each until its held-out loss stops falling;
+large problems from zero alone, several classes from the smooth start alone. The held-out rows of
+all bags then choose how to mix the two and how wide the sigmoids of each main effect are. The
+result is purified: centred exactly, what is averaged out moves down.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class GrowSolver:
         if len(coded) > 1:
             self.pairs = coded[1].features
         self.smooth_starts: tuple[bool, ...] = (False, True) if from_zero else (True,)
-        if from_zero and rows.training.size * len(self.pairs) > MOST_STARTED:
+        large = rows.training.size * len(self.pairs) > MOST_STARTED
+        if from_zero and large and l2 is None:  # an l2 that was asked for needs the smooth start
             self.smooth_starts = (False,)
         elif objective.couples_outputs:  # mixtures were all smooth start
             self.smooth_starts = (True,)
