@@ -126,7 +126,7 @@ class GrowSolver:
         large = rows.training.size * len(self.pairs) > MOST_STARTED
         if from_zero and large and l2 is None:  # an l2 that was asked for needs the smooth start
             self.smooth_starts = (False,)
-        elif objective.couples_outputs:  # mixtures were all smooth start
+        elif objective.couples_outputs:  # held-out rows chose it alone whenever both were grown
             self.smooth_starts = (True,)
         sizes = (self.marginals[0].sizes[mains], self.marginals[1].sizes)
         kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))

@@ -27,8 +27,8 @@ from tpnn.solution import Solution
 FloatArray = NDArray[np.float64]
 
 MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
-FEWEST_ROWS = 100  # per free cell of all pairs, where more than that are all included;
-MOST_CELLS = 1000  # then at most so many free cells
+# More pairs than that are all included where features have so few values that rows abound:
+FEWEST_ROWS, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
 MOST_MAINS = 100  # main effects of more features are screened too
 PROBE_BAGS = 2  # of the fits that only tell whether to go on
 TRIES = 3  # additions at most

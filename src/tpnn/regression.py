@@ -67,8 +67,9 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         for what only gradient descent does.
     growth : {"auto", "smooth", "none"}, default="auto"
         What the growing solver starts from: "auto" grows every bag from zero and from a smooth
-        start, and mixes the two as held-out rows like best; "smooth" grows from the smooth start
-        alone; "none" keeps the smooth start. In this order, components get smoother and more
+        start, and mixes the two as held-out rows like best (large problems from zero alone, several
+        classes from the smooth start alone); "smooth" grows from the smooth start alone; "none"
+        keeps the smooth start. In this order, components get smoother and more
         stable under re-sampling, and sharp surfaces less accurate.
     n_bases : int, dict from order to int, or "auto", default="auto"
         Number of bases K of each component (gradient solver; growth decides by itself).
