@@ -100,6 +100,10 @@ class Results:
         """Return where a cell keeps its components at the probes."""
         return self.folder / "components" / cell.data / cell.model / f"{cell.split}.npz"
 
+    def pairs(self, data: str) -> Path:
+        """Return where the interactions that NID chose for a data set are kept."""
+        return self.folder / f"{data}_pairs.json"
+
 
 def _kind(line: dict[str, Any]) -> str:
     return next(kind for kind in KINDS if kind in line)
@@ -123,7 +127,7 @@ def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     if not any("features" in line and line["data"] == cell.data for line in results.read()):
         results.append(description(cell.data))
     whole, parts = tables.table(cell.data), tables.split(cell.data, cell.split, quick)
-    pairs = chosen_pairs(cell.data, quick) if _needs_pairs(cell) else None
+    pairs = chosen_pairs(cell.data, results, quick) if _needs_pairs(cell) else None
     model = build(cell.model, Setting(cell.data, whole.task, cell.split, pairs, quick))
     began = time.perf_counter()
     model.fit(parts.training, parts.validation)
@@ -159,16 +163,18 @@ def _needs_pairs(cell: Cell) -> bool:
     return cell.data in WIDE and family.endswith("2") and family != "tpnn2"
 
 
-def chosen_pairs(name: str, quick: bool = False) -> list[Component]:
-    """Return the interactions of a wide data set, chosen by NID on the first split's rows."""
-    path = tables.CACHE / f"{name}_pairs.json"
+def chosen_pairs(name: str, results: Results, quick: bool = False) -> list[Component]:
+    """Return the interactions of a wide data set, chosen by NID on the first split's rows.
+
+    They are kept beside the lines, so that a later run takes the same.
+    """
+    path = results.pairs(name)
     if quick or not path.exists():
         parts, task = tables.split(name, 0, quick), tables.table(name).task
         count, plan = (5, QUICK) if quick else (N_PAIRS[name], Schedule())
         pairs = strongest_pairs(task, parts.training, parts.validation, count, plan)
         if quick:
             return pairs
-        tables.CACHE.mkdir(exist_ok=True)
         path.write_text(json.dumps(pairs))
     return [(first, second) for first, second in json.loads(path.read_text())]
 
