@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rectangles": set(),
     "prediction": {"axes", "compiled", "components", "workers"},
     "compiled": {"axes", "prediction"},
+    "bundles": {"axes", "components", "prediction", "tables"},
     "shapes": {"axes", "purification"},
     "smoothing": set(),
     "purification": {"axes"},
@@ -68,8 +69,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "tables",
     },
     "model": {
-        "axes", "components", "encoding", "links", "marginals", "prediction", "shapes", "solution",
-        "storage", "tables",
+        "axes", "bundles", "components", "encoding", "links", "marginals", "prediction", "shapes",
+        "solution", "storage", "tables",
     },
     "shapley": set(),
     "scales": {"axes", "encoding", "tables"},

@@ -174,6 +174,25 @@ def _add_pairs(
                 total[i] += cells[start + first[i] * stride + second[i]]
 
 
+@nb.njit(nogil=True, cache=True)
+def _code(
+    x: Any, starts: Any, values: Any, parts: Any, targets: Any, codes: Any, known: Any
+) -> None:
+    """Add the part of the node that each value x (n_features, n) is to the code of its bundle."""
+    found = np.empty(x.shape[1], np.bool_)
+    for j in range(len(x)):
+        column, code = x[j], codes[targets[j]]
+        found[:] = False
+        for point in range(starts[j], starts[j + 1]):
+            value, part, missing = values[point], parts[point], np.isnan(values[point])
+            for i in range(len(column)):
+                here = (column[i] == value) | (missing & np.isnan(column[i]))
+                found[i] |= here
+                code[i] += part * here
+        for i in range(len(found)):
+            known[i] &= found[i]
+
+
 def _kind(axes: Sequence[Axis]) -> int:
     """How a feature with these axes is located."""
     if all(axis.groups is not None for axis in axes):
@@ -314,3 +333,34 @@ class CompiledTables:
             rows = [self.row[feature] for feature in table.component]
             nodes = [lower[place, row].astype(np.intp) for row in rows]
             sums[into[number]] += interpolate(table, nodes, [fraction[place, row] for row in rows])
+
+
+class CompiledCodes:
+    """Codes of bundles of features, as ``Bundle.code`` finds them.
+
+    Parameters
+    ----------
+    bundles : sequence of dict from feature to points
+        Values that are nodes, with their parts of the code, by bundle and feature.
+    """
+
+    def __init__(self, bundles: Sequence[Mapping[int, Sequence[tuple[float, int]]]]) -> None:
+        self.n_bundles = len(bundles)
+        self.features = [feature for bundle in bundles for feature in bundle]
+        self.targets = np.repeat(np.arange(len(bundles)), [len(bundle) for bundle in bundles])
+        points = [points for bundle in bundles for points in bundle.values()]
+        self.starts = np.cumsum([0, *map(len, points)])
+        values, parts = zip(*(point for one in points for point in one), strict=True)
+        self.values, self.parts = np.array(values), np.array(parts, np.float64)
+
+    def code(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Codes (n_bundles, n_rows) and the rows on which all values are nodes, block by block."""
+        n_rows = len(columns[0])
+        codes, known = np.empty((self.n_bundles, n_rows)), np.empty(n_rows, bool)
+        for start in range(0, n_rows, BLOCK):
+            block = slice(start, start + BLOCK)
+            x = np.stack([columns[feature][block] for feature in self.features])
+            code, all_known = np.zeros((self.n_bundles, x.shape[1])), np.ones(x.shape[1], bool)
+            _code(x, self.starts, self.values, self.parts, self.targets, code, all_known)
+            codes[:, block], known[block] = code, all_known
+        return codes, known

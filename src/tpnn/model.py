@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.axes import Axis
+from tpnn.bundles import SumPredictor
 from tpnn.components import Component, ComponentSet, resolve_feature
 from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS, Link
 from tpnn.marginals import worst_mean
-from tpnn.prediction import Predictor, flatten_table
+from tpnn.prediction import Predictor, flatten_tables
 from tpnn.shapes import Certificate, certificate, constrained
 from tpnn.solution import Terms
 from tpnn.storage import read_archive, write_archive
@@ -89,8 +90,7 @@ class AnovaModel:
         n_outputs = len(self.output_names) or 1
         raw = np.empty((n_outputs, table.n_rows))
         raw[:] = np.reshape(self.intercept, (-1, 1))
-        columns = self.encoder.columns(table)
-        self._predictor.add(columns, list(range(n_outputs)) * len(self.components), raw)
+        self._sum_predictor.add(self.encoder.columns(table), raw)
         return raw.T if self.output_names else raw[0]
 
     def predict(self, X: Any) -> FloatArray:
@@ -111,18 +111,21 @@ class AnovaModel:
         return scores.reshape(n_components, n_outputs, -1).transpose(2, 0, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_predictor"}
+        made = ("_predictor", "_sum_predictor")
+        return {name: value for name, value in vars(self).items() if name not in made}
 
     @cached_property
     def _predictor(self) -> Predictor:
-        n_outputs = len(self.output_names) or 1
-        flat = [
-            flatten_table(component, np.ascontiguousarray(table[..., output]))
-            for component, values in zip(self.components, self.tables, strict=True)
-            for table in [values if self.output_names else values[..., None]]
-            for output in range(n_outputs)
-        ]
-        return Predictor(self.encoder.axes, flat)
+        return Predictor(self.encoder.axes, flatten_tables(self._output_tables()))
+
+    @cached_property
+    def _sum_predictor(self) -> SumPredictor:
+        return SumPredictor(self.encoder.axes, self._output_tables(), self._predictor)
+
+    def _output_tables(self) -> dict[Component, FloatArray]:
+        """Tables of shape (..., n_outputs), by component."""
+        tables = dict(zip(self.components, self.tables, strict=True))
+        return tables if self.output_names else {s: t[..., None] for s, t in tables.items()}
 
     def identifiability_error(self) -> float:
         """Worst |mean along an axis| of any component, relative to its standard deviation.

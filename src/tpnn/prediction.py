@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -53,6 +53,32 @@ def flatten_table(component: Component, table: FloatArray) -> FlatTable:
     return FlatTable(component, np.append(padded.ravel(), np.zeros(sum(strides))), strides)
 
 
+def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
+    """Flatten tables of shape (..., n_outputs), the outputs of a component one after the other."""
+    return [
+        flatten_table(component, np.ascontiguousarray(table[..., output]))
+        for component, table in tables.items()
+        for output in range(table.shape[-1])
+    ]
+
+
+def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
+    """Do what is to be done on every row, in threads where rows are many."""
+    tasks = [slice(*task) for task in split(n_rows, ROWS_PER_TASK)]
+    with Workers(1 if len(tasks) == 1 else None) as workers:
+        workers.map(work, tasks)
+
+
+def compiled_module(n_rows: int) -> Any:
+    """Return the module of compiled loops where they pay and numba is there, else None."""
+    if n_rows < COMPILED_FROM:
+        return None
+    try:
+        return import_module("tpnn.compiled")
+    except ImportError:
+        return None
+
+
 class Predictor:
     """Values of components on rows.
 
@@ -64,7 +90,7 @@ class Predictor:
         What is interpolated.
     """
 
-    def __init__(self, axes: dict[int, tuple[Axis, ...]], tables: Sequence[FlatTable]) -> None:
+    def __init__(self, axes: Mapping[int, Sequence[Axis]], tables: Sequence[FlatTable]) -> None:
         self.axes, self.tables = axes, tables
         self.orders = sorted({len(table.component) for table in tables})
         self._compiled: Any = None
@@ -73,24 +99,18 @@ class Predictor:
         """Add the value of table t on every row to ``sums[targets[t]]``; sums is (k, n_rows)."""
         n_rows = sums.shape[1]
         work = self._compiled_work(n_rows) or self._add_rows
-        tasks = split(n_rows, ROWS_PER_TASK)
-        with Workers(1 if len(tasks) == 1 else None) as workers:
-            workers.map(
-                lambda task: work(
-                    [column[slice(*task)] for column in columns], targets, sums[:, slice(*task)]
-                ),
-                tasks,
-            )
+
+        def add_rows(rows: slice) -> None:
+            work([column[rows] for column in columns], targets, sums[:, rows])
+
+        in_tasks(add_rows, n_rows)
 
     def _compiled_work(self, n_rows: int) -> Any:
         """Compiled ``_add_rows`` where it pays and numba is there, else None."""
-        if n_rows < COMPILED_FROM:
+        module = compiled_module(n_rows)
+        if module is None:
             return None
         if self._compiled is None:
-            try:
-                module = import_module("tpnn.compiled")
-            except ImportError:
-                return None
             self._compiled = module.CompiledTables(self.axes, self.tables)
         return self._compiled.add_rows
 
