@@ -392,3 +392,14 @@ def test_classifier_is_better_than_main_effects_where_there_is_a_pair() -> None:
     pairs = TPNNClassifier(n_bags=2, random_state=0, verbose=0).fit(X[:2000], label[:2000])
     mains = TPNNClassifier(order=1, n_bags=2, random_state=0, verbose=0).fit(X[:2000], label[:2000])
     assert pairs.score(X[2000:], label[2000:]) > mains.score(X[2000:], label[2000:]) + 0.1
+
+
+@pytest.mark.parametrize(("n_classes", "n_starts"), [(2, 2), (3, 1)])
+def test_the_progress_bar_counts_every_bag_once_a_start(
+    n_classes: int, n_starts: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, n_classes, 200)
+    TPNNClassifier(n_bags=3, max_steps=5, random_state=0, verbose=1).fit(X, y)
+    begun = capsys.readouterr().err.split("\r")[1]
+    assert f"0/{3 * n_starts} " in begun

@@ -32,7 +32,7 @@ from tpnn.components import (
 )
 from tpnn.encoding import LevelRules, TableEncoder
 from tpnn.explain import Explanation
-from tpnn.fitting import Fit, grow
+from tpnn.fitting import Fit, grow_solver
 from tpnn.grower import Limits
 from tpnn.interactions import Request, most_components
 from tpnn.marginals import Marginal
@@ -292,8 +292,9 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         l2 = None if isinstance(self.l2, str) else self.l2
         if self.growth == "none":
             limits = replace(limits, max_rounds=0)
-        with self._progress((1 + from_zero) * self.n_bags, "bag") as progress:
-            return grow(problem, limits, seed, progress, shapes, from_zero, l2)
+        solver = grow_solver(problem, limits, seed, shapes, from_zero, l2)
+        with self._progress(solver.n_growths, "bag") as progress:
+            return solver.fit(problem.start, progress)
 
     def _shapes(self, encoder: TableEncoder) -> dict[int, str]:
         asked = dict(self.monotone or {})

@@ -16,7 +16,7 @@ from tpnn.grower import Limits
 from tpnn.growing import GrowSolver
 from tpnn.interactions import Request, Search
 from tpnn.problem import Problem
-from tpnn.solution import Progress, Solution
+from tpnn.solution import Solution
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Fit:
         """Fit the components that a search finds."""
 
         def probe(problem: Problem) -> Solution:
-            return grow(problem, self.limits, self.seed, lambda record: None)
+            solver = grow_solver(problem, self.limits, self.seed)
+            return solver.fit(problem.start, lambda record: None)
 
         search = Search(
             self.build, probe, n_features, request, self.seed, rules, self.on_card,
@@ -120,18 +121,16 @@ class Fit:
         return Fitted(problem, deepener.fit(lower, fitted.solution))
 
 
-def grow(
+def grow_solver(
     problem: Problem,
     limits: Limits,
     seed: int,
-    progress: Progress,
     shapes: Mapping[int, str] | None = None,
     from_zero: bool = True,
     l2: float | None = None,
-) -> Solution:
-    """Solve a problem of main effects and pairs by growth, from the smooth start alone or not."""
+) -> GrowSolver:
+    """Return the solver that grows main effects and pairs, from the smooth start alone or not."""
     axes = problem.encoder.axes
-    solver = GrowSolver(
+    return GrowSolver(
         problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero, l2
     )
-    return solver.fit(problem.start, progress)

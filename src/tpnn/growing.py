@@ -114,7 +114,7 @@ class GrowSolver:
     ) -> None:
         self.shapes, self.l2 = shapes or {}, l2
         self.coded, self.axes, self.rows, self.objective = coded, axes, rows, objective
-        self.seed, self.n_bags = seed, rows.training.shape[1]
+        self.seed, self.n_bags = seed, int(rows.training.shape[1])
         self.marginals = [Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))]
         self.components = [tuple(s) for part in coded for s in part.features.tolist()]
         mains = coded[0].features[:, 0]
@@ -132,6 +132,11 @@ class GrowSolver:
         kinds = (axis_kinds(self.marginals[0])[mains], axis_kinds(self.marginals[1]))
         steps = [MONOTONE.get(self.shapes.get(feature, ""), 0.0) for feature in mains]
         self.grower = Grower(sizes, kinds, np.array(steps), objective, limits)
+
+    @property
+    def n_growths(self) -> int:
+        """Bags to grow, counted once for each start."""
+        return len(self.smooth_starts) * self.n_bags
 
     def fit(self, constants: FloatArray, progress: Progress) -> Solution:
         """Grow every bag from zero and from the smooth start, mix, purify, smooth.
