@@ -1,8 +1,8 @@
 """The inner loops of prediction, compiled: for tables long enough to be worth loading numba.
 
 They compute what ``Axis.locate`` and ``prediction.interpolate`` compute, bit for bit. A value is
-located once among the nodes of all orders. The loops run over blocks of rows that stay in the
-cache, without branches, so that the compiler can use vector instructions.
+located once among the nodes of all orders. The loops run over the rows of one task, without
+branches, so that the compiler can use vector instructions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tpnn.prediction import FlatTable, interpolate
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int32]
 
-BLOCK = 4096  # rows
 N_BUCKETS = 1024
 TINIEST_RANGE = 1e-300  # buckets of a smaller range would divide by zero
 PLAIN, LEVELS, ODD = 0, 1, 2  # how a feature is located; an odd one by its axes
@@ -298,15 +297,11 @@ class CompiledTables:
     def add_rows(
         self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray
     ) -> None:
-        """Add table t on the given rows to ``sums[targets[t]]``, block by block."""
-        into = np.asarray(targets)
-        for start in range(0, sums.shape[1], BLOCK):
-            block = slice(start, start + BLOCK)
-            x = np.stack([columns[feature][block] for feature in self.features])
-            lower, fraction = self._located(x)
-            total = np.ascontiguousarray(sums[:, block])  # only then the loops use vectors
-            self._add_block(lower, fraction, into, total)
-            sums[:, block] = total
+        """Add table t on the given rows to ``sums[targets[t]]``."""
+        lower, fraction = self._located(np.stack([columns[feature] for feature in self.features]))
+        total = np.ascontiguousarray(sums)  # only then the loops use vectors
+        self._add(lower, fraction, np.asarray(targets), total)
+        sums[:] = total
 
     def _located(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower nodes and fractions, (n_orders, n_features, n_rows)."""
@@ -318,7 +313,7 @@ class CompiledTables:
                 lower[place, row], fraction[place, row] = axis.locate(x[row])
         return lower, fraction
 
-    def _add_block(
+    def _add(
         self, lower: IntArray, fraction: FloatArray, into: NDArray[np.intp], sums: FloatArray
     ) -> None:
         for order, (chosen, cells, starts, down, features) in self.packed.items():
@@ -354,13 +349,8 @@ class CompiledCodes:
         self.values, self.parts = np.array(values), np.array(parts, np.float64)
 
     def code(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Codes (n_bundles, n_rows) and the rows on which all values are nodes, block by block."""
-        n_rows = len(columns[0])
-        codes, known = np.empty((self.n_bundles, n_rows)), np.empty(n_rows, bool)
-        for start in range(0, n_rows, BLOCK):
-            block = slice(start, start + BLOCK)
-            x = np.stack([columns[feature][block] for feature in self.features])
-            code, all_known = np.zeros((self.n_bundles, x.shape[1])), np.ones(x.shape[1], bool)
-            _code(x, self.starts, self.values, self.parts, self.targets, code, all_known)
-            codes[:, block], known[block] = code, all_known
+        """Codes (n_bundles, n_rows), and the rows on which all values are nodes."""
+        x = np.stack([columns[feature] for feature in self.features])
+        codes, known = np.zeros((self.n_bundles, x.shape[1])), np.ones(x.shape[1], bool)
+        _code(x, self.starts, self.values, self.parts, self.targets, codes, known)
         return codes, known
