@@ -171,7 +171,7 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
         (Y, "two columns are needed, time and event, found shape"),
         (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
         (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
-        (np.column_stack([np.ones(30), np.zeros(30)]), "the objective 'cox' needs times and even"),
+        (np.column_stack([np.ones(30), np.zeros(30)]), "at least one event must be observed"),
     ],
 )
 def test_survival_targets(target: np.ndarray, words: str) -> None:

@@ -198,3 +198,21 @@ def test_rare_levels_share_a_node_on_request_and_in_small_tables() -> None:
     shared = TableEncoder.fit(table, {1: 8}, rules=LevelRules(least_rows=2)).axes[1][0]
     assert shared.levels == ("a", "b", OTHERS)
     assert shared.weights.tolist() == [0.5, 0.3, 0.2]
+
+
+@pytest.mark.parametrize("unit", [1.0, 7.0, 0.1, 1 / 300])
+def test_small_weights_do_not_make_levels_rare(unit: float) -> None:
+    table = Table(pd.DataFrame({"x": ["a", "b", "b", "c", "c", "d"]}))
+    weights = np.array([9.0, 1.0, 1.0, 2.0, 2.0, 1.0]) * unit
+    axis = TableEncoder.fit(table, {1: 8}, weights).axes[1][0]
+    assert axis.levels == ("a", "c", "b", "d")
+
+
+@pytest.mark.parametrize(
+    ("weights", "levels"),
+    [([9.0, 1, 1, 2, 2, 1], ("a", "c", OTHERS)), ([9.5, 1, 1, 2, 2, 1], ("c", OTHERS))],
+)
+def test_integer_weights_count_rows(weights: list[float], levels: tuple[str, ...]) -> None:
+    table = Table(pd.DataFrame({"x": ["a", "b", "e", "c", "c", "d"]}))
+    rules = LevelRules(least_rows=2)
+    assert TableEncoder.fit(table, {1: 8}, np.array(weights), rules).axes[1][0].levels == levels

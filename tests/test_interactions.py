@@ -263,3 +263,15 @@ def test_all_pairs_of_features_with_few_values_where_rows_are_many(
     assert n_pairs(wider) == 33 * 32 // 2
     monkeypatch.setattr("tpnn.interactions.FEWEST_ROWS", 3.5)
     assert n_pairs(wider) < 20
+
+
+@pytest.mark.parametrize("selection", ["none", "noise", "one_se"])
+def test_a_required_pair_is_in_the_smallest_model(selection: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    model = TPNNRegressor(
+        required_interactions=[(2, 3)], max_components=2, selection=selection, n_bags=2,
+        random_state=0, verbose=0,
+    ).fit(X, X[:, 0] + X[:, 1])  # fmt: skip
+    assert len(model.components_) <= 2
+    assert ("x2", "x3") in model.components_

@@ -98,3 +98,13 @@ def test_a_true_shape_costs_little() -> None:
     shaped = TPNNRegressor(random_state=0, n_bags=4, monotone={"x0": "increasing"}).fit(X, y)
     truth = X[:, 0] * (1 + X[:, 1])
     assert np.std(shaped.predict(X) - truth) < 1.3 * np.std(free.predict(X) - truth)
+
+
+def test_a_nominal_feature_has_no_certificate() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (200, 1)).astype(float)
+    model = TPNNRegressor(categorical=[0], n_bags=1, random_state=0, verbose=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"^shape: a shape needs an order, found the nominal"):
+        model.model_.certificate("x0")
+    with pytest.raises(ValueError, match=r"^monotone: must be one of increasing"):
+        model.model_.with_shapes({0: "up"})

@@ -136,6 +136,9 @@ def test_custom_loss() -> None:
     y = X[:, 0] + 0.1 * rng.normal(size=500)
     model = TPNNRegressor(objective=lambda y, raw: torch.log(torch.cosh(raw - y)), **QUICK)
     assert model.fit(X, y).score(X, y) > 0.9
+    whole = TPNNRegressor(objective=lambda y, raw: ((raw - y) ** 2).mean(), **QUICK)
+    with pytest.raises(ValueError, match=r"^objective: .* the loss of each row, found shape \(\)"):
+        whole.fit(X, y)
 
 
 def test_multiclass_is_as_good_as_logistic_regression_where_that_is_right() -> None:

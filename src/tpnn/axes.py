@@ -188,42 +188,57 @@ def nested_axes(
     return [axes[size] for size in sizes]
 
 
+def row_counts(weights: FloatArray | None) -> FloatArray | None:
+    """How many rows each row stands for: none, one, or as an integer weight among integers says.
+
+    Weights are taken in units of their greatest common divisor, so that copies of the whole table
+    count once.
+    """
+    if weights is None:
+        return None
+    whole = np.floor(weights)
+    if (whole != weights).any() or weights.max() > 2**52:
+        return (weights > 0).astype(np.float64)
+    return np.asarray(weights / np.gcd.reduce(whole.astype(np.int64)))
+
+
 def nominal_axes(
     values: FloatArray,
     masses: FloatArray,
     sizes: Sequence[int],
     levels: tuple[Any, ...],
-    least_mass: float = 0.0,
+    rare: NDArray[np.bool_],
 ) -> list[Axis]:
     """One axis per size for levels without order, most frequent first.
 
-    Levels below ``least_mass``, and the rarest where there are more levels than nodes, share the
-    last node.
+    Values marked as ``rare``, and the rarest where there are more levels than nodes, share the last
+    node.
     """
     known = ~np.isnan(values)
-    counts = np.zeros(len(levels))
-    counts[values[known].astype(np.intp)] = masses[known]
-    by_mass = np.argsort(-counts, kind="stable")
-    n_kept = int((counts >= least_mass).sum())
-    most = min(n_kept + 1, len(levels))
+    numbers = values[known].astype(np.intp)
+    level_masses, apart = np.zeros(len(levels)), np.zeros(len(levels), bool)
+    level_masses[numbers], apart[numbers] = masses[known], ~rare[known]
+    order = np.lexsort((-level_masses, ~apart))
+    most = min(int(apart.sum()) + 1, len(levels))
     return [
-        _nominal_axis(counts, by_mass, min(size, most), levels, masses[~known]) for size in sizes
+        _nominal_axis(level_masses, order, min(size, most), levels, masses[~known])
+        for size in sizes
     ]
 
 
 def _nominal_axis(
-    counts: FloatArray,
-    by_mass: IntArray,
+    level_masses: FloatArray,
+    order: IntArray,
     n_nodes: int,
     levels: tuple[Any, ...],
     missing: FloatArray,
 ) -> Axis:
     groups = np.empty(len(levels), np.intp)
-    groups[by_mass] = np.minimum(np.arange(len(levels)), n_nodes - 1)
-    labels = [levels[number] for number in by_mass[:n_nodes]]
+    groups[order] = np.minimum(np.arange(len(levels)), n_nodes - 1)
+    labels = [levels[number] for number in order[:n_nodes]]
     if n_nodes < len(levels):
         labels[-1] = OTHERS
-    masses = np.append(np.bincount(groups, counts, minlength=n_nodes), missing)
+    masses = np.append(np.bincount(groups, level_masses, minlength=n_nodes), missing)
     values = np.append(np.arange(float(n_nodes)), np.full(len(missing), np.nan))
     weights = masses / masses.sum()
     return Axis(values, weights, NOMINAL, tuple(labels), groups, bool(len(missing)))

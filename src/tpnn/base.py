@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -236,8 +237,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         full = fitted.problem.freeze(fitted.solution, self.activation, self.scale, outputs)
         asked = mains if self.selection == "auto" and fitted.all_mains else ()
         rule = Rule.read(
-            self.selection, self.max_components, self.heredity, fitted.screened,
-            [*rules.required, *asked],
+            self.selection, self.max_components, self.heredity, fitted.screened, asked,
+            rules.required,
         )  # fmt: skip
         with ONE_BLAS_THREAD:
             self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
@@ -258,9 +259,20 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         return LevelRules(nominal, self.min_level_rows)
 
     def _interaction_rules(self, names: Sequence[str]) -> InteractionRules:
-        most = len(names)
-        required = resolve_interactions(self.required_interactions, names, self.order)
-        forbidden = resolve_interactions(self.forbidden_interactions, names, most)
+        required, forbidden = (
+            resolve_interactions(getattr(self, argument), names, order, argument)
+            for argument, order in (
+                ("required_interactions", self.order),
+                ("forbidden_interactions", len(names)),
+            )
+        )
+        for one, other in product(required, forbidden):
+            if set(one) >= set(other):
+                raise ValueError(
+                    f"required_interactions: none may contain a forbidden one, found "
+                    f"{tuple(names[j] for j in one)} and {tuple(names[j] for j in other)}. "
+                    "Leave one of the two out."
+                )
         groups = [
             tuple(resolve_feature(feature, names, "interaction_groups") for feature in group)
             for group in self.interaction_groups

@@ -70,7 +70,14 @@ def check_range(target: FloatArray, objective: Any) -> None:
 
 
 def _has_missing(values: NDArray[Any]) -> bool:
-    return any(value is None or value != value for value in values)
+    return any(map(_is_missing, values))
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the NA of pandas is neither equal nor unequal to itself
+        return True
 
 
 def _floats(name: str, values: Any) -> FloatArray:
@@ -120,9 +127,11 @@ def checked_offset(offset: Any, n_rows: int) -> FloatArray:
         return np.zeros(n_rows)
     values = _floats("offset", offset)
     if values.shape != (n_rows,) or not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        found = f"NaN or inf in {bad} rows" if bad else f"shape {values.shape} for {n_rows} rows"
         raise ValueError(
-            f"offset: one finite number per row is needed, found shape {values.shape} for {n_rows} "
-            "rows. Pass the known part of the raw score of each row."
+            f"offset: one finite number per row is needed, found {found}. Pass the known part of "
+            "the raw score of each row."
         )
     return values
 

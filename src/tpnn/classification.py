@@ -113,6 +113,13 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
                 f"y: at least two classes are needed, found {len(classes)} class(es) "
                 f"{classes.tolist()}. Pass rows of another class too."
             )
+        if self.monotone and len(classes) > 2:
+            raise ValueError(
+                "monotone: with several classes a score that rises need not raise the "
+                f"probability; two classes are needed, found {len(classes)}. Fit each class "
+                "against the rest, "
+                "for example with sklearn.multiclass.OneVsRestClassifier."
+            )
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))

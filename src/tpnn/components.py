@@ -123,18 +123,23 @@ def canonical(components: Iterable[Component], features: Sequence[int]) -> list[
 
 
 def resolve_interactions(
-    interactions: Iterable[Sequence[int | str]], feature_names: Sequence[str], order: int
+    interactions: Iterable[Sequence[int | str]],
+    feature_names: Sequence[str],
+    order: int,
+    argument: str = "interactions",
 ) -> list[Component]:
     """Turn interactions given by name or index into components, checking each.
+
+    ``argument`` is what messages speak of.
 
     >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
     [(0, 1), (1, 2)]
     """
-    return [_resolve_one(tuple(given), feature_names, order) for given in interactions]
+    return [_resolve_one(tuple(given), feature_names, order, argument) for given in interactions]
 
 
 def _resolve_one(
-    given: tuple[int | str, ...], feature_names: Sequence[str], order: int
+    given: tuple[int | str, ...], feature_names: Sequence[str], order: int, argument: str
 ) -> Component:
     numbers = {name: number for number, name in enumerate(feature_names)}
     numbers_or_none = [
@@ -144,13 +149,13 @@ def _resolve_one(
     if None in numbers_or_none:
         unknown = given[numbers_or_none.index(None)]
         raise ValueError(
-            f"interactions: features must be names or indices of columns, found {unknown!r} in "
+            f"{argument}: features must be names or indices of columns, found {unknown!r} in "
             f"{given}. The columns are {list(feature_names)[:10]}."
         )
     component = tuple(sorted(number for number in numbers_or_none if number is not None))
     if len(set(component)) != len(component) or not 2 <= len(component) <= order:
         raise ValueError(
-            f"interactions: each must name 2 to order={order} different features, found {given}. "
+            f"{argument}: each must name 2 to order={order} different features, found {given}. "
             "Change it, or raise order."
         )
     return component

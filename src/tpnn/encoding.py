@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.axes import UNKNOWN, Axis, distinct, nested_axes, nominal_axes
+from tpnn.axes import UNKNOWN, Axis, distinct, nested_axes, nominal_axes, row_counts
 from tpnn.tables import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
 
 FloatArray = NDArray[np.float64]
@@ -84,14 +84,15 @@ class TableEncoder:
         rules : LevelRules
             How levels are treated.
         """
-        features, by_feature = [], []
+        features, by_feature, counts = [], [], row_counts(weights)
         for number in range(table.n_features):
             column = _training_column(table.column(number), number in rules.nominal, weights)
             values, masses = distinct(column.values, weights)
             sizes = list(max_nodes.values())
             if column.kind == NOMINAL:
                 sizes = [MOST_LEVELS if o == 1 else size for o, size in max_nodes.items()]
-                axes = nominal_axes(values, masses, sizes, column.levels, rules.least_rows)
+                rare = distinct(column.values, counts)[1] < rules.least_rows
+                axes = nominal_axes(values, masses, sizes, column.levels, rare)
             else:
                 axes = nested_axes(values, masses, sizes, column.kind, column.levels)
             features.append(Feature(column.kind, column.levels))

@@ -170,6 +170,10 @@ def _from_model(model: AnovaModel) -> Sum:
 def _from_tables(
     tables: Mapping[Any, Any], nodes: Mapping[str, Any], intercept: float, link: str
 ) -> Sum:
+    if link not in LINKS:
+        raise ValueError(
+            f"link: must be one of {', '.join(LINKS)}, found {link!r}. Pass one of these."
+        )
     names = tuple(nodes)
     axes, features = [], []
     for name in names:

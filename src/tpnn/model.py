@@ -20,7 +20,7 @@ from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS, Link
 from tpnn.marginals import worst_mean
 from tpnn.prediction import Predictor, flatten_tables
-from tpnn.shapes import Certificate, certificate, constrained
+from tpnn.shapes import SIGNS, Certificate, certificate, constrained
 from tpnn.solution import Terms
 from tpnn.storage import read_archive, write_archive
 from tpnn.tables import NOMINAL
@@ -142,6 +142,9 @@ class AnovaModel:
     def certificate(self, feature: str, shape: str | None = None) -> Certificate:
         """Smallest step of f along a feature over all inputs, and where it is.
 
+        Beyond its outer nodes f stays as it is there: monotone everywhere, but convex and concave
+        between them.
+
         Parameters
         ----------
         feature : str
@@ -152,6 +155,7 @@ class AnovaModel:
         """
         index = resolve_feature(feature, self.feature_names, "feature")
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
+        self._check_shape(index, asked, "shape")
         axes = self.encoder.axes
         found = [certificate(tables, axes, index, asked) for tables in self._tables_by_output()]
         return min(found, key=lambda certificate: certificate.minimum)
@@ -160,12 +164,8 @@ class AnovaModel:
         """Nearby model that has the given shapes, with certificates of at least zero."""
         names = self.feature_names
         indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
-        for index in indices:
-            if self.encoder.features[index].kind == NOMINAL:
-                raise ValueError(
-                    f"monotone: a shape needs an order, found the nominal feature "
-                    f"{self.feature_names[index]!r}. Leave it out, or make it an ordered category."
-                )
+        for index, shape in indices.items():
+            self._check_shape(index, shape, "monotone")
         model = self._with_subsets()
         results = [
             constrained(tables, self.encoder.axes, indices) for tables in model._tables_by_output()
@@ -182,6 +182,18 @@ class AnovaModel:
             stored_terms=None,
             shapes={self.feature_names[index]: shape for index, shape in indices.items()},
         )
+
+    def _check_shape(self, index: int, shape: str, argument: str) -> None:
+        if shape not in SIGNS:
+            raise ValueError(
+                f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
+                "Pass 'increasing', for example."
+            )
+        if self.encoder.features[index].kind == NOMINAL:
+            raise ValueError(
+                f"{argument}: a shape needs an order, found the nominal feature "
+                f"{self.feature_names[index]!r}. Leave it out, or make it an ordered category."
+            )
 
     def _with_subsets(self) -> AnovaModel:
         """Add all main effects and all subsets of the components, zero where they are new."""

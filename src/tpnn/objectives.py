@@ -282,8 +282,6 @@ OBJECTIVES = {
         Objective("log_loss", LINKS["logit"], _logistic_loss, _logistic_slopes, 2, False),
         Objective(
             "cox", LINKS["log"], _cox_loss, _cox_slopes, 4, False, couples_rows=True,
-            rule="times and events, at least one of them observed",
-            accepts=lambda y: bool(y[:, 1].any()),
         ),
     )
 }  # fmt: skip
@@ -310,6 +308,12 @@ def resolve(objective: Any, n_targets: int) -> Objective:
     >>> resolve({"name": "quantile", "levels": [0.1, 0.9]}, n_targets=1).n_outputs
     2
     """
+    if n_targets > 1 and objective != "squared_error":
+        raise ValueError(
+            f"objective: several targets at once are fitted by 'squared_error', found "
+            f"{objective!r} for {n_targets} targets. Fit a model for each target, for example with "
+            "sklearn.multioutput.MultiOutputRegressor."
+        )
     if callable(objective):
         return custom(objective)
     given = {"name": objective} if isinstance(objective, str) else dict(objective)
@@ -326,11 +330,23 @@ def resolve(objective: Any, n_targets: int) -> Objective:
 
 def custom(function: Callable[[Any, Any], Any]) -> Objective:
     """Loss given as a torch function (y, raw) -> loss of each row, with derivatives by autograd."""
-    import torch
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "objective: a function needs torch, which is not installed. "
+            'Run: pip install "tpnn[torch]"'
+        ) from error
 
     def loss(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
         tensors = [torch.as_tensor(array) for array in (y, raw)]
         value = function(*tensors)
+        if value.shape != tensors[1].shape:
+            raise ValueError(
+                f"objective: the function must return the loss of each row, found shape "
+                f"{tuple(value.shape)} for scores of shape {tuple(tensors[1].shape)}. "
+                "Leave out the mean or sum."
+            )
         return value if xp is torch else value.numpy()
 
     def slopes(y: Any, raw: Any, weights: Any, xp: Any) -> Any:

@@ -118,8 +118,9 @@ FEATURE_LISTS = Rule(
 RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
-        '"auto", "all", a number of pairs, a dict such as {"method": "nid", "count": 300} '
-        '("histogram" or "nid"), or a list of tuples of feature names or indices',
+        '"auto", "all", a number of pairs of at least 1, a dict such as {"method": "nid", '
+        '"count": 300} ("histogram" or "nid"), or a list of tuples of feature names or indices, '
+        "[] for none",
         _is_interactions,
         "all",
     ),

@@ -59,7 +59,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     categorical : "auto" or list of names or indices, default="auto"
         Columns of numbers that are names. Strings and categories always are.
     min_level_rows : int, default=1
-        Levels with fewer rows share one node.
+        Levels with fewer rows share one node; integer weights count as that many rows.
     solver : {"auto", "grow", "gradient"}, default="auto"
         "grow" adds bases where the residual still has structure; it is the more accurate and faster
         one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs

@@ -170,6 +170,8 @@ class Rule:
         out in a screen, else none.
     certain : set of tuple of int
         Components that are no noise, whatever the held-out rows say.
+    required : set of tuple of int
+        Components that every model has.
     """
 
     method: str
@@ -177,6 +179,7 @@ class Rule:
     heredity: bool
     tolerance: float
     certain: frozenset[Component]
+    required: frozenset[Component]
 
     @classmethod
     def read(
@@ -186,11 +189,17 @@ class Rule:
         heredity: bool,
         screened: bool,
         certain: Iterable[Component],
+        required: Collection[Component],
     ) -> Rule:
         """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
+        if most is not None and most < len(required):
+            raise ValueError(
+                f"max_components: required interactions count too, found {most} for "
+                f"{len(required)} of them. Raise max_components, or require fewer."
+            )
         if method == "auto":
             method = "noise" if screened else "none"
-        return cls(method, most, heredity, float(screened), frozenset(certain))
+        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(required))
 
 
 def select(
@@ -215,13 +224,16 @@ def select(
     )
     alone_clarity = clarity
     known = [s in evident for s in components] & (clarity > 0)
-    known |= [s in rule.certain for s in components]
+    known |= [s in rule.certain | rule.required for s in components]
     clarity = np.where(known, np.maximum(clarity, CLEAR), clarity)
     if rule.heredity:
         clarity = _inherited(components, clarity)
     ranked = sorted(
-        range(len(components)), key=lambda i: (-clarity[i], -alone_clarity[i], components[i])
-    )
+        range(len(components)),
+        key=lambda i: (
+            components[i] not in rule.required, -clarity[i], -alone_clarity[i], components[i],
+        ),
+    )  # fmt: skip
     changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
     for index in reversed(ranked[1:]):
         raw, removed = raw - held_out.values(index), removed + noise[index]
@@ -238,7 +250,7 @@ def select(
 
 
 def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
-    """Count the components that a rule keeps; never none."""
+    """Count the components that a rule keeps; never none, and never less than are required."""
     chosen = len(path.steps)
     if rule.method == "one_se":
         chosen = path.one_standard_error().n_components
@@ -250,7 +262,7 @@ def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
             for step, limit in zip(path.steps, most, strict=True)
             if step.n_components >= clear and step.loss <= limit
         )
-    return min(chosen, rule.most or chosen)
+    return max(min(chosen, rule.most or chosen), len(rule.required))
 
 
 def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:

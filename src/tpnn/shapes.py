@@ -51,7 +51,10 @@ class Certificate(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether f has the shape for every value of the other features."""
+        """Whether f has the shape for every value of the other features.
+
+        f is constant beyond the outer nodes, so convex and concave are meant between them.
+        """
         return self.minimum >= 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.base import TPNNEstimator
-from tpnn.checks import check_range, checked_offset, checked_weights
+from tpnn.checks import checked_offset, checked_weights
 from tpnn.objectives import OBJECTIVES
 from tpnn.parameters import check_parameters
 from tpnn.problem import Targets
@@ -59,13 +59,16 @@ class TPNNSurvival(TPNNEstimator):
         self._forget()
         check_parameters(self.get_params())
         times, events = checked_survival(y)
+        if not events.any():
+            raise ValueError(
+                f"y: at least one event must be observed, found none in {len(events)} rows. Check "
+                "that the second column is 1 where the event happened."
+            )
         weights = checked_weights(sample_weight, len(times))
         known = checked_offset(offset, len(times))
         ranks = np.unique(times, return_inverse=True)[1].astype(np.float64)
         target = np.column_stack([ranks, events])
-        objective = OBJECTIVES["cox"]
-        check_range(target, objective)
-        self._fit(X, Targets(target, weights, known), objective)
+        self._fit(X, Targets(target, weights, known), OBJECTIVES["cox"])
         self._set_baseline(times, events, self._raw_scores(X, offset), weights)
         return self
 
@@ -101,12 +104,18 @@ class TPNNSurvival(TPNNEstimator):
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
     """Read times and events, each (n_rows,), from two columns or named fields."""
     names = getattr(getattr(y, "dtype", None), "names", None) or getattr(y, "columns", None)
-    if names is not None and len(names) == 2:
-        fields = [np.asarray(y[name]) for name in names]
-        fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean one says the event
-        columns = np.column_stack([field.astype(np.float64) for field in fields])
-    else:
-        columns = np.asarray(y, np.float64)
+    try:
+        if names is not None and len(names) == 2:
+            fields = [np.asarray(y[name]) for name in names]
+            fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean one says the event
+            columns = np.column_stack([field.astype(np.float64) for field in fields])
+        else:
+            columns = np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y: times and events must be numbers, found {error}. Pass the time first, then 1 for "
+            "an event and 0 where none was observed."
+        ) from error
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
             f"y: two columns are needed, time and event, found shape {columns.shape}. Pass "
@@ -117,7 +126,7 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
         raise ValueError(
             "y: times must be finite and not negative, and events 0 or 1, found times from "
             f"{times.min()} to {times.max()} and events {np.unique(events)[:5].tolist()}. "
-            "Correct them."
+            "Pass the time first, then the event."
         )
     return times, events
 
