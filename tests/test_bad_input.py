@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import time
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
     "infinite": (changed(X, np.inf), Y, "X: every value must be finite or missing, found inf in"),
     "mixture": (frame(b=["one", 2] * 15), Y, "X: a column must hold numbers, dates or strings, fo"),
     "objects": (frame(b=[{"a": 1}] * 30), Y, "X: a column must hold numbers, dates or strings, fo"),
+    "periods": (
+        frame(b=pd.period_range("2020", periods=30, freq="M")), Y,
+        r"X: .* found Period.* for example with X\[name\]\.dt\.to_timestamp\(\)\.",
+    ),
+    "times of day": (
+        frame(b=[time(1)] * 30), Y, r"X: .* found datetime\.time.* to seconds since midnight\."
+    ),
     "complex": (X + 1j, Y, "X: columns must be real numbers, found complex"),
     "repeated names": (
         frame().set_axis(["a", "b", "a"], axis=1), Y, "X: column names must be unique, found .*'a'"
@@ -49,6 +57,12 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
     "date target": (X, pd.date_range("2020", periods=30), "y: targets must be numbers or labels"),
     "string target": (X, ["a"] * 30, "y: targets must be numbers"),
 }  # fmt: skip
+
+
+def test_lazy_table() -> None:
+    lazy = pytest.importorskip("polars").from_pandas(frame()).lazy()
+    with pytest.raises(TypeError, match=r"^X: a table in memory .* LazyFrame\. Pass X\.collect\("):
+        TPNNRegressor(**QUICK).fit(lazy, Y)
 
 
 @pytest.mark.parametrize("case", BAD_TABLES)
@@ -256,6 +270,26 @@ def test_labels_with_gaps() -> None:
     with pytest.raises(
         ValueError, match=r"^y: targets must be numbers or labels, found dates, None"
     ):
+        TPNNClassifier(**QUICK).fit(X, labels)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "category", "Float64"])
+def test_nullable_labels_with_gaps(dtype: str) -> None:
+    labels = pd.Series([0, 1, None] * 10, dtype="Int64").astype(dtype)
+    with pytest.raises(ValueError, match=r"^y: every row needs a label, found .* in 10 of 30 rows"):
+        TPNNClassifier(**QUICK).fit(X, labels)
+
+
+@pytest.mark.parametrize("library", ["numpy", "polars", "pyarrow"])
+def test_labels_with_gaps_in_other_libraries(library: str) -> None:
+    module = pytest.importorskip(library)
+    values = ["a", "b", None] * 10
+    labels = {
+        "numpy": lambda: np.ma.array([0, 1, 2] * 10, mask=[0, 0, 1] * 10),
+        "polars": lambda: module.Series(values),
+        "pyarrow": lambda: module.chunked_array([module.array(values).dictionary_encode()]),
+    }[library]()
+    with pytest.raises(ValueError, match=r"^y: every row needs a label, found .* in 10 of 30 rows"):
         TPNNClassifier(**QUICK).fit(X, labels)
 
 

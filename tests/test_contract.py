@@ -58,6 +58,28 @@ def test_names_of_several_outputs(table: Any) -> None:
     assert model.transform(X).shape == (400, 12)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "classes"),
+    [
+        ("Int64", [0, 1, 2]),
+        ("int64[pyarrow]", [0, 1, 2]),
+        ("boolean", [False, True]),
+        ("string", ["0", "1", "2"]),
+    ],
+)
+def test_nullable_labels_keep_their_type(table: Any, dtype: str, classes: list[Any]) -> None:
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    X, y = table
+    labels = pd.Series(pd.qcut(y, len(classes), labels=False)).astype("Int64").astype(dtype)
+    model = TPNNClassifier(**QUICK, order=1).fit(X, labels)
+    assert repr(model.classes_.tolist()) == repr(classes)
+    assert repr(np.unique(model.predict(X)).tolist()) == repr(classes)
+    names = model.get_feature_names_out()[: len(classes)]
+    assert len(classes) == 2 or names.tolist() == [f"smooth: {label}" for label in classes]
+    assert model.score(X, labels) > 0.6
+
+
 def test_weights_are_routed(table: Any) -> None:
     X, y = table
     weights = np.random.default_rng(0).random(400)

@@ -80,6 +80,35 @@ def test_labels_and_missing_values_reach_the_black_box() -> None:
     assert all(rows.dtypes.equals(table.dtypes) for rows in seen)
 
 
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_the_black_box_gets_tables_of_the_library_of_x(library: str) -> None:
+    module = pytest.importorskip(library)
+    frame = X.assign(kind=pd.Categorical(RNG.choice(["u", "v", None], len(X))))
+    table = module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
+    seen: list[Any] = []
+
+    def box(rows: Any) -> np.ndarray:
+        seen.append(rows)
+        kinds = rows["kind"].to_list() if library == "polars" else rows["kind"].to_pylist()
+        return np.array([{"u": 1.0, "v": -1.0, None: 0.0}[kind] for kind in kinds])
+
+    model = distill(box, table, order=1, n_queries=3000, random_state=0)
+    assert model.fidelity_ > 0.99
+    assert len(seen) == 2
+    assert all(type(rows) is type(table) and rows.schema == table.schema for rows in seen)
+
+
+def test_one_row_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^X: at least 2 rows are needed, found 1 sample"):
+        distill(smooth, X[:1])
+
+
+def test_lists_reach_the_black_box_with_their_numbers() -> None:
+    rows = [[number, "u" if number % 2 else "v"] for number in range(40)]
+    model = distill(lambda t: t[:, 0].astype(float), rows, order=1, n_queries=0, random_state=0)
+    assert model.model_.encoder.features[0].kind == "number"
+
+
 BAD_BOXES: dict[str, tuple[Any, str]] = {
     "NaN": (lambda t: np.full(len(t), np.nan), "predict: every answer must be finite, found NaN"),
     "wrong length": (lambda t: np.zeros(3), r"predict: must return one number per row, shape \("),

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -138,17 +142,110 @@ def test_columns_of_every_kind() -> None:
     assert all(len(set(row[:3])) == 3 for row in codes.tolist())
 
 
+def converted(frame: pd.DataFrame, library: str) -> Any:
+    """The same table in polars or Arrow."""
+    module = pytest.importorskip(library)
+    return module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
+
+
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_tables_of_other_libraries(library: str) -> None:
-    frame = pd.DataFrame({name: MESSY[name] for name in ("number", "string", "when", "wait")})
+    names = ["number", "string", "colour", "when", "wait"]
+    names += ["size"] if library == "pyarrow" else []  # polars' categories have no order
+    frame = pd.DataFrame({name: MESSY[name] for name in names}).assign(
+        amount=[Decimal("1.5"), None, Decimal("NaN"), Decimal("3")]
+    )
     expected = TableEncoder.fit(Table(frame), {1: 16})
-    module = pytest.importorskip(library)
-    other = module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
+    assert expected.features[-1].kind == "number"
+    other = converted(frame, library)
     found = TableEncoder.fit(Table(other), {1: 16})
     assert found.names == expected.names
     assert found.features == expected.features
     for ours, theirs in zip(expected.axes[1], found.axes[1], strict=True):
         assert np.array_equal(ours.values, theirs.values, equal_nan=True)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_categories_fitted_in_pandas_are_read_from_other_libraries(library: str) -> None:
+    """Codes differ between the libraries, and between the chunks of Arrow; labels do not."""
+    frame = pd.DataFrame({name: MESSY[name] for name in ("colour", "size")})
+    encoder = TableEncoder.fit(Table(frame), {1: 16})
+    rows = frame[::-1].reset_index(drop=True)
+    other = converted(rows, library)
+    if library == "pyarrow":
+        other = pytest.importorskip("pyarrow").concat_tables([other, other])
+        rows = pd.concat([rows, rows])
+    for ours, theirs in zip(
+        encoder.columns(Table(rows)), encoder.columns(Table(other)), strict=True
+    ):
+        assert np.array_equal(ours, theirs, equal_nan=True)
+
+
+def test_gaps_and_order_of_arrow_dictionaries() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parts = [["a", None], ["b", "a"]]  # each chunk has a dictionary of its own
+    column = arrow.chunked_array([arrow.array(part).dictionary_encode() for part in parts])
+    whole = Table(arrow.table({"g": column})).column(0)
+    assert [None if np.isnan(code) else whole.levels[int(code)] for code in whole.values] == (
+        ["a", None, "b", "a"]
+    )
+    batch = arrow.record_batch({"g": arrow.array(["a", None]).dictionary_encode()})
+    assert np.array_equal(Table(batch).column(0).values, [0.0, np.nan], equal_nan=True)
+
+
+def test_polars_enums_are_nominal() -> None:
+    polars = pytest.importorskip("polars")
+    sizes = polars.Series(["S", None, "L"], dtype=polars.Enum(["S", "M", "L"]))
+    assert Table(polars.DataFrame({"size": sizes})).column(0)[0::2] == ("nominal", ("S", "L"))
+
+
+def test_dates_of_pandas_in_arrow_memory() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    days = pd.Series([date(1970, 1, 2), None], dtype=pd.ArrowDtype(arrow.date32()))
+    column = Table(pd.DataFrame({"day": days})).column(0)
+    assert column.kind == "date"
+    assert np.array_equal(column.values, [86_400.0, np.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2], [1.0, np.nan]),
+        ([1.5, 2.5], [1.5, np.nan]),
+        ([True, False], [1.0, np.nan]),
+        (["b", "a"], [0.0, np.nan]),
+        (np.array([2, 3], "timedelta64[s]"), [2.0, np.nan]),
+        (np.array([1, 2], "datetime64[s]"), [1.0, np.nan]),
+    ],
+)
+def test_masked_values_are_missing(values: Any, expected: list[float]) -> None:
+    masked = np.ma.array(np.asarray(values)[:, None], mask=[[False], [True]])
+    assert np.array_equal(Table(masked).column(0).values, expected, equal_nan=True)
+
+
+def test_numbers_beside_strings_in_a_list_stay_numbers() -> None:
+    table = Table([[1, "a"], [3, "b"]])
+    assert table.column(0).kind == "number"
+    assert table.column(0).values.tolist() == [1.0, 3.0]
+    assert table.column(1).levels == ("a", "b")
+
+
+@pytest.mark.parametrize("empty", [[None, None], [np.nan, np.nan]])
+@pytest.mark.parametrize("read", [["x", None], [3.0, np.nan], [timedelta(1), None]])
+def test_a_column_without_a_value_in_fit_has_no_kind(empty: list, read: list) -> None:
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": empty, "b": [1.0, 2.0]})), {1: 8})
+    new = Table(pd.DataFrame({"a": read, "b": [1.0, 2.0]}))
+    with pytest.warns(UserWarning, match=r"^X: levels .* contribute 0 .* in 'a' \(1 of 2 rows\)\."):
+        a, _ = encoder.columns(new)
+    axis = encoder.axes[1][0]
+    assert axis.locate(a)[0].tolist() == [axis.n_nodes, axis.missing_node]
+
+
+def test_new_values_in_an_array_of_finite_numbers_are_warned_about() -> None:
+    train = np.array([[1.0, np.nan], [2.0, np.nan]])
+    encoder = TableEncoder.fit(Table(train), {1: 8}, rules=LevelRules(nominal=[0]))
+    with pytest.warns(UserWarning, match=r"found in 'x0' \(1 of 2 rows\), 'x1' \(2 of 2 rows\)"):
+        encoder.columns(Table(np.array([[1.0, 5.0], [7.0, 6.0]])))
 
 
 def test_levels_that_fit_has_not_seen_fall_on_the_null_node() -> None:
@@ -180,6 +277,11 @@ def test_numbers_are_levels_where_asked() -> None:
             [1, 2],
             pd.to_datetime(["2020", "2021"]),
             "must hold what it held in fit, numbers, found dates",
+        ),
+        (
+            pd.Categorical(pd.to_datetime(["2020", "2021"])),
+            pd.to_datetime(["2020", "2021"]),
+            "must hold levels like those of fit, \\['2020-.*, found dates. Convert it to such",
         ),
     ],
 )

@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plots": {"axes", "explain", "scales", "shapley", "tables"},
     "agreement": {"model"},
     "foreign": {"axes", "components", "encoding", "links", "model", "purification", "tables"},
-    "distillation": {"checks", "links", "regression", "report"},
+    "distillation": {"checks", "links", "regression", "report", "tables"},
     "report": {"axes", "explain", "model", "report", "scales"},
     "datasets": {"datasets"},
     "base": {

@@ -101,7 +101,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`."""
         self._forget()
         check_parameters(self.get_params())
-        labels = checked_target(y, None)
+        labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
         if self.class_weight is not None:
@@ -148,3 +148,22 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         raw = self.decision_function(X, offset)
         best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
         return np.take(self.classes_, best)
+
+
+def _plain_labels(y: Any) -> Any:
+    """Labels as they are where NumPy would make floats of pandas' nullable integers and booleans.
+
+    Missing labels are refused here, because NumPy overlooks a mask and Arrow's gaps.
+    """
+    if hasattr(y, "isna"):  # pandas
+        missing = y.isna()
+    else:
+        missing = y.is_null() if hasattr(y, "is_null") else np.ma.getmask(y)
+    n_missing = int(np.sum(np.asarray(missing)))
+    if n_missing:
+        raise ValueError(
+            f"y: every row needs a label, found missing ones in {n_missing} of {len(y)} rows. "
+            "Drop those rows."
+        )
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    return y if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.checks import seed_from
+from tpnn.checks import check_rows, seed_from
 from tpnn.links import LINKS
 from tpnn.regression import TPNNRegressor
 from tpnn.report import write_report
+from tpnn.tables import Table
 
 FloatArray = NDArray[np.float64]
 
@@ -63,7 +64,8 @@ def distill(
     Parameters
     ----------
     predict : callable, or fitted model with ``predict_proba`` or ``predict``
-        The black box: a table to one finite number per row. Of a classifier with two classes the
+        The black box: a table like ``X``, of the same library and with the same names, to one
+        finite number per row. Of a classifier with two classes the
         log-odds are approximated.
     X : table
         Rows that the black box is meant for.
@@ -89,7 +91,9 @@ def distill(
     """
     ask = _asker(predict)
     rng = np.random.default_rng(seed_from(random_state))
-    rows = X if hasattr(X, "iloc") else np.asarray(X)
+    table = Table(X)
+    check_rows(table.n_rows, table.n_rows)
+    rows = table.source
     order = rng.permutation(len(rows))
     n_held_out = max(1, round(HELD_OUT * len(rows)))
     held_out, training = order[:n_held_out], order[n_held_out:]
@@ -160,14 +164,22 @@ def _recombined(rows: Any, training: NDArray[Any], n_queries: int, rng: Any) -> 
     stays = rng.random((len(hosts), n_columns)) < rng.random((len(hosts), 1))
     sources = np.where(stays, guests[:, None], hosts[:, None])  # (n_queries, n_columns)
     sources = np.concatenate([np.repeat(training[:, None], n_columns, axis=1), sources])
-    if not hasattr(rows, "iloc"):
+    if isinstance(rows, np.ndarray):
         return rows[sources, np.arange(n_columns)]
-    columns = {name: rows[name].iloc[sources[:, j]].array for j, name in enumerate(rows)}
+    columns = {
+        name: _take(getattr(rows[name], "array", rows[name]), sources[:, j])  # no pandas index
+        for j, name in enumerate(getattr(rows, "column_names", rows.columns))
+    }
+    if hasattr(rows, "from_pydict"):  # Arrow
+        return type(rows).from_pydict(columns, schema=rows.schema)
     return type(rows)(columns)
 
 
 def _take(rows: Any, chosen: NDArray[Any]) -> Any:
-    return rows.iloc[chosen] if hasattr(rows, "iloc") else rows[chosen]
+    """Chosen rows of a table, or chosen values of a column."""
+    if isinstance(rows, np.ndarray) or not hasattr(rows, "take"):  # polars has none
+        return rows[chosen]
+    return rows.take(chosen)
 
 
 def _r2(answers: FloatArray, predictions: FloatArray) -> float:

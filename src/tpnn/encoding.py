@@ -131,6 +131,8 @@ class TableEncoder:
         """Column as numbers of fit's levels, (n_rows,): NaN is missing, inf a level not seen."""
         column = table.column(feature)
         known, name = self.features[feature], table.name(feature)
+        if self._is_empty(feature):
+            return np.where(np.isnan(column.values), np.nan, UNKNOWN)
         if column.kind == known.kind and not column.levels:
             return column.values
         if np.isnan(column.values).all():
@@ -149,7 +151,8 @@ class TableEncoder:
         unseen = [
             f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
             for feature, column in enumerate(columns)
-            if not table.is_finite and (count := _n_unseen(column, finest[feature]))
+            if not (table.is_finite and self._knows_all_numbers(feature))
+            and (count := _n_unseen(column, finest[feature]))
         ]
         if unseen:
             warnings.warn(
@@ -158,6 +161,14 @@ class TableEncoder:
                 stacklevel=4,
             )
         return columns
+
+    def _is_empty(self, feature: int) -> bool:
+        """Whether fit saw no value of a feature, so that the feature has no kind."""
+        return self.axes[min(self.axes)][feature].n_regular == 0
+
+    def _knows_all_numbers(self, feature: int) -> bool:
+        """Whether no finite number is new to a feature."""
+        return not (self.features[feature].levels or self._is_empty(feature))
 
     def codes(self, table: Table, order: int, rows: IntArray) -> NDArray[np.uint8 | np.uint16]:
         """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if it can be."""
@@ -218,10 +229,10 @@ def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
         labels, numbers = values.tolist(), inverse.astype(np.float64)
         numbers[np.isnan(column.values)] = np.nan
     found = [label for label in labels if label == label]
-    if found and isinstance(found[0], str) != isinstance(known.levels[0], str):
+    if not found or isinstance(found[0], str) != isinstance(known.levels[0], str):
         raise TypeError(
             f"X: column {name!r} must hold levels like those of fit, {list(known.levels[:3])}, "
-            f"found {_described(column)}. Convert it."
+            f"found {_described(column)}. Convert it to such levels."
         )
     ranks = np.array([rank.get(label, UNKNOWN) for label in labels])
     present = ~np.isnan(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
@@ -15,6 +16,10 @@ FloatArray = NDArray[np.float64]
 
 NUMBER, DATE, DURATION, ORDERED, NOMINAL = "number", "date", "duration", "ordered", "nominal"
 TIME_KINDS = {"M": DATE, "m": DURATION}  # by NumPy's kind
+REMEDIES = {  # by the name of a type that a column cannot hold
+    "Period": "with X[name].dt.to_timestamp()",
+    "time": "to seconds since midnight",
+}
 
 
 class Column(NamedTuple):
@@ -41,20 +46,29 @@ class Table:
     Parameters
     ----------
     X : array of shape (n_rows, n_features), or DataFrame of pandas or polars, or Arrow table
-        Columns of numbers, booleans, dates, durations, strings or categories; None, NaN and NaT are
-        missing values.
+        Columns of numbers, booleans, dates, durations, strings or categories; None, NaN, NaT and
+        what a masked array masks are missing values.
+
+    Attributes
+    ----------
+    source : DataFrame, Arrow table or array
+        What was passed; lists and masked arrays as an array.
     """
 
     def __init__(self, X: Any) -> None:
         self.names: tuple[str, ...] | None = None
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
+        if hasattr(X, "collect") and not hasattr(X, "shape"):
+            raise TypeError(
+                f"X: a table in memory is needed, found {type(X).__name__}. Pass X.collect()."
+            )
         columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow, pandas or polars
         if columns is not None and hasattr(X, "__getitem__"):
             self.names = _checked_names(columns)
-            self._source = X
+            self.source = X
         else:
-            self._source = _checked_matrix(X)
-        self.n_rows, self.n_features = (int(size) for size in self._source.shape)
+            self.source = _checked_matrix(X)
+        self.n_rows, self.n_features = (int(size) for size in self.source.shape)
         if self.n_features == 0:
             raise ValueError(
                 f"X: a table needs columns, found 0 feature(s) (shape=({self.n_rows}, 0)) "
@@ -64,7 +78,7 @@ class Table:
     @cached_property
     def is_finite(self) -> bool:
         """Whether the table is an array without missing or infinite values, found in one pass."""
-        source = self._source
+        source = self.source
         return isinstance(source, np.ndarray) and source.dtype.kind == "f" and all_finite(source)
 
     def name(self, feature: int) -> str:
@@ -76,9 +90,9 @@ class Table:
         if feature in self._labelled:
             return self._labelled[feature]
         if self.names:
-            raw = self._source[self.names[feature]]
+            raw = self.source[self.names[feature]]
         else:
-            raw = getattr(self._source, "iloc", self._source)[:, feature]
+            raw = getattr(self.source, "iloc", self.source)[:, feature]
         column = read_column(raw, self.name(feature))
         if column.levels:
             self._labelled[feature] = column
@@ -104,7 +118,7 @@ class Table:
                 "Pass a table with those names."
             )
         table = object.__new__(Table)
-        table.names, table._source, table._labelled = tuple(names), self._source, {}
+        table.names, table.source, table._labelled = tuple(names), self.source, {}
         table.n_rows, table.n_features = self.n_rows, len(names)
         return table
 
@@ -146,7 +160,9 @@ def _checked_matrix(X: Any) -> NDArray[Any]:
             "X: a dense table is needed, found a sparse matrix. Pass X.toarray() "
             "(sparse input is not supported)."
         )
-    matrix = np.asarray(X)
+    matrix = _filled(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    if matrix.dtype.kind in "US" and isinstance(X, list | tuple):  # numbers may be among them
+        matrix = np.array(X, dtype=object)
     if matrix.ndim != 2:
         raise ValueError(
             f"X: a 2-dimensional table is needed, found shape {matrix.shape}. Reshape your data: "
@@ -155,20 +171,31 @@ def _checked_matrix(X: Any) -> NDArray[Any]:
     return matrix
 
 
+def _filled(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """Array in which the masked values are missing ones."""
+    is_time = X.dtype.kind in TIME_KINDS
+    dtype = X.dtype if is_time else float if X.dtype.kind in "biuf" else object
+    values = np.array(X.data, dtype)
+    values[np.ma.getmaskarray(X)] = "NaT" if is_time else np.nan
+    return values
+
+
 def read_column(raw: Any, name: str) -> Column:
     """Column of any library as numbers.
 
     >>> read_column(np.array(["b", "a", None, "b"], dtype=object), "colour")
     Column(kind='nominal', values=array([ 0.,  1., nan,  0.]), levels=('b', 'a'))
     """
-    if hasattr(raw, "cat") and hasattr(raw.dtype, "categories"):  # a pandas category
-        codes = raw.cat.codes.to_numpy().astype(np.float64)
-        kind = ORDERED if raw.cat.ordered else NOMINAL
-        levels = tuple(_plain(level, name) for level in raw.cat.categories)
-        return Column(kind, np.where(codes < 0, np.nan, codes), levels)
-    if getattr(getattr(raw, "dtype", None), "kind", "?") in "biuf" and hasattr(raw, "array"):
+    if hasattr(getattr(raw, "cat", None), "codes"):  # a pandas category
+        return _read_levels(raw.cat.codes.to_numpy(), raw.cat.categories, raw.cat.ordered, name)
+    if hasattr(getattr(raw, "type", None), "ordered"):  # an Arrow dictionary
+        whole = raw.combine_chunks() if hasattr(raw, "combine_chunks") else raw
+        codes = whole.indices.to_numpy(zero_copy_only=False)
+        return _read_levels(codes, whole.dictionary.to_pylist(), whole.type.ordered, name)
+    dtype = getattr(raw, "dtype", None)
+    if getattr(dtype, "kind", "?") in "biuf" and hasattr(raw, "array"):
         return Column(NUMBER, raw.to_numpy(np.float64, na_value=np.nan))  # nullable ones included
-    if getattr(getattr(raw, "dt", None), "tz", None) is not None:
+    if getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None:
         raw = raw.dt.tz_convert("UTC").dt.tz_localize(None)
     values = np.asarray(raw)
     if values.dtype.kind in TIME_KINDS:
@@ -183,6 +210,13 @@ def read_column(raw: Any, name: str) -> Column:
     return _read_objects(values.tolist(), name)
 
 
+def _read_levels(codes: NDArray[Any], labels: Iterable[Any], ordered: bool, name: str) -> Column:
+    """Column of levels by their numbers; a negative one or NaN is a missing value."""
+    values = np.where(codes >= 0, codes.astype(np.float64), np.nan)
+    levels = tuple(_plain(level, name) for level in labels)
+    return Column(ORDERED if ordered else NOMINAL, values, levels)
+
+
 def _seconds(times: NDArray[Any]) -> FloatArray:
     """Dates as seconds since 1970, durations as seconds; NaT becomes NaN."""
     unit = "datetime64[us]" if times.dtype.kind == "M" else "timedelta64[us]"
@@ -193,7 +227,7 @@ def _seconds(times: NDArray[Any]) -> FloatArray:
 def _read_objects(values: list[Any], name: str) -> Column:
     """Column of Python objects: numbers, dates, durations or labels, but not a mixture."""
     known = [value for value in values if not _is_missing(value)]
-    if all(isinstance(value, Real) for value in known):
+    if all(isinstance(value, Real | Decimal) for value in known):
         numbers = [np.nan if _is_missing(value) else float(value) for value in values]
         return Column(NUMBER, np.array(numbers, np.float64))
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
@@ -204,8 +238,9 @@ def _read_objects(values: list[Any], name: str) -> Column:
         odd = next(value for value in known if not isinstance(value, str | bytes))
         raise TypeError(
             f"X: a column must hold numbers, dates or strings, found {odd!r} of type "
-            f"{type(odd).__name__} in {name!r}. Convert the whole column, for example with "
-            "X[name].astype(str). (An argument must be a string or a number.)"
+            f"{type(odd).__name__} in {name!r}. Convert the whole column, for example "
+            f"{REMEDIES.get(type(odd).__name__, 'with X[name].astype(str)')}. "
+            "(An argument must be a string or a number.)"
         )
     numbers_of: dict[Any, float] = {}
     codes = [
@@ -220,7 +255,7 @@ def _is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ == "NAType":
         return True
-    return isinstance(value, Real | date | timedelta) and bool(value != value)
+    return isinstance(value, Real | Decimal | date | timedelta) and bool(value != value)
 
 
 def _plain(level: Any, name: str) -> Any:
