@@ -181,7 +181,7 @@ def test_categories_fitted_in_pandas_are_read_from_other_libraries(library: str)
         assert np.array_equal(ours, theirs, equal_nan=True)
 
 
-def test_gaps_and_order_of_arrow_dictionaries() -> None:
+def test_gaps_and_chunks_of_arrow_dictionaries() -> None:
     arrow = pytest.importorskip("pyarrow")
     parts = [["a", None], ["b", "a"]]  # each chunk has a dictionary of its own
     column = arrow.chunked_array([arrow.array(part).dictionary_encode() for part in parts])

@@ -151,9 +151,9 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
 
 def _plain_labels(y: Any) -> Any:
-    """Labels as they are where NumPy would make floats of pandas' nullable integers and booleans.
+    """Labels without gaps; pandas' nullable integers and booleans as what they are, not as floats.
 
-    Missing labels are refused here, because NumPy overlooks a mask and Arrow's gaps.
+    Gaps are looked for here because NumPy overlooks masks and the nulls of Arrow's dictionaries.
     """
     if hasattr(y, "isna"):  # pandas
         missing = y.isna()

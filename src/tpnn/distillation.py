@@ -65,8 +65,7 @@ def distill(
     ----------
     predict : callable, or fitted model with ``predict_proba`` or ``predict``
         The black box: a table like ``X``, of the same library and with the same names, to one
-        finite number per row. Of a classifier with two classes the
-        log-odds are approximated.
+        finite number per row. Of a classifier with two classes the log-odds are approximated.
     X : table
         Rows that the black box is meant for.
     n_queries : int, default=20_000
