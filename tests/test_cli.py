@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tpnn
 from tpnn import TPNNRegressor, load_model
 from tpnn.cli import main
 
@@ -40,7 +44,7 @@ def test_fit_equals_the_library(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "data", "column"),
-    [("model", "data.csv", "prediction"), ("labels", "labels.parquet", "probability")],
+    [("model", "data.csv", "prediction"), ("labels", "labels.parquet", "probability of low")],
 )
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_predict(folder: Path, name: str, data: str, column: str, suffix: str) -> None:
@@ -70,6 +74,77 @@ def test_explain_rows(folder: Path) -> None:
     assert words["reason"].max() == 2
 
 
+def test_a_file_without_rows_gives_the_header(folder: Path) -> None:
+    pd.read_csv(folder / "data.csv")[:0].to_csv(folder / "empty.csv", index=False)
+    output = folder / "header.csv"
+    for command, columns in {
+        ("predict", "model.tpnn"): ["prediction"],
+        ("predict", "labels.tpnn"): ["probability of low"],
+        ("explain", "model.tpnn", "--reasons", 2): ["row", "reason", "feature", "words"],
+    }.items():
+        name, model, *options = command
+        assert run(name, folder / model, folder / "empty.csv", *options, "-o", output) == 0
+        assert list(pd.read_csv(output)) == columns
+    assert run("explain", folder / "model.tpnn", folder / "empty.csv", "-o", output) == 0
+    table = pd.read_csv(output)
+    assert table.shape == (0, len(load_model(folder / "model.tpnn").components))
+
+
+def test_a_reader_that_stops_is_no_error(folder: Path) -> None:
+    root = str(Path(tpnn.__file__).parents[1])
+    command = [sys.executable, "-m", "tpnn", "explain", "model.tpnn", "data.csv"]
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
+def test_parquet_in_capitals(folder: Path) -> None:
+    data = folder / "DATA.PARQUET"
+    pd.read_csv(folder / "data.csv").to_parquet(data)
+    output = folder / "ANSWERS.PARQUET"
+    assert run("predict", folder / "model.tpnn", data, "-o", output) == 0
+    assert len(pd.read_parquet(output)) == 400
+
+
+def test_dates_in_csv_are_dates(folder: Path) -> None:
+    """ISO dates alone; what only looks like them is levels, and predict follows the model."""
+    table = pd.read_csv(folder / "data.csv")[["smooth", "y"]]
+    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(np.arange(len(table)) % 50, "D")
+    table["since"] = days.strftime("%Y-%m-%d").where(np.arange(len(table)) % 9 > 0)
+    table["number"] = np.where(np.arange(len(table)) % 2, "2021-13-45", "2021-14-45")
+    table.to_csv(folder / "dates.csv", index=False)
+    output = folder / "dates.tpnn"
+    run("fit", folder / "dates.csv", "--target", "y", "--bags", 1, "--order", 1, "-o", output)
+    model = load_model(output)
+    assert [feature.kind for feature in model.encoder.features] == ["number", "date", "nominal"]
+    run("predict", output, folder / "dates.csv", "-o", folder / "answers.csv")
+    parsed = table.assign(since=pd.to_datetime(table["since"]))
+    assert np.allclose(pd.read_csv(folder / "answers.csv")["prediction"], model.predict(parsed))
+    table.assign(number="2021-01-01").to_csv(folder / "dates.csv", index=False)
+    with pytest.warns(UserWarning, match="^X: levels or missing values that fit has not seen"):
+        assert run("predict", output, folder / "dates.csv", "-o", folder / "answers.csv") == 0
+
+
+def test_output_is_checked_before_the_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_: Any) -> None:
+        raise AssertionError("fitted first")
+
+    monkeypatch.setattr(TPNNRegressor, "fit", fit)
+    for output in (folder / "absent" / "model.tpnn", folder):
+        assert run("fit", folder / "data.csv", "--target", "y", "-o", output) == 1
+        told = capsys.readouterr().err
+        assert told.startswith("tpnn fit: --output: must be a file in a folder that exists, found")
+        assert str(output) in told
+
+
 def test_report(folder: Path) -> None:
     page = folder / "report.html"
     arguments = ("--target", "y", "--title", "A title", "-o", page)
@@ -89,6 +164,10 @@ def test_report(folder: Path) -> None:
         (("fit", "nothing.csv", "--target", "y"), "data: a file is needed, found no"),
         (("predict", "data.csv", "data.csv"), "path: must be a file written by AnovaModel.save"),
         (("report", "model.tpnn", "--target", "y"), "--target: rows are needed to score"),
+        (
+            ("explain", "model.tpnn", "data.csv", "--reasons", "-1"),
+            "n_reasons: must be a whole number of at least 1, found -1",
+        ),
     ],
 )
 def test_problems_are_said_in_one_line(

@@ -80,6 +80,14 @@ def test_nullable_labels_keep_their_type(table: Any, dtype: str, classes: list[A
     assert model.score(X, labels) > 0.6
 
 
+def test_names_of_components_are_unique(table: Any) -> None:
+    X, y = table
+    X = X.set_axis(["a", "b", "a x b", "c"], axis=1)
+    names = TPNNRegressor(**QUICK).fit(X, y).get_feature_names_out().tolist()
+    assert names[:5] == ["a", "b", "a x b", "c", "a x b (component)"]
+    assert len(set(names)) == len(names) == 10
+
+
 def test_weights_are_routed(table: Any) -> None:
     X, y = table
     weights = np.random.default_rng(0).random(400)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb, factorial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, stability
+from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, load_model, stability
 from tpnn.axes import Axis
 from tpnn.components import ComponentSet
 from tpnn.encoding import Feature, TableEncoder
@@ -224,6 +225,19 @@ def test_reasons_are_the_largest_contributions(explanation: Explanation, table: 
         assert all("lowers the score by" in str(reason) for reason in given)
     with pytest.raises(ValueError, match=r"^adverse: must be 'low', 'high' or None, found 'up'"):
         local.reasons(adverse="up")
+    for wrong in (-1, 0, "2", 2.0, True):
+        with pytest.raises(ValueError, match=r"^n_reasons: must be a whole number of at least 1"):
+            local.reasons(wrong)
+
+
+def test_reasons_name_the_class(table: Any, labels: Any, quick: Any) -> None:
+    """A reason that raises the log-odds of a class makes it more probable."""
+    X, _ = table
+    model = TPNNClassifier(**quick).fit(X, labels)
+    (reason,) = model.explain(X[:1]).reasons(1)[0]
+    assert ("raises" if reason.contribution > 0 else "lowers") in reason.words
+    assert " the log-odds of low by " in reason.words
+    assert model.classes_[1] == "low"
 
 
 def test_concurvity_sees_copies_and_only_them(quick: Any) -> None:
@@ -241,6 +255,16 @@ def test_concurvity_sees_copies_and_only_them(quick: Any) -> None:
     assert found["free",].warning == ""
     shuffled = X.apply(lambda column: rng.permutation(column))
     assert max(c.share for c in model.explain(shuffled).concurvity().values()) < 0.05
+
+
+def test_concurvity_of_rows_with_unseen_levels(table: Any, quick: Any) -> None:
+    X, y = table
+    grade = pd.Categorical(np.array(["low", "mid", "top"])[X["level"].astype(int)], ordered=True)
+    model = TPNNRegressor(**quick).fit(X.assign(level=grade), y)
+    new = X.assign(level=np.where(X.index % 2, "mid", "best"))
+    with pytest.warns(UserWarning, match="^X: levels or missing values"):
+        found = model.explain(new).concurvity()
+    assert all(0 <= concurvity.share <= 1 for concurvity in found.values())
 
 
 def test_concurvity_is_the_r2_of_a_regression(explanation: Explanation, table: Any) -> None:
@@ -305,8 +329,56 @@ def test_explaining_needs_rows_and_known_columns(explanation: Explanation, table
         model.explain(X.drop(columns="atom"))
     with pytest.raises(ValueError, match=r"^X: the number of columns must be that of fit"):
         model.shap_values(X.to_numpy()[:, :2])
-    with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
+    with pytest.raises(ValueError, match=r"^component: features must be names or .*, found 'age'"):
         explanation.component("age")
+    with pytest.raises(ValueError, match=r"^component: features must be names or .*, found 1.5"):
+        explanation.component(1.5)
+    with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
+        explanation.component(("smooth", "atom", "level"))
+
+
+def test_components_by_index(explanation: Explanation) -> None:
+    assert explanation.component(0).names == ("smooth",)
+    assert explanation.component((3, "smooth")).names == ("smooth", "level")
+
+
+def test_a_loaded_model_explains_any_table(table: Any, quick: Any, tmp_path: Path) -> None:
+    X, y = table
+    model = TPNNRegressor(**quick).fit(X, y)
+    model.model_.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    expected = model.explain(X)
+    for rows in (X, X[X.columns[::-1]], X.to_numpy(), X.to_numpy().tolist()):
+        local = Explanation(loaded, rows)
+        assert np.array_equal(local.shap_values().values, expected.shap_values().values)
+        assert local.reasons() == expected.reasons()
+        assert np.array_equal(local.component("atom").density, expected.component("atom").density)
+
+
+def test_features_named_like_the_columns_of_a_frame(table: Any, quick: Any) -> None:
+    X, y = table
+    X = X.set_axis(["effect", "lower", "effect (feature)", "output"], axis=1)
+    explanation = TPNNRegressor(**quick).fit(X, y).explain()
+    frame = explanation.component(("effect", "effect (feature)")).to_frame()
+    assert list(frame)[:3] == ["effect (feature)", "effect (feature) (feature)", "effect"]
+    table_of = explanation.component("lower")
+    frame = table_of.to_frame()
+    assert np.array_equal(frame["lower (feature)"], table_of.axes[0].values)
+    assert np.array_equal(frame["lower"], table_of.band[0])
+
+
+def test_one_warning_for_rows_with_unseen_values(table: Any, quick: Any) -> None:
+    X, y = table
+    local = TPNNRegressor(**quick).fit(X, y).explain(X[:5].assign(atom=np.nan))
+    with pytest.warns(UserWarning, match="^X: levels or missing values") as caught:
+        local.reasons()
+    assert len(caught) == 1
+
+
+def test_representation_is_short(explanation: Explanation, table: Any) -> None:
+    model = "AnovaModel(10 components of 4 features, order 2, identity link)"
+    assert repr(explanation) == f"Explanation({model})"
+    assert repr(Explanation(explanation.model, table[0])) == f"Explanation({model}, 400 rows)"
 
 
 @pytest.fixture(scope="module")

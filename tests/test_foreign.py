@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def test_the_total_function_is_unchanged(seed: int, order: int) -> None:
 
 def test_a_pure_model_is_its_own_purification() -> None:
     model = random_model(3, 2)
-    again = purify(model)
+    again = purify(replace(model, classes=("no", "yes")))
+    assert again.classes == ("no", "yes")
     assert again.intercept == pytest.approx(model.intercept)
     for before, after in zip(model.tables, again.tables, strict=True):
         assert np.allclose(before, after, atol=1e-12)
@@ -117,6 +119,7 @@ def test_an_ebm_classifier_gives_the_same_probabilities(mixed: Any, n_classes: i
     expected = probabilities[:, 1] if n_classes == 2 else probabilities
     assert np.allclose(pure.predict(X), expected, atol=1e-9)
     assert pure.identifiability_error() < 1e-9
+    assert pure.classes == tuple(range(n_classes))
 
 
 BAD: dict[str, tuple[Any, Any, str]] = {

@@ -113,6 +113,54 @@ def test_round_trip_is_exact(saved: Any) -> None:
         assert np.array_equal(one, other)
 
 
+def test_labels_are_kept(saved: Any, table: Any, quick: Any, tmp_path: Path) -> None:
+    """Two labels or more, of any kind; raw scores of two stay one column."""
+    model, path, X = saved
+    assert load_model(path).classes == model.model_.classes == ("high", "low")
+    assert load_model(path).output_names == ()
+    assert load_model(path).raw_scores(X).shape == (len(X),)
+    for classes in ([False, True], [3, 7], [1.0, 2.0], ["a", "b", "c"]):
+        labels = np.array(classes)[np.arange(len(X)) % len(classes)]
+        few = TPNNClassifier(**{**quick, "order": 1}).fit(X, labels)
+        few.model_.save(tmp_path / "few")
+        assert load_model(tmp_path / "few").classes == tuple(classes)
+        assert few.path().model(1).classes == tuple(classes)
+
+
+def test_a_file_without_labels_is_still_read(saved: Any, tmp_path: Path) -> None:
+    model, path, X = saved
+    header, arrays = storage.read_archive(path)
+    del header["classes"]
+    storage.write_archive(tmp_path / "old", header, arrays)
+    old = load_model(tmp_path / "old")
+    assert old.classes == ()
+    assert np.array_equal(old.raw_scores(X), model.decision_function(X))
+
+
+def test_offset_is_added_to_the_raw_score(table: Any, quick: Any) -> None:
+    X, y = table
+    offset = np.linspace(-1, 1, len(X))
+    for target in (y, np.column_stack([y, -y])):
+        model = TPNNRegressor(**quick).fit(X, target).model_
+        known = offset if target is y else offset[:, None]
+        assert model.raw_scores(X, offset) == pytest.approx(model.raw_scores(X) + known)
+    with pytest.raises(ValueError, match=r"^offset: one finite number per row is needed"):
+        model.predict(X, offset[:3])
+
+
+def test_representation_is_short(saved: Any) -> None:
+    assert repr(small_model(2)) == "AnovaModel(6 components of 3 features, order 2, identity link)"
+    assert len(repr(saved[0].model_)) < 100
+
+
+@pytest.mark.parametrize("name", ["absent/model.tpnn", "."])
+def test_saving_where_no_file_can_be(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(FileNotFoundError, match=r"^path: must be a file in a folder") as caught:
+        small_model(1).save(path)
+    assert repr(str(path)) in str(caught.value)
+
+
 def test_same_model_same_bytes(saved: Any, tmp_path: Path) -> None:
     _, path, _ = saved
     load_model(path).save(tmp_path / "again")

@@ -98,8 +98,34 @@ def test_orders_above_three_are_not_drawn() -> None:
 
 
 def test_unknown_component(explanation: Explanation) -> None:
-    with pytest.raises(ValueError, match=r"^component: must be one of the model's components"):
+    with pytest.raises(ValueError, match=r"^component: features must be names or .*, found 'age'"):
         plots.main_effect(explanation, "age")
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.component, plots.main_effect, plots.importance, plots.waterfall,
+             plots.shap_summary, plots.components],
+)  # fmt: skip
+def test_an_estimator_is_no_explanation(draw: Any, table: Any) -> None:
+    model = TPNNRegressor(order=1, n_bags=1, max_steps=2).fit(*table)
+    arguments = ("smooth",) if draw in (plots.component, plots.main_effect) else ()
+    with pytest.raises(TypeError, match=r"^explanation: .* found TPNNRegressor\. Pass model\.expl"):
+        draw(model, *arguments)
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_column_without_values(table: Any, quick: Any, local: bool) -> None:
+    """Its effect is the one point of missing values, alone and beside every other feature."""
+    X, y = table
+    X = X[["smooth"]].assign(town=np.where(X["level"] > 1, "u", "v"), empty=np.nan, other=np.nan)
+    explanation = TPNNRegressor(**quick).fit(X, y).explain(X if local else None)
+    for names in explanation.model.component_names:
+        plots.component(explanation, names).figure.canvas.draw()
+    (point,) = plots.main_effect(explanation, "empty").containers
+    assert point[0].get_ydata() == pytest.approx([0.0])
+    plots.comparison([explanation], "empty")
+    if local:
+        assert len(plots.shap_summary(explanation).collections) == 4
 
 
 def test_missing_matplotlib(explanation: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.browser import chromium, open_page
 from tests.test_explain import random_model
-from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor, distill
+from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor, TPNNSurvival, distill
 from tpnn.links import LINKS
 from tpnn.report import write_report
 from tpnn.report.packing import TOLERANCE, pack
@@ -156,10 +156,95 @@ def test_scores_are_those_of_scikit_learn(mixed: Any, tmp_path: Path) -> None:
     model.report(path, X, three)
     scores = payload(path.read_text())["scores"]
     assert scores["Log-loss"] == pytest.approx(log_loss(three, model.predict_proba(X)))
-    with pytest.raises(ValueError, match=r"^y: labels must be those of fit, 3 classes, found \['d"):
+    with pytest.raises(
+        ValueError, match=r"^y: labels must be those of fit, \['a', 'b', 'c'\], found \['d'\]"
+    ):
         model.report(path, X, np.full(len(X), "d"))
     with pytest.raises(ValueError, match=r"^X: rows are needed to score targets, found None"):
         model.report(path, y=three)
+
+
+@pytest.mark.parametrize("labels", [("A", "B"), (0, 1), ("yes ", "no")])
+def test_labels_that_fit_has_not_seen(labels: tuple[Any, Any], mixed: Any, tmp_path: Path) -> None:
+    X, y = mixed
+    model = TPNNClassifier(**SETTINGS, order=1).fit(X, np.where(y > 0, "yes", "no"))
+    with pytest.raises(
+        ValueError, match=r"^y: labels must be those of fit, \['no', 'yes'\], found"
+    ):
+        model.report(tmp_path / "page.html", X, np.where(y > 0, *labels))
+
+
+def test_held_out_rows_of_one_class(mixed: Any, tmp_path: Path) -> None:
+    """What needs both classes is left out; equal numbers are equal labels."""
+    X, y = mixed
+    model = TPNNClassifier(**SETTINGS, order=1).fit(X, y > 0)
+    positive = X[y > 0]
+    model.report(tmp_path / "page.html", positive, np.ones(len(positive)))
+    data = payload((tmp_path / "page.html").read_text())
+    share = model.predict_proba(positive)[:, 1]
+    assert data["scores"] == pytest.approx(
+        {"Accuracy": np.mean(share > 0.5), "Log-loss": -np.mean(np.log(share))}
+    )
+    assert data["classes"] == ["False", "True"]
+
+
+def test_targets_of_another_length_or_shape(
+    models: dict[str, AnovaModel], mixed: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    path = tmp_path / "page.html"
+    write_report(models["regression"], path, X, y)
+    expected = payload(path.read_text())["scores"]
+    write_report(models["regression"], path, X, y.to_frame())
+    assert payload(path.read_text())["scores"] == expected
+    write_report(models["regression"], path, X[:1], y[:1])
+    assert set(payload(path.read_text())["scores"]) == {"RMSE"}
+    for task in ("regression", "two classes", "quantiles"):
+        with pytest.raises(
+            ValueError, match=r"^y: one value per row of X is needed, found shape \(499,\) for 500"
+        ):
+            write_report(models[task], path, X, y[:-1])
+    with pytest.raises(ValueError, match=r"^y: targets like those of fit are needed, of shape"):
+        write_report(models["regression"], path, X, np.column_stack([y, y]))
+
+
+def test_rows_may_be_none(models: dict[str, AnovaModel], mixed: Any, tmp_path: Path) -> None:
+    write_report(models["regression"], tmp_path / "page.html", mixed[0][:0])
+    assert payload((tmp_path / "page.html").read_text())["rows"] == []
+
+
+def test_survival_is_shown_without_scores(mixed: Any, tmp_path: Path) -> None:
+    X, y = mixed
+    fields = np.rec.fromarrays([y.to_numpy() > 0, np.exp(y.to_numpy())], names=["event", "time"])
+    model = TPNNSurvival(**SETTINGS, order=1).fit(X, fields)
+    for target in (fields, np.column_stack([np.exp(y), y > 0])):
+        model.report(tmp_path / "page.html", X, target)
+        assert payload((tmp_path / "page.html").read_text())["scores"] == {}
+
+
+@pytest.fixture(scope="module")
+def exposed() -> tuple[TPNNRegressor, pd.DataFrame, np.ndarray, np.ndarray]:
+    """Counts whose logarithm is mostly that of a known exposure."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=300)})
+    offset = rng.uniform(0, 4, 300)
+    y = rng.poisson(np.exp(offset + 0.3 * X["x"])).astype(float)
+    model = TPNNRegressor(**SETTINGS, objective="poisson").fit(X, y, offset=offset)
+    return model, X, y, offset
+
+
+def test_scores_include_the_offset(exposed: Any, tmp_path: Path) -> None:
+    from sklearn.metrics import r2_score
+
+    model, X, y, offset = exposed
+    model.report(tmp_path / "page.html", X, y, offset=offset)
+    data = payload((tmp_path / "page.html").read_text())
+    expected = r2_score(y, model.predict(X, offset))
+    assert expected > 0.8 > 0 > r2_score(y, model.predict(X))
+    assert data["scores"]["R2"] == pytest.approx(expected)
+    assert len(data["offsets"]) == len(data["rows"])
+    with pytest.raises(ValueError, match=r"^offset: one finite number per row is needed"):
+        model.report(tmp_path / "page.html", X, y, offset=offset[:5])
 
 
 def test_shapes_are_shown_with_certificates(mixed: Any, tmp_path: Path) -> None:
@@ -219,6 +304,62 @@ def test_page_predicts_what_python_predicts(
     assert np.abs(answers - expected).max() <= EQUAL
     driver.execute_script("report.ranked.forEach(i => report.choose(i))")
     assert driver.get_log("browser") == []
+
+
+def test_page_adds_the_offset_of_a_row(exposed: Any, driver: Any, tmp_path: Path) -> None:
+    model, X, y, offset = exposed
+    model.report(tmp_path / "page.html", X[:20], y[:20], offset=offset[:20])
+    open_page(driver, tmp_path / "page.html")
+    driver.find_element("css selector", "#row option[value='4']").click()
+    expected = model.predict(X[4:5], offset[4:5])[0]
+    assert shown_number(driver) == pytest.approx(expected, rel=1e-5)
+    driver.find_element("id", "reset").click()
+    middle = driver.execute_script("return report.values")
+    assert shown_number(driver) == pytest.approx(model.predict([middle])[0], rel=1e-5)
+
+
+def test_page_tells_unseen_from_missing(mixed: Any, driver: Any, tmp_path: Path) -> None:
+    """In a nominal and in an ordered feature that have a node for missing values."""
+    X, y = mixed
+    grade = X["grade"].where(np.arange(len(X)) % 5 > 0)
+    X = X.assign(grade=grade)
+    model = TPNNRegressor(**SETTINGS).fit(X, y + 3 * grade.isna() + 2 * X.iloc[:, 2].isna()).model_
+    new = X[:40].astype({"grade": str}).assign(**{"town </script>": "Rome"})
+    new["grade"] = pd.Categorical(np.where(np.arange(40) % 2, "mid", "best"), ["mid", "best"])
+    with pytest.warns(UserWarning, match="^X: levels or missing values that fit has not seen"):
+        write_report(model, tmp_path / "page.html", new)
+    open_page(driver, tmp_path / "page.html")
+    ask = "return report.data.rows.map(row => report.model.explain(row).predictions[0])"
+    answers = np.array(driver.execute_script(ask))
+    with pytest.warns(UserWarning, match="^X: levels"):
+        expected = model.predict(new)
+    assert np.abs(answers - expected).max() <= EQUAL
+    driver.find_element("css selector", "#row option[value='0']").click()
+    assert driver.find_element("id", "value-2").get_attribute("value") == "unseen"
+    driver.execute_script("report.ranked.forEach(i => report.choose(i))")
+    assert driver.get_log("browser") == []
+
+
+def test_page_of_a_column_without_values(mixed: Any, driver: Any, tmp_path: Path) -> None:
+    X, y = mixed
+    X = X[["age"]].assign(empty=np.nan)
+    model = TPNNRegressor(**SETTINGS).fit(X, y)
+    model.report(tmp_path / "page.html", X, y)
+    open_page(driver, tmp_path / "page.html")
+    driver.execute_script("report.ranked.forEach(i => report.choose(i))")
+    case = driver.execute_script("return report.values")
+    assert case[1] is None
+    expected = model.predict(np.array([case], float))[0]
+    assert shown_number(driver) == pytest.approx(expected, abs=2e-5)
+    assert driver.get_log("browser") == []
+
+
+def test_page_names_the_class(models: dict[str, AnovaModel], driver: Any, tmp_path: Path) -> None:
+    write_report(models["two classes"], tmp_path / "page.html", target="a rise")
+    open_page(driver, tmp_path / "page.html")
+    name = driver.find_element("id", "answer-name").get_property("textContent")
+    assert name == "a rise: probability of True"
+    assert driver.find_element("id", "base").text.startswith("log-odds of True ")
 
 
 def shown_number(driver: Any) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, r2_score
 
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
@@ -90,6 +90,21 @@ def test_exposure_as_offset() -> None:
     assert model.predict(X) == pytest.approx(rates, rel=0.05)
     doubled = model.predict(X, offset=np.full(len(X), np.log(2.0)))
     assert doubled == pytest.approx(2 * model.predict(X))
+    known = np.log(exposure)
+    expected = r2_score(y, model.predict(X, known))
+    assert model.score(X, y, offset=known) == pytest.approx(expected)
+    assert model.score(X, y, offset=known) > model.score(X, y)
+    assert np.array_equal(model.model_.predict(X, known), model.predict(X, known))
+
+
+def test_score_of_classes_with_an_offset() -> None:
+    X, _ = groups(300)
+    offset = np.where(np.arange(300) % 2, 3.0, -3.0)
+    labels = np.where(offset > 0, "yes", "no")
+    model = TPNNClassifier(**LONG).fit(X, labels, offset=offset)
+    assert model.score(X, labels, offset=offset) == 1.0
+    assert model.score(X, labels) < 0.7
+    assert model.score(X, labels, sample_weight=labels == model.predict(X)) == 1.0
 
 
 def test_several_quantiles_do_not_cross_and_cover() -> None:

@@ -22,7 +22,6 @@ from tqdm import tqdm
 from tpnn.checks import (
     available_memory,
     check_rows,
-    checked_offset,
     seed_from,
 )
 from tpnn.components import (
@@ -37,7 +36,7 @@ from tpnn.fitting import Fit, grow_solver
 from tpnn.grower import Limits
 from tpnn.interactions import Request, most_components
 from tpnn.marginals import Marginal
-from tpnn.model import AnovaModel
+from tpnn.model import AnovaModel, storable_labels
 from tpnn.objectives import Objective
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.report import write_report
@@ -136,7 +135,10 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def explain(self, X: Any = None) -> Explanation:
-        """Explain the model as a whole or, given rows, on each of them."""
+        """Explain the model as a whole or, given rows, on each of them.
+
+        A known ``offset`` of the rows is no component and in none of what explains them.
+        """
         check_is_fitted(self)
         rows = None if X is None else self.model_.encoder.read(X, type(self).__name__)
         return Explanation(self.model_, rows)
@@ -157,12 +159,20 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         return scores.reshape(len(scores), -1)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns of ``transform``: features joined by " x ", then the output."""
+        """Names of the columns of ``transform``: features joined by " x ", then the output.
+
+        An interaction whose name is that of a column is told apart by " (component)".
+        """
         check_is_fitted(self)
         names = [" x ".join(component) for component in self.components_]
         outputs = self.model_.output_names
         named = [f"{name}: {output}" for name in names for output in outputs] if outputs else names
-        return np.array(named, dtype=object)
+        unique: dict[str, None] = {}
+        for name in named:
+            while name in unique:
+                name += " (component)"
+            unique[name] = None
+        return np.array(list(unique), dtype=object)
 
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.
@@ -178,6 +188,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         y: Any = None,
         title: str = "Model report",
         target: str = "prediction",
+        offset: Any = None,
     ) -> None:
         """Write one HTML page in which the model runs, to read and to try.
 
@@ -192,19 +203,25 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             Heading of the page.
         target : str, default="prediction"
             What is predicted, in words.
+        offset : array of shape (n_rows,), optional
+            Known part of the raw score of the rows, as in ``predict``: part of their scores and of
+            what the page predicts for them.
         """
         check_is_fitted(self)
-        write_report(self.model_, path, X, y, title=title, target=target)
+        write_report(self.model_, path, X, y, title=title, target=target, offset=offset)
 
     def _raw_scores(self, X: Any, offset: Any) -> FloatArray:
         check_is_fitted(self)
         table = self.model_.encoder.read(X, type(self).__name__)
-        raw = self.model_.raw_scores(table)
-        known = checked_offset(offset, table.n_rows)
-        return raw + (known[:, None] if raw.ndim == 2 else known)
+        return self.model_.raw_scores(table, offset)
 
     def _fit(
-        self, X: Any, targets: Targets, objective: Objective, outputs: tuple[str, ...] = ()
+        self,
+        X: Any,
+        targets: Targets,
+        objective: Objective,
+        outputs: tuple[str, ...] = (),
+        classes: Any = (),
     ) -> None:
         table = Table(X)
         check_rows(table.n_rows, len(targets.y))
@@ -235,6 +252,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         else:
             fitted = fit.searched(request, table.n_features, rules)
         full = fitted.problem.freeze(fitted.solution, self.activation, self.scale, outputs)
+        full = replace(full, classes=tuple(storable_labels(classes)))
         asked = mains if self.selection == "auto" and fitted.all_mains else ()
         rule = Rule.read(
             self.selection, self.max_components, self.heredity, fitted.screened, asked,

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -124,9 +125,10 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
         if len(classes) == 2:
-            self._fit(X, targets, OBJECTIVES["log_loss"])
+            self._fit(X, targets, OBJECTIVES["log_loss"], classes=classes)
         else:
-            self._fit(X, targets, several_classes(len(classes)), tuple(map(str, classes)))
+            names = tuple(map(str, classes))
+            self._fit(X, targets, several_classes(len(classes)), names, classes)
         self.classes_ = classes
         return self
 
@@ -148,6 +150,10 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         raw = self.decision_function(X, offset)
         best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
         return np.take(self.classes_, best)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows, or of their weight, whose class is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
 
 def _plain_labels(y: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pandas as pd
 
 import tpnn
 
+ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
 FEW_VALUES = 2  # a target of at most so many distinct values is a class
 
 
@@ -22,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
+        _check_output(given)
         given.run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         print(f"tpnn {given.command}: {error}", file=sys.stderr)
         return 1
@@ -97,10 +103,15 @@ def fit_model(given: argparse.Namespace) -> None:
 def predict_rows(given: argparse.Namespace) -> None:
     """Write the prediction of every row."""
     model = tpnn.load_model(given.model)
-    predicted = model.predict(_read(given.data))
-    single = {"logit": "probability"}.get(model.link.name, "prediction")
-    names = list(model.output_names) or [single]
-    _write(pd.DataFrame(predicted.reshape(len(predicted), -1), columns=names), given.output)
+    predicted = model.predict(_read_for(model, given.data))
+    names = list(model.output_names) or [_prediction_name(model)]
+    _write(pd.DataFrame(predicted.reshape(-1, len(names)), columns=names), given.output)
+
+
+def _prediction_name(model: tpnn.AnovaModel) -> str:
+    if model.link.name != "logit":
+        return "prediction"
+    return f"probability of {model.classes[1]}" if model.classes else "probability"
 
 
 def explain_model(given: argparse.Namespace) -> None:
@@ -109,23 +120,23 @@ def explain_model(given: argparse.Namespace) -> None:
     if given.data is None:
         _write(_ranking(tpnn.Explanation(model)), given.output)
         return
-    local = tpnn.Explanation(model, model.encoder.read(_read(given.data)))
+    local = tpnn.Explanation(model, _read_for(model, given.data))
     if given.reasons is None:
         columns = [
             " x ".join(names) + (f" ({output})" if output else "")
             for names in model.component_names
             for output in model.output_names or ("",)
         ]
-        _write(
-            pd.DataFrame(local.scores.reshape(len(local.scores), -1), columns=columns), given.output
-        )
+        scores = local.scores.reshape(-1, len(columns))
+        _write(pd.DataFrame(scores, columns=columns), given.output)
         return
     lines = [
-        {"row": row, "reason": rank + 1, "feature": reason.feature, "words": reason.words}
+        (row, rank + 1, reason.feature, reason.words)
         for row, reasons in enumerate(local.reasons(given.reasons))
         for rank, reason in enumerate(reasons)
     ]
-    _write(pd.DataFrame(lines), given.output)
+    columns = ["row", "reason", "feature", "words"]
+    _write(pd.DataFrame(lines, columns=columns), given.output)
 
 
 def _ranking(explanation: tpnn.Explanation) -> pd.DataFrame:
@@ -146,14 +157,14 @@ def write_page(given: argparse.Namespace) -> None:
     from tpnn.report import write_report
 
     X = y = None
+    model = tpnn.load_model(given.model)
     if given.data is not None:
-        X = _read(given.data)
+        X = _read_for(model, given.data)
         if given.target:
             X, y = _split(X, given.target)
     elif given.target:
         raise ValueError("--target: rows are needed to score, found no data. Name a file of rows.")
     target = given.target or "prediction"
-    model = tpnn.load_model(given.model)
     write_report(model, given.output, X, y, title=given.title, target=target)
     print(f"{given.output}: {Path(given.output).stat().st_size / 1e6:.2f} MB")
 
@@ -209,12 +220,53 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _read(path: str) -> pd.DataFrame:
+def _check_output(given: argparse.Namespace) -> None:
+    """Refuse a file that could not be written, before the work is done; the demo makes a folder."""
+    if given.output is None or given.command == "demo":
+        return
+    path = Path(given.output)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(
+            f"--output: must be a file in a folder that exists, found {given.output!r}. "
+            "Create the folder, or write elsewhere."
+        )
+
+
+def _is_parquet(path: str) -> bool:
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def _read(path: str, dates: Sequence[Hashable] | None = None) -> pd.DataFrame:
+    """Read a table. CSV has no dates: they are read in the columns named, or in all that fit."""
     if not Path(path).exists():
         raise ValueError(f"data: a file is needed, found no {path!r}. Check the path.")
-    if Path(path).suffix in (".parquet", ".pq"):
+    if _is_parquet(path):
         return pd.read_parquet(path)
-    return pd.read_csv(path)
+    table = pd.read_csv(path)
+    texts = [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
+    if dates is None:
+        dates = [name for name in texts if _looks_like_dates(table[name])]
+    for name in set(texts) & set(dates):
+        table[name] = _as_dates(table[name])
+    return table
+
+
+def _looks_like_dates(column: pd.Series[Any]) -> bool:
+    return bool(column.dropna().astype("string").str.fullmatch(ISO_DATE).all())
+
+
+def _as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Column as dates where pandas can read them all, else as it is."""
+    try:
+        return pd.to_datetime(column, format="ISO8601", utc=True)
+    except ValueError:
+        return column
+
+
+def _read_for(model: tpnn.AnovaModel, path: str) -> pd.DataFrame:
+    """Read rows whose dates are those of the model."""
+    known = zip(model.feature_names, model.encoder.features, strict=True)
+    return _read(path, [name for name, feature in known if feature.kind == "date"])
 
 
 def _split(table: pd.DataFrame, target: str) -> tuple[pd.DataFrame, pd.Series[Any]]:
@@ -229,7 +281,7 @@ def _split(table: pd.DataFrame, target: str) -> tuple[pd.DataFrame, pd.Series[An
 def _write(table: pd.DataFrame, path: str | None) -> None:
     if path is None:
         table.to_csv(sys.stdout, index=False)
-    elif Path(path).suffix in (".parquet", ".pq"):
+    elif _is_parquet(path):
         table.to_parquet(path, index=False)
     else:
         table.to_csv(path, index=False)

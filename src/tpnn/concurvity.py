@@ -92,7 +92,7 @@ def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
     if axis.is_nominal:
         nodes = np.minimum(axis.locate(x)[0], N_HATS)  # rare levels together; frequent ones first
         return np.equal(nodes[:, None], np.arange(1, N_HATS + 1)).astype(np.float64)
-    missing = np.isnan(x)
+    missing = ~np.isfinite(x)  # or a level that fit has not seen
     known = x[~missing] if not missing.all() else np.zeros(1)
     knots = np.unique(np.quantile(known, np.linspace(0, 1, N_HATS)))
     filled = np.where(missing, knots[0], x)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.axes import Axis
+from tpnn.components import resolve_feature
 from tpnn.concurvity import Concurvity, concurvity
 from tpnn.links import LINKS
 from tpnn.model import AnovaModel
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 Names = tuple[str, ...]
+Wanted = str | int | Sequence[str | int]  # a component as a user names it
 
 BAND = 2.0  # standard deviations over the bags on either side
+OWN_COLUMNS = ("output", "effect", "lower", "upper", "density")  # of a frame, beside the features
 
 
 class SobolIndices(NamedTuple):
@@ -70,15 +73,19 @@ class ComponentTable:
         return self.effect - BAND * self.spread, self.effect + BAND * self.spread
 
     def to_frame(self) -> pd.DataFrame:
-        """One line per node and output: its feature values, effect, lower, upper and density."""
+        """One line per node and output: its feature values, effect, lower, upper and density.
+
+        A feature of one of these names is the column "effect (feature)" and so on.
+        """
         import pandas as pd
 
         shape = self.effect.shape
         places = np.indices(shape).reshape(len(shape), -1)
-        columns: dict[str, Any] = {
-            name: originals(axis.kind, _numbers(axis), axis.levels)[place]
-            for name, axis, place in zip(self.names, self.axes, places, strict=False)
-        }
+        columns: dict[str, Any] = {}
+        for name, axis, place in zip(self.names, self.axes, places, strict=False):
+            while name in OWN_COLUMNS or name in columns:
+                name += " (feature)"
+            columns[name] = originals(axis.kind, _numbers(axis), axis.levels)[place]
         if self.output_names:
             columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
         lower, upper = self.band
@@ -88,16 +95,19 @@ class ComponentTable:
         return pd.DataFrame(columns)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """A model's components as a whole and, where rows were given, on each row.
+
+    Rows may have an offset in ``predict``. It is no component: scores, Shapley values, reasons and
+    plots of rows are without it.
 
     Parameters
     ----------
     model : AnovaModel
-        The model explained.
-    rows : Table, optional
-        The rows explained.
+        The model explained, fitted or loaded.
+    rows : table, optional
+        The rows explained, anything that ``predict`` takes.
 
     Examples
     --------
@@ -113,7 +123,15 @@ class Explanation:
     """
 
     model: AnovaModel
-    rows: Table | None = None
+    rows: Any = None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            object.__setattr__(self, "rows", self.model.encoder.read(self.rows))
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows.n_rows} rows"
+        return f"Explanation({self.model!r}{rows})"
 
     def of(self, output: str) -> Explanation:
         """Explanation of one output of several: a class, a quantile or a target, by its name."""
@@ -132,6 +150,7 @@ class Explanation:
             link=LINKS["identity"],
             stored_terms=None,
             output_names=(),
+            classes=(),
         )
         return Explanation(one, self.rows)
 
@@ -141,15 +160,15 @@ class Explanation:
 
         ``model.intercept + scores.sum(1)`` is the raw score.
         """
-        return self.model.component_scores(self._given_rows())
+        return self.model.column_scores(self.columns)
 
     @cached_property
     def columns(self) -> list[FloatArray]:
         """The rows explained as numbers, a column of shape (n_rows,) for each feature."""
         return self.model.encoder.columns(self._given_rows())
 
-    def component(self, component: str | Sequence[str]) -> ComponentTable:
-        """Look up one component, by the name of its feature or the names of its features."""
+    def component(self, component: Wanted) -> ComponentTable:
+        """Look up one component, by its feature or its features, names or indices."""
         index = self.find(component)
         features = self.model.components.components[index]
         axes = self.model.axes(features)
@@ -162,17 +181,20 @@ class Explanation:
             self.model.output_names,
         )
 
-    def find(self, component: str | Sequence[str]) -> int:
+    def find(self, component: Wanted) -> int:
         """Position of a component among the model's; the order of its features does not matter."""
-        names = self.model.component_names
-        wanted = (component,) if isinstance(component, str) else tuple(component)
-        for index, candidate in enumerate(names):
-            if sorted(candidate) == sorted(wanted):
-                return index
-        raise ValueError(
-            f"component: must be one of the model's components, found {wanted}. "
-            f"It has {len(names)}, such as {names[0]} and {names[-1]}."
-        )
+        given: tuple[Any, ...] = (component,)
+        if isinstance(component, Sequence) and not isinstance(component, str):
+            given = tuple(component)
+        names, known = self.model.component_names, self.model.components.components
+        numbers = [resolve_feature(j, self.model.feature_names, "component") for j in given]
+        wanted = tuple(sorted(numbers))
+        if wanted not in known:
+            raise ValueError(
+                f"component: must be one of the model's components, found {given}. "
+                f"It has {len(names)}, such as {names[0]} and {names[-1]}."
+            )
+        return known.index(wanted)
 
     def importance(self, normalise: bool = False) -> dict[Names, float]:
         """l1 norm E|f_S| of every component, largest first.
@@ -250,7 +272,7 @@ class Explanation:
         self._check_one_output()
         return concurvity(self.model, self.columns, self.scores)
 
-    def plot(self, component: str | Sequence[str] | None = None, ax: Any = None) -> Any:
+    def plot(self, component: Wanted | None = None, ax: Any = None) -> Any:
         """Draw one component, or the importance of all where none is named; return the Axes."""
         from tpnn import plots
 
@@ -264,7 +286,8 @@ class Explanation:
                 "rows: an explanation of rows is needed, found one of the model as a whole. "
                 "Call explain(X)."
             )
-        return self.rows
+        rows: Table = self.rows
+        return rows
 
     def _shared(self, weights: Callable[..., FloatArray]) -> FloatArray:
         components = self.model.components.components
@@ -286,14 +309,15 @@ class Explanation:
     def _density(self, features: Sequence[int], axes: Sequence[Axis]) -> FloatArray | None:
         if self.rows is None:
             return axes[0].weights if len(axes) == 1 else None
+        rows = self._given_rows()
         shape = tuple(axis.n_nodes + 1 for axis in axes)  # what fit has not seen is on node M
         nodes = []
         for feature, axis in zip(features, axes, strict=True):
-            lower, fraction = axis.locate(self.model.encoder.numbers(self.rows, feature))
+            lower, fraction = axis.locate(self.model.encoder.numbers(rows, feature))
             nodes.append(lower + (fraction > 0.5))
         counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=int(np.prod(shape)))
         known = tuple(slice(size - 1) for size in shape)
-        return counts.reshape(shape)[known] / max(self.rows.n_rows, 1)
+        return counts.reshape(shape)[known] / max(rows.n_rows, 1)
 
     def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""

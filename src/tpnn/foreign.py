@@ -18,7 +18,7 @@ from tpnn.axes import Axis, make_axis
 from tpnn.components import Component, ComponentSet
 from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS
-from tpnn.model import AnovaModel
+from tpnn.model import AnovaModel, Label, storable_labels
 from tpnn.purification import purify_tables
 from tpnn.tables import NOMINAL, NUMBER
 
@@ -43,6 +43,8 @@ class Sum:
         From raw score to prediction.
     output_names : tuple of str
         Names of several outputs; empty for one.
+    classes : tuple of str, int or float
+        Labels of a classifier.
     """
 
     encoder: TableEncoder
@@ -50,6 +52,7 @@ class Sum:
     intercept: FloatArray
     link: str
     output_names: tuple[str, ...] = ()
+    classes: tuple[Label, ...] = ()
 
 
 def purify(
@@ -135,6 +138,7 @@ def _purified(given: Sum) -> AnovaModel:
         "centred",
         None,
         outputs,
+        classes=given.classes,
     )
 
 
@@ -164,7 +168,8 @@ def _from_model(model: AnovaModel) -> Sum:
 
     tables = {s: both(table) for s, table in zip(model.components, model.tables, strict=True)}
     intercept = np.reshape(model.intercept, (-1, 1))
-    return Sum(model.encoder, tables, intercept, model.link.name, model.output_names)
+    outputs = model.output_names
+    return Sum(model.encoder, tables, intercept, model.link.name, outputs, model.classes)
 
 
 def _from_tables(
@@ -261,7 +266,8 @@ def _from_ebm(ebm: Any) -> Sum:
         tables = {s: table - table.mean(-2, keepdims=True) for s, table in tables.items()}
         intercept = intercept - intercept.mean(0)
     encoder = TableEncoder(tuple(ebm.feature_names_in_), axes, features)
-    return Sum(encoder, tables, intercept, EBM_LINKS[ebm.link_], several)
+    classes = tuple(storable_labels(getattr(ebm, "classes_", ())))
+    return Sum(encoder, tables, intercept, EBM_LINKS[ebm.link_], several, classes)
 
 
 def _ebm_bins(ebm: Any, feature: int, order: int) -> Any:

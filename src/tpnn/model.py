@@ -1,4 +1,4 @@
-"""AnovaModel: what survives training. Nodes, tables and a link; it needs NumPy only."""
+"""AnovaModel: what survives training. Nodes, tables and a link; predicting needs NumPy only."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from tpnn.storage import read_archive, write_archive
 from tpnn.tables import NOMINAL
 
 FloatArray = NDArray[np.float64]
+Label = str | int | float
 
 STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnovaModel:
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
@@ -56,6 +57,8 @@ class AnovaModel:
         Classes, quantiles or targets of a model with several outputs; empty for one output.
     shapes : dict from str to str
         Shape of f along some features, by name: "increasing", "decreasing", "convex", "concave".
+    classes : tuple of str, int or float
+        Labels of a classifier, sorted; of two the second is the one whose log-odds f is.
     """
 
     encoder: TableEncoder
@@ -69,6 +72,14 @@ class AnovaModel:
     stored_terms: tuple[Terms, ...] | None
     output_names: tuple[str, ...] = ()
     shapes: dict[str, str] = field(default_factory=dict)
+    classes: tuple[Label, ...] = ()
+
+    def __repr__(self) -> str:
+        outputs = f", {len(self.output_names)} outputs" if self.output_names else ""
+        return (
+            f"AnovaModel({len(self.components)} components of {self.encoder.n_features} features, "
+            f"order {max(self.components.orders, default=0)}, {self.link.name} link{outputs})"
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -84,18 +95,28 @@ class AnovaModel:
         """Axes of a component, at the resolution of its order."""
         return tuple(self.encoder.axes[len(component)][feature] for feature in component)
 
-    def raw_scores(self, X: Any) -> FloatArray:
-        """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs)."""
+    def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
+        """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs).
+
+        ``offset``, of shape (n_rows,), is a known part of the raw score that is added.
+        """
         table = self.encoder.read(X)
         n_outputs = len(self.output_names) or 1
         raw = np.empty((n_outputs, table.n_rows))
         raw[:] = np.reshape(self.intercept, (-1, 1))
         self._sum_predictor.add(self.encoder.columns(table), raw)
+        if offset is not None:
+            from tpnn.checks import checked_offset
+
+            raw += checked_offset(offset, table.n_rows)
         return raw.T if self.output_names else raw[0]
 
-    def predict(self, X: Any) -> FloatArray:
-        """Prediction on the scale of the target: the link's inverse of the raw score."""
-        return self.link.inverse(self.raw_scores(X))
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+        """Prediction on the scale of the target: the link's inverse of the raw score.
+
+        Of two classes it is the probability of the second, of survival the relative risk.
+        """
+        return self.link.inverse(self.raw_scores(X, offset))
 
     def component_scores(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
@@ -103,9 +124,13 @@ class AnovaModel:
         ``intercept + component_scores(X).sum(1)`` is the raw score.
         """
         table = self.encoder.read(X)
+        return self.column_scores(self.encoder.columns(table))
+
+    def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Component scores of rows that are numbers already, one column for each feature."""
         n_components, n_outputs = len(self.components), len(self.output_names) or 1
-        scores = np.zeros((n_components * n_outputs, table.n_rows))
-        self._predictor.add(self.encoder.columns(table), range(len(scores)), scores)
+        scores = np.zeros((n_components * n_outputs, len(columns[0])))
+        self._predictor.add(columns, range(len(scores)), scores)
         if not self.output_names:
             return scores.T
         return scores.reshape(n_components, n_outputs, -1).transpose(2, 0, 1)
@@ -250,6 +275,7 @@ class AnovaModel:
             "shapes": self.shapes,
             "activation": self.activation,
             "scale": self.scale,
+            "classes": self.classes,
         }
         arrays = {
             "node_values": _flatten([axis.values for axis in axes]),
@@ -298,6 +324,7 @@ def _model_from(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Anov
         _load_terms(components, header["n_terms"], arrays),
         outputs,
         header["shapes"],
+        tuple(header.get("classes", ())),  # files of older versions have none
     )
 
 
@@ -336,6 +363,16 @@ def _load_terms(
     gamma = _unflatten(arrays["term_gamma"], shapes)
     beta = _unflatten(arrays["term_beta"], [(count,) for count in counts])
     return tuple(map(Terms, components, b, gamma, beta))
+
+
+def storable_labels(labels: Any) -> list[Label]:
+    """Labels as str, int, float or bool, which a saved model can hold.
+
+    >>> storable_labels(np.array([True, False])), storable_labels(np.array(["a"]))
+    ([True, False], ['a'])
+    """
+    values = np.asarray(labels).tolist()
+    return [value if isinstance(value, str | int | float) else str(value) for value in values]
 
 
 def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:

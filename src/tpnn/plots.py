@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.axes import Axis
-from tpnn.explain import BAND, ComponentTable, Explanation
+from tpnn.explain import BAND, ComponentTable, Explanation, Wanted
 from tpnn.scales import DAY, node_words
 from tpnn.shapley import share, value_weights
 from tpnn.tables import DATE, DURATION
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
-Names = str | Sequence[str]
 
 BLUE, RED, GREY, PALE = "#2a6fbb", "#c3423f", "#8a8f98", "#d9dde3"
 COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
@@ -74,6 +73,8 @@ def _places(axis: Axis) -> FloatArray:
 def _shown(axis: Axis, ranks: Sequence[float]) -> tuple[float, float]:
     """Places between which a plot shows a feature."""
     places = _places(axis)
+    if axis.n_regular == 0:
+        return -0.5, 0.5  # nothing but missing values
     if axis.levels is not None:
         return -0.6, places[-1] + 0.6
     low, high = np.interp(ranks, axis.positions[: axis.n_regular], places)
@@ -112,8 +113,9 @@ def _short(word: str) -> str:
     return word if len(word) <= 14 else word[:13] + "…"
 
 
-def component(explanation: Explanation, component: Names, ax: Axes | None = None) -> Axes:
+def component(explanation: Explanation, component: Wanted, ax: Axes | None = None) -> Axes:
     """Draw a component of one, two or three features in the way that suits it."""
+    _check(explanation)
     names = explanation.component(component).names
     draw = {1: main_effect, 2: pair_effect, 3: triple_effect}.get(len(names))
     if draw is None:
@@ -124,7 +126,16 @@ def component(explanation: Explanation, component: Names, ax: Axes | None = None
     return draw(explanation, component, ax=ax)
 
 
-def _table(explanation: Explanation, component: Names) -> ComponentTable:
+def _check(explanation: Any) -> None:
+    if not isinstance(explanation, Explanation):
+        raise TypeError(
+            f"explanation: an Explanation is needed, found {type(explanation).__name__}. "
+            "Pass model.explain(), or model.explain(X) for plots of rows."
+        )
+
+
+def _table(explanation: Explanation, component: Wanted) -> ComponentTable:
+    _check(explanation)
     table = explanation.component(component)
     if table.output_names:
         raise ValueError(
@@ -134,7 +145,7 @@ def _table(explanation: Explanation, component: Names) -> ComponentTable:
     return table
 
 
-def main_effect(explanation: Explanation, component: Names, ax: Axes | None = None) -> Axes:
+def main_effect(explanation: Explanation, component: Wanted, ax: Axes | None = None) -> Axes:
     """Draw a main effect on the feature's own scale, with two standard deviations of the bags.
 
     Levels are points, missing values a point to the right of the others. The grey hills or bars
@@ -197,7 +208,7 @@ def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[flo
     hills.set_axis_off()
 
 
-def pair_effect(explanation: Explanation, component: Names, ax: Axes | None = None) -> Axes:
+def pair_effect(explanation: Explanation, component: Wanted, ax: Axes | None = None) -> Axes:
     """Draw the heat map of a pair on the features' own scales, blue below zero and red above.
 
     Missing values are a strip of their own. Where rows were explained, contours enclose half and
@@ -248,11 +259,12 @@ def _heat_map(
 
 def _blocks(axis: Axis, limits: tuple[float, float]) -> list[tuple[slice, FloatArray]]:
     """Nodes of values that are there and of missing ones, with the edges of their cells."""
-    places = _places(axis)
+    places, blocks = _places(axis), []
     middles = (places[1:] + places[:-1]) / 2
-    ends = (-0.5, places[-1] + 0.5) if axis.levels is not None else limits
-    edges = np.concatenate([[min(ends[0], places[0])], middles, [max(ends[1], places[-1])]])
-    blocks = [(slice(0, axis.n_regular), edges)]
+    if axis.n_regular:
+        ends = (-0.5, places[-1] + 0.5) if axis.levels is not None else limits
+        edges = np.concatenate([[min(ends[0], places[0])], middles, [max(ends[1], places[-1])]])
+        blocks.append((slice(0, axis.n_regular), edges))
     if axis.has_missing:
         strip = np.array(_missing_place(limits))
         blocks.append((slice(axis.n_regular, axis.n_nodes), strip))
@@ -270,14 +282,16 @@ def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> N
         centres.append((edges[:-1] + edges[1:]) / 2)
     for number in (0, 1):
         counts = np.apply_along_axis(np.convolve, number, counts, SMOOTH, mode="same")
+    if not counts.any():
+        return
     ranked = np.sort(counts.ravel())[::-1]
-    held = np.cumsum(ranked) / (ranked.sum() or 1.0)
+    held = np.cumsum(ranked) / ranked.sum()
     levels = sorted({float(ranked[np.searchsorted(held, part)]) for part in (0.5, 0.9)})
     if counts.max() > levels[0] > 0:
         axes.contour(*centres, counts.T, levels=levels, colors="#20242b", linewidths=0.7, alpha=0.7)
 
 
-def triple_effect(explanation: Explanation, component: Names, ax: Axes | None = None) -> Axes:
+def triple_effect(explanation: Explanation, component: Wanted, ax: Axes | None = None) -> Axes:
     """Draw an order-3 component as heat maps of two features at three values of the third."""
     table = _table(explanation, component)
     third = table.axes[2]
@@ -299,6 +313,7 @@ def triple_effect(explanation: Explanation, component: Names, ax: Axes | None = 
 
 def importance(explanation: Explanation, n_components: int = 10, ax: Axes | None = None) -> Axes:
     """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
+    _check(explanation)
     ranked = list(explanation.importance().items())[:n_components][::-1]
     axes = _axes(ax, 4.6, 0.8 + 0.24 * len(ranked))
     colours = [BLUE if len(names) == 1 else GREY for names, _ in ranked]
@@ -316,7 +331,7 @@ def waterfall(
 ) -> Axes:
     """Draw how the components lead from the intercept to the raw score of one row.
 
-    The largest contributions are on top; the rest is summed in one bar.
+    The largest contributions are on top; the rest is summed in one bar. An offset is not included.
     """
     scores = _scores(explanation)[row]
     order = np.argsort(-np.abs(scores))
@@ -355,9 +370,9 @@ def shap_summary(explanation: Explanation, n_features: int = 10, ax: Axes | None
     Points stand one above the other where they would overlap. Colours are the ranks of the values:
     blue is low, red is high; levels without order and missing values are grey.
     """
-    model = explanation.model
+    scores, model = _scores(explanation), explanation.model
     weights = value_weights(model.components.components, len(model.feature_names))
-    values = share(_scores(explanation), weights)
+    values = share(scores, weights)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
     axes = _axes(ax, 5.2, 0.8 + 0.36 * len(top))
     axes.axvline(0, color=GREY, linewidth=0.7)
@@ -386,13 +401,14 @@ def shap_summary(explanation: Explanation, n_features: int = 10, ax: Axes | None
 
 def _ranks(axis: Axis, x: FloatArray) -> FloatArray:
     """Rank of each value among the training rows, NaN where it has none."""
-    if axis.is_nominal:
+    if axis.is_nominal or axis.n_regular == 0:
         return np.full(len(x), np.nan)
     n = axis.n_regular
     return np.where(np.isnan(x), np.nan, np.interp(x, axis.values[:n], axis.positions[:n]))
 
 
 def _scores(explanation: Explanation) -> FloatArray:
+    _check(explanation)
     if explanation.scores.ndim > 2:
         raise ValueError(
             f"explanation: a plot shows one output, found {explanation.scores.shape[2]}. Choose "
@@ -415,7 +431,7 @@ def _swarm(points: FloatArray) -> FloatArray:
 
 def comparison(
     explanations: Mapping[str, Explanation] | Sequence[Explanation],
-    component: Names,
+    component: Wanted,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the same main effect of several fits, as the paper does to show their stability.
@@ -446,6 +462,7 @@ def comparison(
 
 def components(explanation: Explanation, n_components: int = 9, n_columns: int = 3) -> Figure:
     """Draw the most important components of one or two features, a panel each."""
+    _check(explanation)
     drawn = [names for names in explanation.importance() if len(names) <= 2][:n_components]
     n_rows = math.ceil(len(drawn) / n_columns)
     figure, panels = _pyplot().subplots(

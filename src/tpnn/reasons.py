@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,11 @@ def reasons(
             f"adverse: must be 'low', 'high' or None, found {adverse!r}. Pass 'low' where a low "
             "score is unfavourable."
         )
+    if not isinstance(n_reasons, Integral) or isinstance(n_reasons, bool) or n_reasons < 1:
+        raise ValueError(
+            f"n_reasons: must be a whole number of at least 1, found {n_reasons!r}. "
+            "Pass for example n_reasons=4."
+        )
     strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](contributions)
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
@@ -86,6 +92,8 @@ def _reason(model: AnovaModel, feature: int, number: float, contribution: float)
     value = value_word(model.encoder.features[feature], number)
     verb = "raises" if contribution > 0 else "lowers"
     score = SCORES.get(model.link.name, "raw score")
+    if model.link.name == "logit" and model.classes:
+        score += f" of {model.classes[1]}"
     words = (
         f"{name} = {value}{_standing(model.encoder.axes[1][feature], number)} {verb} the {score} "
         f"by {abs(contribution):.3g}."

@@ -214,9 +214,9 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         raw = self._raw_scores(X, offset)
         return self.model_.link.inverse(raw)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R^2, or for several quantiles their mean share of the pinball loss explained."""
-        predicted = self.predict(X)
+        predicted = self.predict(X, offset)
         if self.model_.link.name != "quantiles":
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         shares = [

@@ -33,6 +33,11 @@ def write_archive(
         np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
         entries[f"{name}.npy"] = buffer.getvalue()
     target = Path(os.path.realpath(path))
+    if target.is_dir() or not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"path: must be a file in a folder that exists, found {os.fspath(path)!r}. "
+            "Create the folder, or save elsewhere."
+        )
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with open(temporary, "xb") as file:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tpnn.checks import checked_offset
 from tpnn.explain import Explanation
 from tpnn.model import AnovaModel
 from tpnn.report.scoring import held_out_scores
@@ -26,6 +27,7 @@ def write_report(
     title: str = "Model report",
     target: str = "prediction",
     scores: Mapping[str, float] | None = None,
+    offset: Any = None,
 ) -> None:
     """Write one self-contained HTML page in which the model runs.
 
@@ -45,6 +47,8 @@ def write_report(
         What is predicted.
     scores : dict from str to float, optional
         Further scores to show, by name.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of these rows, as in ``predict``.
 
     Examples
     --------
@@ -57,10 +61,14 @@ def write_report(
     """
     if y is not None and X is None:
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
-    rows = None if X is None else model.encoder.read(X)
-    shown = {**(scores or {}), **({} if y is None else held_out_scores(model, rows, y))}
+    explanation = Explanation(model, X)
+    n_rows = 0 if X is None else explanation.rows.n_rows
+    known = checked_offset(offset, n_rows)
+    shown = dict(scores or {})
+    if y is not None:
+        shown |= held_out_scores(model, explanation.rows, y, known)
     texts = {"title": title, "target": target}
-    summary = summarise(model, Explanation(model, rows), shown, texts)
+    summary = summarise(model, explanation, known, shown, texts)
     Path(path).write_text(render(summary), encoding="utf-8")
 
 

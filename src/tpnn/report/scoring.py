@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from tpnn.model import AnovaModel
+from tpnn.model import AnovaModel, Label, storable_labels
+
+FloatArray = NDArray[np.float64]
 
 
-def held_out_scores(model: AnovaModel, X: Any, y: Any) -> dict[str, float]:
-    """Scores that suit the model's task, by name.
+def held_out_scores(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> dict[str, float]:
+    """Scores that suit the model's task, by name; those that need more rows or classes left out.
 
     Parameters
     ----------
@@ -28,42 +31,81 @@ def held_out_scores(model: AnovaModel, X: Any, y: Any) -> dict[str, float]:
     X : table
         Held-out rows.
     y : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their targets; of two classes the second in sorted order is the one predicted.
+        Their targets, labelled as in fit.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of each row.
     """
-    truth, predicted = np.asarray(y), model.predict(X)
+    predicted = model.predict(X, offset)
+    truth = _checked_truth(y, len(predicted))
     if model.link.name == "softmax":
-        return _class_scores(np.char.mod("%s", truth), np.array(model.output_names), predicted)
+        if model.classes:
+            return _class_scores(storable_labels(truth), model.classes, predicted)
+        return _class_scores([str(label) for label in truth], model.output_names, predicted)
     if model.link.name == "logit":
         shares = np.column_stack([1 - predicted, predicted])
-        return _class_scores(truth, np.unique(truth), shares)
-    if model.link.name == "quantiles":
+        classes = model.classes or storable_labels(np.unique(truth))  # an older file has no labels
+        return _class_scores(storable_labels(truth), classes, shares)
+    if model.link.name == "log" and truth.shape == (len(predicted), 2) != predicted.shape:
+        return {}  # times and events of survival
+    return _number_scores(model, truth, predicted)
+
+
+def _checked_truth(y: Any, n_rows: int) -> NDArray[Any]:
+    """Targets as an array, one column as (n_rows,)."""
+    truth = np.asarray(y)
+    if truth.dtype.names:  # times and events as fields
+        truth = np.column_stack([truth[name] for name in truth.dtype.names])
+    if truth.ndim == 2 and truth.shape[1] == 1:
+        truth = truth[:, 0]
+    if truth.shape[:1] != (n_rows,):
+        raise ValueError(
+            f"y: one value per row of X is needed, found shape {truth.shape} for {n_rows} rows. "
+            "Pass X and y of the same length."
+        )
+    return truth
+
+
+def _number_scores(
+    model: AnovaModel, truth: NDArray[Any], predicted: FloatArray
+) -> dict[str, float]:
+    quantiles = model.link.name == "quantiles"
+    expected = predicted.shape[:1] if quantiles else predicted.shape
+    if truth.shape != expected:
+        raise ValueError(
+            f"y: targets like those of fit are needed, of shape {expected}, found shape "
+            f"{truth.shape}. Pass the same columns as to fit."
+        )
+    if quantiles:
         levels = map(float, model.output_names)
         losses = [
             mean_pinball_loss(truth, q, alpha=a) for a, q in zip(levels, predicted.T, strict=True)
         ]
         return {"Mean pinball loss": float(np.mean(losses))}
-    if predicted.shape != truth.shape:
-        return {}  # times and events of survival
-    return {
-        "R2": float(r2_score(truth, predicted)),
-        "RMSE": float(root_mean_squared_error(truth, predicted)),
-    }
+    scores = {"R2": float(r2_score(truth, predicted))} if len(truth) > 1 else {}
+    return {**scores, "RMSE": float(root_mean_squared_error(truth, predicted))}
 
 
 def _class_scores(
-    truth: NDArray[Any], classes: NDArray[Any], shares: NDArray[np.float64]
+    truth: Sequence[Label], classes: Sequence[Label], shares: FloatArray
 ) -> dict[str, float]:
-    unknown = np.setdiff1d(truth, classes)
-    if len(unknown) or shares.shape[1] != len(classes):
+    """Scores of labels; equal numbers are equal labels, a number never equals a string."""
+    number = {label: place for place, label in enumerate(classes)}
+    unknown = dict.fromkeys(label for label in truth if label not in number)
+    if unknown or len(classes) != shares.shape[1]:
         raise ValueError(
-            f"y: labels must be those of fit, {shares.shape[1]} classes, found "
-            f"{np.unique(truth)[:5].tolist()}. Pass held-out rows of all classes, labelled as then."
+            f"y: labels must be those of fit, {_listed(classes, shares.shape[1])}, found "
+            f"{list(unknown or classes)[:5]}. Label the held-out rows as then."
         )
-    best = classes[shares.argmax(1)]
+    codes = np.array([number[label] for label in truth])
     scores = {
-        "Accuracy": float(accuracy_score(truth, best)),
-        "Log-loss": float(log_loss(truth, shares, labels=classes)),
+        "Accuracy": float(accuracy_score(codes, shares.argmax(1))),
+        "Log-loss": float(log_loss(codes, shares, labels=range(len(classes)))),
     }
-    if len(classes) == 2:
-        scores["AUROC"] = float(roc_auc_score(truth == classes[1], shares[:, 1]))
+    if len(classes) == 2 and len(set(truth)) == 2:
+        scores["AUROC"] = float(roc_auc_score(codes, shares[:, 1]))
     return scores
+
+
+def _listed(classes: Sequence[Label], n_classes: int) -> str:
+    """Name the labels of fit where they are known, else their number."""
+    return str(list(classes)[:5]) if len(classes) == n_classes else f"{n_classes} classes"

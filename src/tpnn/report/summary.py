@@ -17,6 +17,7 @@ from tpnn.scales import node_words
 FloatArray = NDArray[np.float64]
 
 MOST_ROWS = 200  # rows of the data that the page offers to start from
+UNSEEN = "unseen"  # what the page reads as a level that fit has not seen
 DIRECTIONS = ("increasing", "decreasing")
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
@@ -24,6 +25,7 @@ QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 def summarise(
     model: AnovaModel,
     explanation: Explanation,
+    offset: FloatArray,
     scores: Mapping[str, float],
     texts: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -35,12 +37,14 @@ def summarise(
         The model.
     explanation : Explanation
         Its explanation, local where rows were given.
+    offset : array of shape (n_rows,)
+        Known part of the raw score of those rows.
     scores : dict from str to float
         Scores on held-out rows, by name; may be empty.
     texts : dict from str to str
         ``title`` and ``target``, the words for what is predicted.
     """
-    outputs = list(model.output_names)
+    outputs, shown = list(model.output_names), _shown_rows(explanation)
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
     components = [
         {
@@ -57,6 +61,7 @@ def summarise(
         **texts,
         "link": model.link.name,
         "outputs": outputs,
+        "classes": [str(label) for label in model.classes],
         "intercept": np.reshape(model.intercept, -1).tolist(),
         "error": model.identifiability_error(),
         "scores": dict(scores),
@@ -65,7 +70,8 @@ def summarise(
         "sobol": {name: list(found) for name, found in explanation.sobol_indices().items()},
         "shapes": _certified(model),
         "warnings": _warnings(explanation),
-        "rows": _rows(explanation),
+        "rows": _rows(explanation, shown),
+        "offsets": offset[shown].tolist(),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(model, components)._asdict(),
     }
@@ -111,8 +117,8 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _quantiles(axis: Axis) -> list[float]:
-    """Smallest, 5 %, middle, 95 % and largest value, of ordered features."""
-    if axis.is_nominal:
+    """Smallest, 5 %, middle, 95 % and largest value, of ordered features with values."""
+    if axis.is_nominal or axis.n_regular == 0:
         return []
     regular = axis.values[: axis.n_regular]
     ranks = np.cumsum(axis.weights[: axis.n_regular])
@@ -122,27 +128,36 @@ def _quantiles(axis: Axis) -> list[float]:
 
 def _warnings(explanation: Explanation) -> list[str]:
     """Concurvity warnings where rows were given, worst first; outputs have the same features."""
-    if explanation.rows is None:
+    if explanation.rows is None or explanation.rows.n_rows == 0:
         return []
     names = explanation.model.output_names
     one = explanation.of(names[0]) if names else explanation
     return [found.warning for found in one.concurvity().values() if found.warning]
 
 
-def _rows(explanation: Explanation) -> list[list[float | None]]:
-    """Rows to start from, spread evenly over those given; None is a missing value."""
-    if explanation.rows is None:
+def _shown_rows(explanation: Explanation) -> NDArray[np.intp]:
+    """Numbers of the rows to start from, spread evenly over those given."""
+    n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
+    spread = np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS))
+    return np.unique(spread.astype(np.intp))
+
+
+def _rows(explanation: Explanation, shown: NDArray[np.intp]) -> list[list[float | str | None]]:
+    """Rows to start from; None is a missing value, ``UNSEEN`` a level that fit has not seen."""
+    if len(shown) == 0:
         return []
-    n_rows = explanation.rows.n_rows
-    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(int))
-    table = np.column_stack([column[chosen] for column in explanation.columns])
+    table = np.column_stack([column[shown] for column in explanation.columns])
     return [[_plain(value) for value in row] for row in table.tolist()]
 
 
-def _plain(value: float) -> float | int | None:
-    """Return a number as JSON writes it shortest."""
+def _plain(value: float) -> float | int | str | None:
+    """Return a number as JSON writes it shortest.
+
+    >>> _plain(2.0), _plain(0.5), _plain(float("nan")), _plain(float("inf"))
+    (2, 0.5, None, 'unseen')
+    """
     if not np.isfinite(value):
-        return None
+        return None if np.isnan(value) else UNSEEN
     return int(value) if value.is_integer() else value
 
 

@@ -30,6 +30,7 @@ function shortNumber(x) {
 
 function valueWord(feature, x) {
   if (x === null || Number.isNaN(x)) return "missing";
+  if (x === UNSEEN) return "(unseen level)";
   if (feature.levels.length) return feature.levels[x];
   if (feature.kind === "date") return new Date(x * 1000).toISOString().slice(0, x % DAY ? 16 : 10);
   if (feature.kind === "duration") return shortNumber(x / DAY) + " days";
@@ -54,7 +55,7 @@ function quantile(axis, rank) {
       return axis.values[i - 1] + share * (axis.values[i] - axis.values[i - 1]);
     }
   }
-  return axis.values[axis.regular - 1];
+  return axis.values[axis.regular - 1] ?? 0;
 }
 
 function nodeRanks(axis) {

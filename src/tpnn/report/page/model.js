@@ -1,5 +1,7 @@
 // The model: tables on nodes, looked up and interpolated as tpnn.AnovaModel does.
 
+const UNSEEN = "unseen"; // a level that fit has not seen, among numbers and null for missing
+
 const LINKS = {
   identity: raw => raw,
   log: raw => raw.map(Math.exp),
@@ -53,10 +55,11 @@ class Axis {
 
   // Lower node and fraction; null for what fit has not seen, where components are zero.
   locate(x) {
+    if (x === UNSEEN) return null;
     if (x === null || Number.isNaN(x)) return this.missing ? [this.regular, 0] : null;
     if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
     const values = this.values, last = this.regular - 1;
-    if (x <= values[0] || last === 0) return [0, 0];
+    if (x <= values[0] || last <= 0) return [0, 0];
     if (x >= values[last]) return [last, 0];
     let low = 0, high = last;
     while (high - low > 1) {
@@ -121,9 +124,9 @@ class Model {
   }
 
   // Contributions of all components, raw scores and predictions.
-  explain(values) {
+  explain(values, offset = 0) {
     const parts = this.data.components.map(component => this.perOutput((_, k) => this.score(component, values, k)));
-    const raw = this.perOutput((_, k) => parts.reduce((sum, part) => sum + part[k], this.data.intercept[k]));
+    const raw = this.perOutput((_, k) => parts.reduce((sum, part) => sum + part[k], this.data.intercept[k] + offset));
     return {parts, raw, predictions: LINKS[this.data.link](raw)};
   }
 }

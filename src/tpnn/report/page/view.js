@@ -23,8 +23,9 @@ class View {
     this.data = model.data;
     this.output = 0;
     this.typical = this.data.features.map((feature, j) => feature.levels.length && !feature.quantiles.length
-      ? this.commonLevel(j) : feature.quantiles[2]);
+      ? this.commonLevel(j) : feature.quantiles[2] ?? null);
     this.values = this.typical.slice();
+    this.offset = 0;
     this.ranked = this.data.components.map((_, i) => i).sort((a, b) => this.data.components[b].importance - this.data.components[a].importance);
     this.chosen = this.ranked[0];
     this.heading();
@@ -81,6 +82,7 @@ class View {
       control.select = make("select", {id: `value-${j}`});
       control.select.append(...feature.levels.map((level, i) => make("option", {value: i, textContent: level})));
       if (axis.missing) control.select.append(make("option", {value: "", textContent: "missing"}));
+      control.select.append(make("option", {value: UNSEEN, textContent: "(unseen level)", hidden: true}));
       control.select.onchange = () => this.set(j, control.select.value === "" ? null : +control.select.value);
       row.append(control.select);
     } else {
@@ -126,13 +128,14 @@ class View {
     this.update(source);
   }
 
-  setAll(values) {
+  setAll(values, offset = this.offset) {
     this.values = values.slice();
+    this.offset = offset;
     this.update();
   }
 
   update(source = null) {
-    this.answer = this.model.explain(this.values);
+    this.answer = this.model.explain(this.values, this.offset);
     this.data.features.forEach((feature, j) => this.showControl(j, feature, source));
     this.showAnswer();
     this.showContributions();
@@ -170,15 +173,18 @@ class View {
   }
 
   showAnswer() {
-    const {target, outputs, intercept, link} = this.data;
-    const prediction = this.answer.predictions[this.output], name = outputs[this.output];
+    const {target, outputs, intercept, link, classes} = this.data;
+    const isPair = link === "logit" && classes.length === 2;
+    const prediction = this.answer.predictions[this.output];
+    const name = isPair ? `probability of ${classes[1]}` : outputs[this.output];
     byId("answer-name").textContent = name !== undefined ? `${target}: ${name}` : target;
     const number = byId("prediction");
     number.textContent = shown(prediction);
     number.dataset.value = prediction;
     const raw = this.answer.raw[this.output];
-    const scale = link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
-    byId("base").textContent = (scale ? `${scale} ${shown(raw)}; ` : "") + `average ${scale || "prediction"} ${shortNumber(intercept[this.output])}`;
+    const scale = isPair ? `log-odds of ${classes[1]}` : link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
+    byId("base").textContent = (scale ? `${scale} ${shown(raw)}; ` : "") + `average ${scale || "prediction"} ${shortNumber(intercept[this.output])}`
+      + (this.offset ? `; offset ${shortNumber(this.offset)}` : "");
     byId("classes").replaceChildren(...(outputs.length > 1 && this.isClass() ? outputs.map((output, k) => make("div", {className: "class" + (k === this.output ? " on" : "")},
       make("span", {textContent: output}), bar(this.answer.predictions[k], "plain"), make("span", {textContent: percent(this.answer.predictions[k])}))) : []));
   }
@@ -298,7 +304,8 @@ class View {
   summary() {
     const rows = this.data.features.map(feature => {
       const words = feature.quantiles.map(x => valueWord(feature, x));
-      const cells = words.length ? words : [`${feature.levels.length} levels`, "", feature.levels[this.typical[this.data.features.indexOf(feature)]], "", ""];
+      const common = valueWord(feature, this.typical[this.data.features.indexOf(feature)]);
+      const cells = words.length ? words : [feature.levels.length ? `${feature.levels.length} levels` : "", "", common, "", ""];
       return make("tr", {}, make("th", {textContent: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
     });
     const names = ["Feature", "Kind", "Smallest", "5 %", "Middle or most common", "95 %", "Largest", "Missing"];
@@ -308,17 +315,19 @@ class View {
   export() {
     const quote = text => `"${String(text).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
-    this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(this.values[j] === null ? "" : feature.levels.length ? feature.levels[this.values[j]] : this.values[j])].join(",")));
+    this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(this.values[j] === null ? "" : feature.levels.length ? valueWord(feature, this.values[j]) : this.values[j])].join(",")));
     const names = this.data.outputs.length ? this.data.outputs : [this.data.target];
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
+    if (this.offset) lines.push(["offset", "", this.offset].join(","));
     this.data.components.forEach((component, i) => lines.push(["contribution", quote(component.name), this.answer.parts[i][this.output]].join(",")));
     names.forEach((name, k) => lines.push(["prediction", quote(name), this.answer.predictions[k]].join(",")));
     download("what-if.csv", "text/csv", lines.join("\n") + "\n");
   }
 
   listen() {
-    byId("row").onchange = event => this.setAll(event.target.value === "" ? this.typical : this.data.rows[+event.target.value]);
-    byId("reset").onclick = () => { byId("row").value = ""; this.setAll(this.typical); };
+    const typical = () => this.setAll(this.typical, 0);
+    byId("row").onchange = ({target: {value}}) => value === "" ? typical() : this.setAll(this.data.rows[+value], this.data.offsets[+value]);
+    byId("reset").onclick = () => { byId("row").value = ""; typical(); };
     byId("export").onclick = () => this.export();
     byId("output").onchange = event => { this.output = +event.target.value; this.update(); };
     byId("filter").oninput = () => this.filter();
