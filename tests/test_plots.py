@@ -73,6 +73,17 @@ def test_shap_summary_draws_every_row(explanation: Explanation) -> None:
     assert np.abs(heights).max() <= 0.5
 
 
+def test_unseen_levels_have_no_rank_and_are_grey(table: Any, quick: Any) -> None:
+    X, y = table
+    grade = pd.Categorical(np.array(["low", "mid", "top"])[X["level"].astype(int)], ordered=True)
+    model = TPNNRegressor(**quick).fit(X.assign(level=grade), y)
+    local = model.explain(X[:20].assign(level=np.where(np.arange(20) % 2, "mid", "best")))
+    with pytest.warns(UserWarning, match="^X: levels or missing values"):
+        axes = plots.shap_summary(local)
+    (level,) = (p for p in axes.collections if np.isnan(np.ma.filled(p.get_array(), np.nan)).any())
+    assert np.isnan(np.ma.filled(level.get_array(), np.nan)).tolist() == [True, False] * 10
+
+
 def test_comparison_draws_each_fit(explanation: Explanation) -> None:
     fits = {"one": explanation, "two": explanation}
     axes = plots.comparison(fits, "smooth")

@@ -237,7 +237,7 @@ def _is_parquet(path: str) -> bool:
 
 
 def _read(path: str, dates: Sequence[Hashable] | None = None) -> pd.DataFrame:
-    """Read a table. CSV has no dates: they are read in the columns named, or in all that fit."""
+    """Read a table; in CSV dates are parsed, in the columns named or else where all are ISO."""
     if not Path(path).exists():
         raise ValueError(f"data: a file is needed, found no {path!r}. Check the path.")
     if _is_parquet(path):

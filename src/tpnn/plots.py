@@ -404,7 +404,7 @@ def _ranks(axis: Axis, x: FloatArray) -> FloatArray:
     if axis.is_nominal or axis.n_regular == 0:
         return np.full(len(x), np.nan)
     n = axis.n_regular
-    return np.where(np.isnan(x), np.nan, np.interp(x, axis.values[:n], axis.positions[:n]))
+    return np.where(np.isfinite(x), np.interp(x, axis.values[:n], axis.positions[:n]), np.nan)
 
 
 def _scores(explanation: Explanation) -> FloatArray:
