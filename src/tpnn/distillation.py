@@ -50,10 +50,13 @@ class DistilledModel(TPNNRegressor):
         y: Any = None,
         title: str = "Report of a black box",
         target: str = "its prediction",
+        offset: Any = None,
     ) -> None:
         """Write the report of :meth:`TPNNRegressor.report`, with the fidelity among its scores."""
         scores = {"Fidelity to the black box, R2": self.fidelity_}
-        write_report(self.model_, path, X, y, title=title, target=target, scores=scores)
+        write_report(
+            self.model_, path, X, y, title=title, target=target, scores=scores, offset=offset
+        )
 
 
 def distill(

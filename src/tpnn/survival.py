@@ -84,10 +84,10 @@ class TPNNSurvival(TPNNEstimator):
         lived: FloatArray = np.exp(-risk[:, None] * cumulated)
         return lived
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, offset: Any = None) -> float:
         """Concordance index: how often, of two rows, the one at higher risk has the event first."""
         times, events = checked_survival(y)
-        return concordance(times, events, self.predict(X))
+        return concordance(times, events, self.predict(X, offset))
 
     def _set_baseline(
         self, times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None
