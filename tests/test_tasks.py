@@ -244,3 +244,41 @@ def test_laws_of_the_ablations(
     assert values == pytest.approx(raw - frozen.intercept)
     frozen.save(tmp_path / "model")
     assert np.array_equal(load_model(tmp_path / "model").raw_scores(X), raw)
+
+
+@pytest.mark.parametrize("slope", [0.8, 1.5, 2.5])
+def test_steep_means_and_risks_are_found(slope: float) -> None:
+    """Newton steps of an exponential may go anywhere: they are bounded."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    counts = TPNNRegressor(objective="poisson", **LONG).fit(X, rng.poisson(np.exp(slope * X[:, 0])))
+    times = rng.exponential(np.exp(-slope * X[:, 0]))
+    risk = TPNNSurvival(**LONG).fit(X, np.column_stack([times, np.ones(2000)]))
+    inside = np.abs(X[:, 0]) < 2
+    for f in (counts.model_.raw_scores(X), risk.predict(X)):
+        line = np.polyfit(X[inside, 0], f[inside], 1)
+        assert line[0] == pytest.approx(slope, rel=0.2)
+
+
+@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie"])
+def test_the_unit_of_a_positive_target_does_not_matter(objective: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = rng.gamma(2.0, np.exp(X[:, 0]))
+    model = TPNNRegressor(objective=objective, **LONG)
+    expected = model.fit(X, y).predict(X)
+    for unit in (1e-18, 1e-4, 1e18):
+        np.testing.assert_allclose(model.fit(X, y * unit).predict(X) / unit, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("rate", [1e-2, 1e-5])
+def test_rates_by_weight_are_counts_by_offset(solver: str, rate: float) -> None:
+    rng = np.random.default_rng(0)
+    X, exposure = rng.normal(size=(1500, 1)), rng.uniform(25.0, 75.0, 1500) / rate
+    counts = rng.poisson(exposure * rate * np.exp(X[:, 0]))
+    model = TPNNRegressor(objective="poisson", **settings(solver))
+    rates = model.fit(X, counts / exposure, sample_weight=exposure).model_.raw_scores(X)
+    known = model.fit(X, counts, offset=np.log(exposure)).model_.raw_scores(X)
+    for f in (rates, known):
+        assert np.polyfit(X[:, 0], f, 1)[0] == pytest.approx(1.0, abs=0.06)

@@ -15,6 +15,7 @@ from tpnn.rectangles import (
     ORDERED,
     area_cells,
     arranged,
+    bounded,
     cell_sums,
     draw_uniform,
     fill_step,
@@ -103,8 +104,8 @@ def raw_scores(rows: Any, mains: Any, pairs: Any, intercept: float) -> Any:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
-def _move_intercept(growth: Any) -> None:
-    shift = growth.residual.sum() / growth.hessian.sum()
+def _move_intercept(growth: Any, settings: Any) -> None:
+    shift = bounded(growth.residual.sum() / growth.hessian.sum(), settings)
     growth.intercept[0] += shift
     for i in range(len(growth.residual)):
         growth.residual[i] -= growth.hessian[i] * shift
@@ -177,7 +178,7 @@ def grow_rounds(
     n_pairs = len(growth.pairs)
     one_column = np.int64(ORDERED)  # with slices below, so that one compiled visit serves both
     for _ in range(n_rounds):
-        _move_intercept(growth)
+        _move_intercept(growth, main_tree)
         first = 0 if with_pairs else n_pairs
         largest = max(growth.gains[first:].max(), 1e-30)
         for index in range(first, len(growth.gains)):

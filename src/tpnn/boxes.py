@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from tpnn.rectangles import draw_below, draw_uniform
+from tpnn.rectangles import bounded, draw_below, draw_uniform
 
 RAREST_VISIT = 0.03  # chance of a visit, at least, to a component that is drawn
 
@@ -214,7 +214,7 @@ def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, setting
         for row in inside:
             total += growth.residual[row]
             weight += growth.hessian[row]
-        value = np.float32(settings.rate * total / (weight + settings.ridge))
+        value = np.float32(settings.rate * bounded(total / (weight + settings.ridge), settings))
         for row in inside:
             growth.residual[row] -= growth.hessian[row] * value
         _add_to_table(table, boxes[leaf], n_nodes, value)

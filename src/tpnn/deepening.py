@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn.boxes import BoxGrowth, BoxRows, box_scores, grow_visits
-from tpnn.grower import Limits, for_size
+from tpnn.grower import Limits, for_size, limited
 from tpnn.problem import Problem
 from tpnn.purification import purify_tables
 from tpnn.rectangles import TreeSettings
@@ -127,7 +127,8 @@ class Deepener:
         training = self._side(rows.training[:, bag] * rows.sizes[bag], raw, places)
         validation = self._side(rows.validation[:, bag], raw, places)
         settings = tuple(
-            _tree(part.features.shape[1], float(rows.sizes[bag])) for part in self.higher
+            limited(_tree(part.features.shape[1], float(rows.sizes[bag])), self.objective)
+            for part in self.higher
         )
         growths = self._new_growths(len(training.y), bag)
         before = self._loss(validation, growths)

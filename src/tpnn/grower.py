@@ -26,6 +26,7 @@ ROUNDS_PER_CHECK = 10
 REFRESH_SLOPES = 5  # rounds between exact derivatives of a loss that is not quadratic
 FIRST_ROUNDS = 50  # of main effects alone
 PROGRESS = 2e-4  # share of the held-out loss that `patience` rounds must gain
+LARGEST_STEP = 1.0  # of a leaf on a logarithmic scale, before it is shrunk
 MOST_SHARE = 0.01  # of the rows that ridge and smallest leaf may amount to
 MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # from where on larger steps are as good
 
@@ -106,6 +107,11 @@ class Limits:
     deadline: float
     max_rounds: int
     patience: int
+
+
+def limited(tree: TreeSettings, objective: Objective) -> TreeSettings:
+    """Bound the steps of a loss whose curvature has no bound: Newton's could be of any size."""
+    return tree._replace(largest=LARGEST_STEP) if objective.steep else tree
 
 
 def for_size(tree: TreeSettings, size: float) -> TreeSettings:
@@ -194,7 +200,8 @@ class Grower:
         if len(training.y) > MANY_ROWS:
             main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
         size = float(training.weights.sum())
-        return for_size(main, size), for_size(pair, size)
+        main, pair = (for_size(tree, size) for tree in (main, pair))
+        return limited(main, self.objective), limited(pair, self.objective)
 
     def must_stop(self) -> bool:
         """Whether time is up or the fit was interrupted."""
@@ -212,7 +219,7 @@ class Grower:
         for output, growth in enumerate(growths):
             growth.residual[:] = -training.weights[:, 0] * gradient[:, output]
             growth.hessian[:] = training.weights[:, 0] * hessian[:, output]
-            growth.ages[:] += REFRESH_SLOPES
+            growth.ages[:] += REFRESH_MASS if self.objective.steep else REFRESH_SLOPES
 
     def _snapshot(self, growths: Sequence[Growth], validation: BagRows, rounds: int) -> Grown:
         held_out = _scores(growths, validation.rows)

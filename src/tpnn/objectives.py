@@ -23,6 +23,7 @@ SMALLEST_RESIDUAL = 0.02  # standard deviations; the bend of |r| is bounded ther
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
 NEWTON_STEPS = 30
+SMALLEST_DISPERSION, MOST_DEVIANCES = 1e-12, 3.0  # below, the target is a constant
 LARGEST_LOG = 40.0  # of a mean; its exponential must not overflow single precision
 
 
@@ -56,6 +57,8 @@ class Objective:
         Whether a step in one output changes the slopes of the others.
     levels : sequence of float, optional
         Quantiles that are estimated.
+    steep : bool
+        Whether the second derivative has no bound, so that a Newton step may go anywhere.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Objective:
     couples_rows: bool = False
     couples_outputs: bool = False
     levels: tuple[float, ...] | None = None
+    steep: bool = False
 
     def losses(
         self, y: FloatArray, raw: FloatArray, weights: Any = None, xp: Any = np
@@ -88,6 +92,39 @@ class Objective:
         if self.n_outputs == 1:
             return y, raw
         return y[:, None, :], raw.reshape(len(raw), -1, self.n_outputs)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether f is the logarithm of a mean: another unit of y moves only its constant."""
+        return self.link.name == "log" and not self.couples_rows
+
+    def in_units_of_dispersion(
+        self, y: FloatArray, raw: FloatArray, weights: FloatArray
+    ) -> Objective:
+        """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
+
+        It is about 1 for counts. A loss of rates, or of amounts in another unit, becomes comparable
+        with penalties that are in rows, as a standardised target does.
+        """
+        dispersion = self._dispersion(y, raw, weights)
+        unit = dispersion if dispersion > SMALLEST_DISPERSION else 1.0
+
+        def loss(*arguments: Any) -> FloatArray:
+            return self.loss(*arguments) / unit
+
+        def derivatives(*arguments: Any) -> Derivatives:
+            first, second = self.derivatives(*arguments)
+            return first / unit, second / unit
+
+        return replace(self, loss=loss, derivatives=derivatives)
+
+    def _dispersion(self, y: FloatArray, raw: FloatArray, weights: FloatArray) -> float:
+        """Pearson's statistic, or three mean deviances where a few large values make it larger."""
+        gradient, hessian = self.slopes(y, raw, weights[:, None])
+        perfect = np.where(y > 0, self.losses(y, np.log(np.where(y > 0, y, 1.0))), 0.0)
+        deviance = 2 * (self.losses(y, raw) - perfect)
+        sums = weights @ np.column_stack([gradient**2, MOST_DEVIANCES * deviance])
+        return float(sums.min() / (weights @ hessian[:, 0]))
 
     def start(self, y: FloatArray, offset: FloatArray, weights: FloatArray) -> FloatArray:
         """Raw score (K,) of the best constant beside the offset (n, 1)."""
@@ -249,7 +286,7 @@ def tweedie(
 ) -> Objective:
     """Tweedie deviance: power 1 is Poisson, 2 is gamma, between them zeros are likely."""
     loss, slopes = partial(_tweedie_loss, power=power), partial(_tweedie_slopes, power=power)
-    return Objective(name, LINKS["log"], loss, slopes, 4, False, rule, accepts)
+    return Objective(name, LINKS["log"], loss, slopes, 4, False, rule, accepts, steep=True)
 
 
 def quantiles(levels: Any, name: str = "quantile") -> Objective:
@@ -281,7 +318,7 @@ OBJECTIVES = {
         tweedie(TWEEDIE_POWER),
         Objective("log_loss", LINKS["logit"], _logistic_loss, _logistic_slopes, 2, False),
         Objective(
-            "cox", LINKS["log"], _cox_loss, _cox_slopes, 4, False, couples_rows=True,
+            "cox", LINKS["log"], _cox_loss, _cox_slopes, 4, False, couples_rows=True, steep=True,
         ),
     )
 }  # fmt: skip
@@ -360,4 +397,4 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
         pair = first.detach(), second
         return pair if xp is torch else tuple(part.numpy() for part in pair)
 
-    return Objective("custom", LINKS["identity"], loss, slopes, 4, False)
+    return Objective("custom", LINKS["identity"], loss, slopes, 4, False, steep=True)

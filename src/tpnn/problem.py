@@ -100,7 +100,12 @@ class Problem:
             y, offset = y - offset, np.zeros_like(offset)
             shift, scale = _mean_and_deviation(y, distinct.weights)
             y = (y - shift) / scale
+        elif objective.is_relative:
+            shift = np.log(distinct.weights @ y)
+            y = y / np.exp(shift)
         start = objective.start(y, offset, distinct.weights)
+        if objective.is_relative:
+            objective = objective.in_units_of_dispersion(y, offset + start, distinct.weights)
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
         ordered = canonical(components, features)
         coded = [

@@ -41,6 +41,8 @@ class TreeSettings(NamedTuple):
         1 or -1 where the first axis may only step up or down, else 0.
     exempt : int
         Place of a cut on the first axis to which the sign does not apply.
+    largest : float
+        Bound on the size of a leaf value before it is shrunk.
     """
 
     n_leaves: int
@@ -52,6 +54,7 @@ class TreeSettings(NamedTuple):
     random_first: bool
     sign: float = 0.0
     exempt: int = -1
+    largest: float = 1e30
 
 
 @nb.njit(nogil=True, cache=True)
@@ -59,8 +62,14 @@ def one_way(settings: Any, sign: float, exempt: int) -> Any:
     """Return settings of a tree of two leaves that steps in one direction."""
     return TreeSettings(
         2, settings.rate, settings.ridge, settings.min_mass, settings.share, settings.fewest,
-        settings.random_first, sign, exempt,
+        settings.random_first, sign, exempt, settings.largest,
     )  # fmt: skip
+
+
+@nb.njit(nogil=True, cache=True)
+def bounded(value: float, settings: Any) -> Any:
+    """Leaf value within the bound of its tree."""
+    return min(max(value, -settings.largest), settings.largest)
 
 
 @nb.njit(nogil=True, cache=True)
@@ -193,7 +202,7 @@ def fill_step(
         top, bottom, left, right = boxes[leaf]
         weight = max(_box_sum(mass, top, bottom, left, right), 0.0)
         total = _box_sum(residual, top, bottom, left, right)
-        value = np.float32(settings.rate * total / (weight + settings.ridge))
+        value = np.float32(settings.rate * bounded(total / (weight + settings.ridge), settings))
         for a in range(top, bottom):
             for b in range(left, right):
                 step[a, b] = value
