@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 from sklearn.metrics import log_loss, r2_score
 
@@ -214,6 +215,32 @@ def test_weights_of_zero_equal_leaving_rows_out() -> None:
     with_zero = TPNNRegressor(**QUICK).fit(X, y, sample_weight=kept.astype(float))
     without = TPNNRegressor(**QUICK).fit(X[kept], y[kept])
     assert np.array_equal(with_zero.predict(X), without.predict(X))
+
+
+def test_balanced_classes_count_by_their_weights() -> None:
+    """Weights of zero equal leaving rows out, and all classes get the same mass."""
+    rng = np.random.default_rng(14)
+    X = pd.DataFrame({"k": rng.normal(size=600)})
+    y = (X.k + rng.normal(size=600) > 0.5).astype(int).to_numpy()
+    kept = (y == 0) | (np.arange(600) % 5 == 0)
+    balanced = TPNNClassifier(**QUICK, class_weight="balanced")
+    without = clone(balanced).fit(X[kept], y[kept])
+    with_zero = clone(balanced).fit(X, y, sample_weight=kept.astype(float))
+    assert np.array_equal(with_zero.decision_function(X), without.decision_function(X))
+    alike, weights = X.assign(k=1.0), rng.uniform(0.1, 3.0, 600) * (1 + y)
+    halves = clone(balanced).fit(alike, y, sample_weight=weights).predict_proba(alike)
+    assert halves == pytest.approx(np.full((600, 2), 0.5), abs=1e-6)
+
+
+def test_an_offset_needs_two_classes() -> None:
+    X, level = groups(200)
+    words = r"^offset: two classes are needed"
+    with pytest.raises(ValueError, match=words):
+        TPNNClassifier(**QUICK).fit(X, level, offset=np.ones(200))
+    model = TPNNClassifier(**QUICK).fit(X, level)
+    for method in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(ValueError, match=words):
+            method(X, offset=np.ones(200))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from tpnn.base import TPNNEstimator
 from tpnn.checks import checked_offset, checked_target, checked_weights
@@ -32,7 +33,8 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     Parameters
     ----------
     class_weight : {"balanced"} or dict from class to weight, optional
-        Factor of the weight of each class's rows; "balanced" gives all classes the same mass.
+        Factor of the weight of each class's rows; "balanced" gives all classes the same mass, by
+        the sum of their sample weights.
 
     Attributes
     ----------
@@ -99,14 +101,17 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`."""
+        """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
+
+        An offset is for two classes: the same number added to every class changes no probability.
+        """
         self._forget()
         check_parameters(self.get_params())
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
         if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, labels)
+            by_class = _class_weights(self.class_weight, labels, weights)
             weights = by_class if weights is None else weights * by_class
         classes = np.unique(labels if weights is None else labels[weights > 0])
         if len(classes) < 2:
@@ -121,6 +126,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
                 "against the rest, "
                 "for example with sklearn.multiclass.OneVsRestClassifier."
             )
+        _check_offset(offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
@@ -137,6 +143,8 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
         The scores of several classes add up to zero, which makes them unique.
         """
+        check_is_fitted(self)
+        _check_offset(offset, len(self.classes_))
         return self._raw_scores(X, offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
@@ -154,6 +162,28 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the rows, or of their weight, whose class is predicted."""
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+
+
+def _class_weights(
+    class_weight: str | Mapping[Any, float], labels: NDArray[Any], weights: FloatArray | None
+) -> FloatArray:
+    """Factor of the weight of every row; "balanced" is mass / (n_classes * mass of its class)."""
+    if class_weight != "balanced":
+        return np.asarray(compute_sample_weight(class_weight, labels), np.float64)
+    classes, members = np.unique(labels, return_inverse=True)
+    masses = np.bincount(members, weights, minlength=len(classes))
+    present = masses > 0
+    balanced = masses.sum() / (present.sum() * np.where(present, masses, 1.0))
+    return np.asarray(balanced[members], np.float64)
+
+
+def _check_offset(offset: Any, n_classes: int) -> None:
+    if offset is not None and n_classes > 2:
+        raise ValueError(
+            "offset: two classes are needed, one number added to the scores of all classes changes "
+            f"no probability, found {n_classes} classes. Leave it out, or fit each class against "
+            "the rest."
+        )
 
 
 def _plain_labels(y: Any) -> Any:
