@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -275,3 +276,33 @@ def test_a_required_pair_is_in_the_smallest_model(selection: str) -> None:
     ).fit(X, X[:, 0] + X[:, 1])  # fmt: skip
     assert len(model.components_) <= 2
     assert ("x2", "x3") in model.components_
+
+
+def closed(components: list[tuple[str, ...]]) -> bool:
+    """Whether all subsets of some components are among them."""
+    subsets = (u for s in components for d in range(1, len(s)) for u in combinations(s, d))
+    return set(subsets) <= set(components)
+
+
+def test_heredity_holds_for_every_model_of_the_path() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 5)), columns=list("abcde"))
+    y = X.a * X.b + 0.7 * X.c * X.d + 0.3 * X.e + 0.1 * rng.normal(size=1500)
+    settings = {"heredity": True, "n_bags": 2, "random_state": 0, "verbose": 0}
+    path = TPNNRegressor(**settings).fit(X, y).path()
+    added = [step.added for step in path.steps]
+    assert all(closed(added[:count]) for count in range(1, len(added) + 1))
+    sparse = TPNNRegressor(**settings, selection="one_se").fit(X, y).components_
+    assert {("a", "b"), ("c", "d")} <= set(sparse)
+    assert closed(sparse)
+    few = TPNNRegressor(**settings, max_components=3, required_interactions=[("b", "e")])
+    assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
+    with pytest.raises(ValueError, match=r"^max_components: required interactions count too"):
+        few.set_params(max_components=2).fit(X, y)
+
+
+def test_a_required_pair_needs_no_evident_main_effects() -> None:
+    X, y = wide()
+    model = TPNNRegressor(**QUIET, required_interactions=[(50, 51)]).fit(X, y)
+    assert ("x50", "x51") in model.components_
+    assert model.model_.identifiability_error() < 1e-6

@@ -107,8 +107,9 @@ class InteractionRules:
         return inside and not any(features >= set(pair) for pair in self.forbidden)
 
     def applied(self, components: ComponentSet) -> ComponentSet:
-        """Components that are permitted, and those that are required."""
-        return ComponentSet((*filter(self.permit, components), *self.required))
+        """Components that are permitted, and those that are required with all their subsets."""
+        required = ComponentSet(self.required).with_subsets()
+        return ComponentSet((*filter(self.permit, components), *required))
 
 
 def canonical(components: Iterable[Component], features: Sequence[int]) -> list[Component]:

@@ -46,7 +46,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         noise, all that cost less than a standard error, or none. "auto" drops noise where
         interactions were screened.
     heredity : bool, default=False
-        Whether the subsets of a component that selection keeps are kept too.
+        Whether every model of the path has the subsets of its components too.
     objective : str, dict or callable, default="squared_error"
         "squared_error", "absolute_error", "huber", "quantile" (the median),
         "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":

@@ -126,7 +126,7 @@ class Path:
     full : AnovaModel
         The model with all components that were fitted.
     order : list of tuple of int
-        Its components, best first.
+        Its components, best first; with heredity none before its subsets.
     steps : list of Step
         One model for each number of components.
     chosen : int
@@ -164,14 +164,15 @@ class Rule:
     most : int or None
         Most components.
     heredity : bool
-        Whether the subsets of a component that is kept are kept too.
+        Whether the subsets of a component that is kept are kept too: they precede it on the path,
+        so that every model on it has them.
     tolerance : float
         Standard errors that dropping noise may cost: one where everything had its chance to stand
         out in a screen, else none.
     certain : set of tuple of int
         Components that are no noise, whatever the held-out rows say.
     required : set of tuple of int
-        Components that every model has.
+        Components that every model has; with heredity their subsets too.
     """
 
     method: str
@@ -192,14 +193,16 @@ class Rule:
         required: Collection[Component],
     ) -> Rule:
         """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
-        if most is not None and most < len(required):
+        needed = ComponentSet(tuple(required))
+        needed = needed.with_subsets() if heredity else needed
+        if most is not None and most < len(needed):
             raise ValueError(
-                f"max_components: required interactions count too, found {most} for "
-                f"{len(required)} of them. Raise max_components, or require fewer."
+                "max_components: required interactions count too, and with heredity their subsets, "
+                f"found {most} for {len(needed)} of them. Raise max_components, or require fewer."
             )
         if method == "auto":
             method = "noise" if screened else "none"
-        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(required))
+        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(needed))
 
 
 def select(
@@ -226,12 +229,13 @@ def select(
     known = [s in evident for s in components] & (clarity > 0)
     known |= [s in rule.certain | rule.required for s in components]
     clarity = np.where(known, np.maximum(clarity, CLEAR), clarity)
-    if rule.heredity:
+    if rule.heredity:  # equally clear then: the subset first
         clarity = _inherited(components, clarity)
     ranked = sorted(
         range(len(components)),
         key=lambda i: (
-            components[i] not in rule.required, -clarity[i], -alone_clarity[i], components[i],
+            components[i] not in rule.required, -clarity[i], rule.heredity * len(components[i]),
+            -alone_clarity[i], components[i],
         ),
     )  # fmt: skip
     changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
@@ -262,7 +266,8 @@ def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
             for step, limit in zip(path.steps, most, strict=True)
             if step.n_components >= clear and step.loss <= limit
         )
-    return max(min(chosen, rule.most or chosen), len(rule.required))
+    n_required = sum(component in rule.required for component in path.order)
+    return max(min(chosen, rule.most or chosen), n_required)
 
 
 def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:
