@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import QUICK as NETWORK
 from tpnn import TPNNClassifier, TPNNRegressor, load_model
+from tpnn.shapes import CURVED, SIGNS
 
 QUICK = {name: value for name, value in NETWORK.items() if name != "n_bases"}
 RISING = {"monotone": {"x0": "increasing", "x1": "decreasing"}}
@@ -51,23 +52,43 @@ def test_constrained_functions_never_step_back(data: Any, solver: str) -> None:
     assert np.abs(model.tables[3]).max() > 0.01  # the interaction is still there
 
 
-@pytest.mark.filterwarnings("ignore:X. levels or missing values")
-def test_certificate_is_the_smallest_step_over_all_inputs(data: Any) -> None:
-    """Brute force over the grid of all nodes of a small model."""
-    X, y = data
-    small = {**QUICK, "max_nodes": {1: 6, 2: 4}}
-    model = TPNNRegressor(**small, solver="grow").fit(X, y).model_
+def smallest(model: Any, feature: int, shape: str) -> float:
+    """Smallest step, or change of slope at an inner node, over the grid of all nodes."""
     values = [np.append(a.values[: a.n_regular], np.nan) for a in model.encoder.axes[1]]
+    others = np.meshgrid(*[nodes for j, nodes in enumerate(values) if j != feature])
+    rows = np.column_stack([grid.ravel() for grid in others])
+    nodes = values[feature][:-1]
+    scores = [model.raw_scores(np.insert(rows, feature, node, axis=1)) for node in nodes]
+    steps = np.diff(scores, axis=0)
+    if shape in CURVED:
+        steps = np.diff(steps / np.diff(nodes)[:, None], axis=0)
+    return float((steps * SIGNS[shape]).min())
+
+
+@pytest.mark.filterwarnings("ignore:X. levels or missing values")
+@pytest.mark.parametrize("pair_nodes", [2, 4])
+def test_certificate_is_the_smallest_step_over_all_inputs(data: Any, pair_nodes: int) -> None:
+    X, y = data
+    small = {**QUICK, "max_nodes": {1: 6, 2: pair_nodes}}
+    model = TPNNRegressor(**small, solver="grow").fit(X, y).model_
     for feature in range(3):
-        axis = values[feature][:-1]
-        others = [values[j] for j in range(3) if j != feature]
-        a, b = (grid.ravel() for grid in np.meshgrid(*others))
-        scores = [
-            model.raw_scores(np.insert(np.column_stack([a, b]), feature, value, axis=1))
-            for value in axis
-        ]
-        smallest = np.diff(scores, axis=0).min()
-        assert model.certificate(f"x{feature}", "increasing").minimum == pytest.approx(smallest)
+        for shape in SIGNS:
+            found = model.certificate(f"x{feature}", shape).minimum
+            assert found == pytest.approx(smallest(model, feature, shape))
+
+
+@pytest.mark.filterwarnings("ignore:X. levels or missing values")
+@pytest.mark.parametrize("shape", ["convex", "concave"])
+def test_curvature_holds_where_interactions_end(shape: str) -> None:
+    """The nodes of a pair end inside the range of its features; beyond them it is constant."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2))
+    y = (X[:, 0] ** 2 + 0.8 * X[:, 0] * X[:, 1]) * (1 if shape == "convex" else -1)
+    nodes = {"max_nodes": {1: 24, 2: 4}, "n_bags": 2, "random_state": 0, "verbose": 0}
+    model = TPNNRegressor(**nodes, monotone={"x0": shape}).fit(X, y).model_
+    assert np.abs(model.tables[-1]).max() > 0.01  # the interaction is still there
+    assert 0 <= model.certificate("x0").minimum <= smallest(model, 0, shape) + 1e-8
+    assert smallest(model, 0, shape) > -1e-8
 
 
 @pytest.mark.parametrize("shape", ["convex", "concave"])

@@ -5,12 +5,13 @@ On tables a shape is decidable. Along feature j the smallest step of f from one 
     step of f_j + sum over partners k of the smallest step of f_jk over all x_k,
 
 because partners vary independently; between nodes f is linear. Convexity is the same with changes
-of slope instead of steps.
+of slope instead of steps. The nodes of f_jk are coarser and end sooner than those of f_j; beyond
+them f_jk is constant, so its slope changes at its outer nodes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,23 +82,25 @@ def _oriented(table: FloatArray, component: Component, feature: int) -> FloatArr
 
 
 def _steps(values: FloatArray, axis: Axis, shape: str) -> FloatArray:
-    """Find the steps between nodes, or changes of slope at inner ones, of values (M, ...)."""
+    """Find the steps between nodes, or the changes of slope at them, of values (M, ...)."""
     known = values[: axis.n_regular]
     steps = np.diff(known, axis=0) * SIGNS[shape]
     if shape not in CURVED:
         return steps
     widths = np.diff(axis.values[: axis.n_regular]).reshape(-1, *[1] * (values.ndim - 1))
-    return np.diff(steps / widths, axis=0)
+    return np.diff(steps / widths, axis=0, prepend=0.0, append=0.0)  # constant beyond outer nodes
 
 
 def _on_finest(steps: FloatArray, coarse: Axis, fine: Axis, shape: str) -> FloatArray:
-    """Carry steps to fine nodes, for a function that is linear between coarse ones."""
+    """Carry steps to fine nodes, for a function that is linear between coarse ones.
+
+    Changes of slope are those at the inner fine nodes.
+    """
     nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
     if shape in CURVED:
-        answer = np.zeros(max(len(finer) - 2, 0))
-        places = np.searchsorted(finer, nodes[1:-1]) - 1
-        answer[places] = steps
-        return answer
+        answer = np.zeros(len(finer))
+        answer[np.searchsorted(finer, nodes)] = steps
+        return answer[1:-1]
     interval = np.clip(np.searchsorted(nodes, finer[:-1], side="right") - 1, 0, len(nodes) - 2)
     inside = (finer[:-1] >= nodes[0]) & (finer[1:] <= nodes[-1])
     return np.where(inside, steps[interval] * np.diff(finer) / np.diff(nodes)[interval], 0.0)
@@ -109,21 +112,23 @@ def _margins(
     feature: int,
     shape: str,
 ) -> FloatArray:
-    """Smallest step of f over all inputs, from each fine node of a feature to the next."""
+    """Smallest step of f over all inputs, from each fine node of a feature to the next.
+
+    For curved shapes the smallest change of slope at each inner fine node.
+    """
     fine = axes[1][feature]
     total = np.zeros(max(fine.n_regular - (2 if shape in CURVED else 1), 0))
     if len(total) == 0:
         return total
     for component, table in tables.items():
-        if feature not in component:
-            continue
         axis = axes[len(component)][feature]
-        if component == (feature,):
-            total += _steps(table, axis, shape)
-        elif axis.n_regular > (2 if shape in CURVED else 1):
-            steps = _steps(_oriented(table, component, feature), axis, shape)
-            worst = np.minimum(steps.min(axis=1), 0.0)  # an unknown partner contributes nothing
-            total += _on_finest(worst, axis, fine, shape)
+        if feature not in component or axis.n_regular < 2:
+            continue
+        steps = _steps(_oriented(table, component, feature), axis, shape)
+        worst = steps.min(axis=1)
+        if len(component) > 1:
+            worst = np.minimum(worst, 0.0)  # an unknown partner contributes nothing
+        total += _on_finest(worst, axis, fine, shape)
     return total
 
 
@@ -133,7 +138,7 @@ def constrained(
     """Nearby pure tables whose sum has the shapes, and what moves into the intercept.
 
     Main effects are projected; interactions are clipped where a main effect cannot make up for
-    them, and last of all shrunk by what rounding or a conflict between features leaves.
+    them; what is left, curvature, rounding or a conflict between features, is repaired last.
     """
     shaped = dict(tables)
     shift = 0.0
@@ -148,7 +153,7 @@ def constrained(
         if all((_margins(shaped, axes, j, shape) >= 0).all() for j, shape in shapes.items()):
             return shift, shaped
     for feature, shape in shapes.items():
-        _shrink(shaped, axes, feature, shape)
+        shift += _repair(shaped, axes, feature, shape)
     return shift, shaped
 
 
@@ -243,15 +248,43 @@ def _with_steps(
     return np.moveaxis(flat.reshape(moved.shape), 0, component.index(feature))
 
 
-def _shrink(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> None:
-    """Scale the interactions of a feature down until its margin is not negative, in place."""
+def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
+    """Make the margins of a feature not negative, in place; returns what moves to the intercept.
+
+    Interactions are scaled down. Where they change their slope because they end, scaling would
+    leave nothing of them: there the main effect is bent outwards instead, which changes the tails
+    alone.
+    """
     partners = [s for s in tables if feature in s and len(s) > 1]
-    tables[feature,] = project_main(tables[feature,], axes[1][feature], shape)
-    alone: Tables = {(feature,): tables[feature,]}
-    rise = np.maximum(_margins(alone, axes, feature, shape), 0.0)
-    fall = rise - _margins({s: tables[s] for s in (*partners, (feature,))}, axes, feature, shape)
-    needed = fall > 0
-    factor = float(np.min(rise[needed] / fall[needed], initial=1.0))
+    axis = axes[1][feature]
+    main = project_main(tables[feature,], axis, shape)
+    rise = np.maximum(_margins({(feature,): main}, axes, feature, shape), 0.0)
+    fall = -_margins({s: tables[s] for s in partners}, axes, feature, shape)
+    ends = _ends({len(s) for s in partners}, axes, feature) if shape in CURVED else {}
+    scaled = fall > 0
+    scaled[list(ends)] = False
+    factor = float(np.min(rise[scaled] / fall[scaled], initial=1.0))
     if factor < 1.0:
+        fall = fall * (USED * factor)
         for s in partners:
             tables[s] = tables[s] * (USED * factor)
+    nodes = axis.values[: axis.n_regular]
+    for place, outwards in ends.items():
+        bend = max(fall[place] / USED - rise[place], 0.0) * SIGNS[shape]
+        main[: axis.n_regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
+    moved = float(axis.weights @ main)
+    tables[feature,] = main - moved
+    return moved
+
+
+def _ends(
+    orders: Iterable[int], axes: Mapping[int, Sequence[Axis]], feature: int
+) -> dict[int, float]:
+    """Where interactions end among the inner fine nodes of a feature, and the way outwards."""
+    fine = axes[1][feature]
+    ends: dict[int, float] = {}
+    for order in orders:
+        nodes = axes[order][feature].values[: axes[order][feature].n_regular]
+        places = np.searchsorted(fine.values[: fine.n_regular], nodes[[0, -1]]) - 1
+        ends |= dict(zip(places.tolist(), (-1.0, 1.0), strict=True))
+    return {place: way for place, way in ends.items() if 0 <= place < fine.n_regular - 2}
