@@ -29,3 +29,12 @@ def test_worst_mean_by_hand() -> None:
     half = np.array([0.5, 0.5])
     assert worst_mean(table, [half, half]) == pytest.approx(2 / np.sqrt(5))
     assert worst_mean(np.zeros(3), [np.full(3, 1 / 3)]) == 0
+
+
+def test_rounding_is_not_judged_by_itself() -> None:
+    third = np.full(3, 1 / 3)
+    rounding = np.array([1.0, 0.0, 0.5]) * 1e-16
+    assert worst_mean(rounding, [third]) > 0.5
+    assert worst_mean(rounding, [third], scale=1.0) < 1e-9
+    faint = np.array([1.0, 0.0, 0.5]) * 1e-5
+    assert worst_mean(faint, [third], scale=1.0) == pytest.approx(worst_mean(faint, [third]))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.conftest import QUICK as NETWORK
 from tpnn import TPNNClassifier, TPNNRegressor, load_model
+from tpnn.selection import restrict
 from tpnn.shapes import CURVED, SIGNS
 
 QUICK = {name: value for name, value in NETWORK.items() if name != "n_bases"}
@@ -129,3 +131,30 @@ def test_a_nominal_feature_has_no_certificate() -> None:
         model.model_.certificate("x0")
     with pytest.raises(ValueError, match=r"^monotone: must be one of increasing"):
         model.model_.with_shapes({0: "up"})
+
+
+@pytest.fixture(scope="module")
+def products() -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 5)), columns=list("abcde"))
+    return X, X.a * X.b + 0.7 * X.c * X.d + 0.3 * X.e + 0.1 * rng.normal(size=1500)
+
+
+@pytest.mark.parametrize("rule", [{"max_components": 2}, {"selection": "noise"}])
+def test_shapes_add_no_component_that_they_do_not_need(products: Any, rule: Any) -> None:
+    few = {"n_bags": 2, "random_state": 0, "verbose": 0, **rule}
+    model = TPNNRegressor(**few, monotone={"e": "increasing"}).fit(*products)
+    assert model.components_ == model.path().model(model.path().chosen).component_names
+    assert model.model_.certificate("e").minimum >= 0
+    assert model.model_.identifiability_error() < 1e-9
+
+
+def test_shapes_add_the_main_effect_that_they_need(products: Any) -> None:
+    model = TPNNRegressor(n_bags=2, random_state=0, verbose=0).fit(*products)
+    free = restrict(model.model_, [(0, 1), (2, 3)])
+    shaped = free.with_shapes({"a": "increasing", "e": "increasing"})
+    assert shaped.component_names == [("a",), ("b",), ("a", "b"), ("c", "d")]
+    assert shaped.certificate("a").minimum >= 0
+    assert shaped.certificate("e").minimum == 0  # f is constant along it
+    assert shaped.identifiability_error() < 1e-9
+    np.testing.assert_allclose(shaped.tables[-1], free.tables[-1], atol=1e-12)

@@ -16,6 +16,8 @@ from tpnn.axes import Axis
 
 FloatArray = NDArray[np.float64]
 
+FAINT = 1e-6  # of a model's largest value: what deviates less is judged by the model's scale
+
 
 @dataclass(frozen=True)
 class Marginal:
@@ -95,9 +97,15 @@ def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
     return table
 
 
-def worst_mean(table: FloatArray, weights: Sequence[FloatArray]) -> float:
-    """Largest absolute mean of a table along any axis, relative to its standard deviation."""
-    largest = np.abs(table).max()
+def worst_mean(
+    table: FloatArray, weights: Sequence[FloatArray], scale: float | None = None
+) -> float:
+    """Largest absolute mean of a table along any axis, relative to its standard deviation.
+
+    ``scale`` is the largest value of the whole model, by default of the table: deviations far below
+    it are rounding, and means are relative to FAINT * scale there.
+    """
+    largest = np.abs(table).max() if scale is None else scale
     if largest == 0:
         return 0.0
     relative = table / largest  # squares of huge values must not overflow
@@ -107,4 +115,4 @@ def worst_mean(table: FloatArray, weights: Sequence[FloatArray]) -> float:
     means = [
         np.abs(np.tensordot(relative, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)
     ]
-    return float(max(means) / np.sqrt(spread))
+    return float(max(means) / max(np.sqrt(spread), FAINT))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tpnn.tables import NOMINAL
 FloatArray = NDArray[np.float64]
 Label = str | int | float
 
+ROUNDING = 1e-12  # of the largest value: a component below it is none
 STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
 
 
@@ -159,9 +160,10 @@ class AnovaModel:
         training marginals.
         """
         return max(
-            worst_mean(table, [axis.weights for axis in self.axes(component)])
-            for component, values in zip(self.components, self.tables, strict=True)
-            for table in (np.moveaxis(values, -1, 0) if self.output_names else [values])
+            worst_mean(table, [axis.weights for axis in self.axes(component)], scale)
+            for tables in self._tables_by_output()
+            for scale in [max(np.abs(table).max() for table in tables.values())]
+            for component, table in tables.items()
         )
 
     def certificate(self, feature: str, shape: str | None = None) -> Certificate:
@@ -186,23 +188,33 @@ class AnovaModel:
         return min(found, key=lambda certificate: certificate.minimum)
 
     def with_shapes(self, shapes: Mapping[Any, str]) -> AnovaModel:
-        """Nearby model that has the given shapes, with certificates of at least zero."""
+        """Nearby model that has the given shapes, with certificates of at least zero.
+
+        Components are added where clipped interactions leave something of lower order, such as the
+        main effect of a feature that has a shape. Spreads stay as they were: they say how much the
+        bags differed before the last projection, which moves their mean alone.
+        """
         names = self.feature_names
         indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
         for index, shape in indices.items():
             self._check_shape(index, shape, "monotone")
-        model = self._with_subsets()
+        wider = self._with_subsets()
         results = [
-            constrained(tables, self.encoder.axes, indices) for tables in model._tables_by_output()
+            constrained(tables, self.encoder.axes, indices) for tables in wider._tables_by_output()
         ]
         shifts = np.array([shift for shift, _ in results])
-        stacked = [
-            np.stack([shaped[component] for _, shaped in results], axis=-1)
-            for component in model.components
+        stacked = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
+        rounding = ROUNDING * max(np.abs(table).max() for table in stacked)
+        kept = [
+            component in self.components.components or bool(np.abs(table).max() > rounding)
+            for component, table in zip(wider.components, stacked, strict=True)
         ]
+        tables = stacked if self.output_names else [table[..., 0] for table in stacked]
         return replace(
-            model,
-            tables=tuple(stacked if self.output_names else [table[..., 0] for table in stacked]),
+            self,
+            components=ComponentSet(tuple(compress(wider.components, kept))),
+            tables=tuple(compress(tables, kept)),
+            spreads=tuple(compress(wider.spreads, kept)),
             intercept=self.intercept + (shifts if self.output_names else float(shifts[0])),
             stored_terms=None,
             shapes={self.feature_names[index]: shape for index, shape in indices.items()},
@@ -221,9 +233,8 @@ class AnovaModel:
             )
 
     def _with_subsets(self) -> AnovaModel:
-        """Add all main effects and all subsets of the components, zero where they are new."""
-        mains = ((feature,) for feature in range(self.encoder.n_features))
-        components = ComponentSet((*self.components, *mains)).with_subsets()
+        """Add all subsets of the components, zero where they are new."""
+        components = self.components.with_subsets()
         last = (len(self.output_names),) if self.output_names else ()
 
         def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:

@@ -139,9 +139,11 @@ def constrained(
 
     Main effects are projected; interactions are clipped where a main effect cannot make up for
     them; what is left, curvature, rounding or a conflict between features, is repaired last.
+    Every subset of a component must be there; features without components have every shape.
     """
     shaped = dict(tables)
     shift = 0.0
+    shapes = {feature: shape for feature, shape in shapes.items() if (feature,) in tables}
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
     for _ in range(SWEEPS):
