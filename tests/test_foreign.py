@@ -44,6 +44,21 @@ def test_a_pure_model_is_its_own_purification() -> None:
         assert np.allclose(before, after, atol=1e-12)
 
 
+def test_a_model_keeps_what_is_still_true_of_it(table: Any, quick: Any) -> None:
+    """Bands of components that stay as they are, the shapes, and no new component of rounding."""
+    X, y = table
+    settings = {**quick, "monotone": {"smooth": "increasing"}, "selection": "one_se"}
+    model = TPNNRegressor(**settings).fit(X, y).model_
+    again = purify(model)
+    assert again.component_names == model.component_names
+    assert again.shapes == model.shapes
+    for before, after in zip(model.spreads, again.spreads, strict=True):
+        assert np.array_equal(before, after)
+    moved = purify(model, X=X[X["smooth"] > 0])  # which moves every component
+    assert moved.shapes == model.shapes
+    assert not any(spread.any() for spread in moved.spreads)
+
+
 def test_another_measure_gives_another_decomposition_of_the_same_function(
     table: Any, quick: Any
 ) -> None:
@@ -106,6 +121,18 @@ def test_an_ebm_keeps_main_effects_in_its_pairs_until_purified(mixed: Any) -> No
     weights = model.bin_weights_[-1][1:-1, 1:-1]
     mean = (pair * weights).sum(1) / np.maximum(weights.sum(1), 1e-12)
     assert np.abs(mean).max() > 0.05 * pair.std()
+
+
+def test_an_ebm_without_main_effects(mixed: Any) -> None:
+    """The masses of a feature are those of its pair, missing values and skew included."""
+    X, y = mixed
+    X = X[["a", "b"]].assign(a=np.exp(2 * X["a"]))
+    model = ebm("Regressor", X, y, interactions=[(0, 1)], exclude=[(0,), (1,)])
+    pure = purify(model)
+    assert pure.identifiability_error() < 1e-9
+    assert np.allclose(pure.predict(X), model.predict(X), atol=1e-9)
+    every = pd.merge(X[["a"]], X[["b"]], how="cross")  # the product of the marginals
+    assert pure.intercept == pytest.approx(model.predict(every).mean())
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from tpnn.axes import Axis, make_axis
 from tpnn.components import Component, ComponentSet
 from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS
-from tpnn.model import AnovaModel, Label, storable_labels
+from tpnn.model import ROUNDING, AnovaModel, Label, storable_labels
 from tpnn.purification import purify_tables
 from tpnn.tables import NOMINAL, NUMBER
 
@@ -67,6 +66,8 @@ def purify(
     Every table f_S is split into one part for each subset of S: the features outside the subset
     are averaged out, the table is centred along those inside. The parts of a table sum to it, so
     the total function stays what it was; each part averages to zero along each of its features.
+    Bands are those of an EBM's bags. An AnovaModel has no bags any more: its components keep their
+    bands as far as they stay what they were, others have none (a spread of zero).
 
     Parameters
     ----------
@@ -105,20 +106,21 @@ def purify(
         )
     if X is not None:
         given = replace(given, encoder=_reweighted(given.encoder, X))
-    return _purified(given)
+    pure = _purified(given)
+    return _with_known(pure, model) if isinstance(model, AnovaModel) else pure
 
 
 def _purified(given: Sum) -> AnovaModel:
     axes = given.encoder.axes
     tables = dict(given.tables)
-    for component in given.tables:
-        for size in range(1, len(component)):
-            for part in combinations(component, size):
-                shape = [axes[size][feature].n_nodes for feature in part]
-                tables.setdefault(part, np.zeros((*shape, *given.intercept.shape)))
+    for component in ComponentSet(tuple(given.tables)).with_subsets():
+        shape = [axes[len(component)][feature].n_nodes for feature in component]
+        tables.setdefault(component, np.zeros((*shape, *given.intercept.shape)))
     shift, pure = purify_tables(tables, axes)
     intercept = given.intercept + shift
-    components = ComponentSet(tuple(pure))
+    rounding = ROUNDING * max(np.abs(table).max() for table in pure.values())
+    received = (s for s, table in pure.items() if np.abs(table).max() > rounding)
+    components = ComponentSet((*given.tables, *received))
     outputs = given.output_names
 
     def one_or_all(values: FloatArray) -> FloatArray:
@@ -140,6 +142,19 @@ def _purified(given: Sum) -> AnovaModel:
         outputs,
         classes=given.classes,
     )
+
+
+def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
+    """Give a purified model the spreads of components that stayed as they were, and the shapes."""
+    known = dict(zip(model.components, zip(model.tables, model.spreads, strict=True), strict=True))
+    rounding = ROUNDING * max(np.abs(table).max() for table in model.tables)
+
+    def spread(component: Component, table: FloatArray) -> FloatArray:
+        before, spread = known.get(component, (np.inf, table))
+        return spread if np.abs(table - before).max() <= rounding else np.zeros_like(table)
+
+    spreads = tuple(map(spread, pure.components, pure.tables))
+    return replace(pure, spreads=spreads, shapes=model.shapes)
 
 
 def _reweighted(encoder: TableEncoder, X: Any) -> TableEncoder:
@@ -278,35 +293,44 @@ def _ebm_bins(ebm: Any, feature: int, order: int) -> Any:
 
 def _ebm_axes(ebm: Any, feature: int, orders: Sequence[int]) -> dict[int, Axis]:
     """Axis of a feature for every order; cuts of an order are cuts of all lower ones."""
-    masses = _ebm_masses(ebm, feature)  # missing, bins, unseen
+    bins, masses = _ebm_masses(ebm, feature)
     has_missing = bool(masses[0] > 0)
     finest = _ebm_bins(ebm, feature, 1)
     if isinstance(finest, dict):
         levels = tuple(sorted(finest, key=finest.__getitem__))
-        weights = np.append(masses[1:-1], masses[:1][: int(has_missing)])
-        axis = _nominal_axis(levels, weights / weights.sum(), has_missing)
-        return dict.fromkeys(orders, axis)
+        axis = _nominal_axis(levels, np.empty(0), has_missing)
+        weights = _shared(masses, _ebm_rows(axis, bins))
+        return dict.fromkeys(orders, replace(axis, weights=weights / weights.sum()))
     nodes: dict[int, FloatArray] = {}
     cuts = np.empty(0)
     for order in reversed(orders):
         cuts = np.union1d(cuts, _ebm_bins(ebm, feature, order))
         nodes[order] = np.union1d(np.nextafter(cuts, -np.inf), cuts) if len(cuts) else np.zeros(1)
-    bin_of = np.searchsorted(finest, nodes[1], side="right")
-    share = masses[1:-1][bin_of] / np.bincount(bin_of, minlength=len(masses) - 2)[bin_of]
     values = np.append(nodes[1], [np.nan] * has_missing)
-    weights = np.append(share, masses[:1][: int(has_missing)])
+    weights = _shared(masses, _ebm_rows(Axis(values, np.empty(0), has_missing=has_missing), bins))
     return {order: make_axis(values, weights, nodes[order]) for order in orders}
 
 
-def _ebm_masses(ebm: Any, feature: int) -> FloatArray:
-    """Training mass of every bin of a feature's main effect."""
-    for component, weights in zip(ebm.term_features_, ebm.bin_weights_, strict=True):
-        if component == (feature,):
-            return np.asarray(weights, np.float64)
-    n_bins = len(_ebm_bins(ebm, feature, 1))
-    is_nominal = isinstance(_ebm_bins(ebm, feature, 1), dict)
-    inner = np.ones(n_bins if is_nominal else n_bins + 1)
-    return np.concatenate([[0.0], inner, [0.0]])
+def _ebm_masses(ebm: Any, feature: int) -> tuple[Any, FloatArray]:
+    """Bins of the smallest term that has a feature, and their training mass.
+
+    The mass of a pair is summed over its other feature. The first bin is for missing values, the
+    last for unseen ones. Features of no term have bins of the same mass.
+    """
+    terms = [number for number, term in enumerate(ebm.term_features_) if feature in term]
+    if not terms:
+        bins = _ebm_bins(ebm, feature, 1)
+        inner = np.ones(len(bins) if isinstance(bins, dict) else len(bins) + 1)
+        return bins, np.concatenate([[0.0], inner, [0.0]])
+    smallest = min(terms, key=lambda number: len(ebm.term_features_[number]))
+    term, weights = ebm.term_features_[smallest], np.asarray(ebm.bin_weights_[smallest], np.float64)
+    others = tuple(axis for axis in range(len(term)) if term[axis] != feature)
+    return _ebm_bins(ebm, feature, len(term)), weights.sum(others)
+
+
+def _shared(masses: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
+    """Mass of every node, where the nodes of a bin share its mass."""
+    return masses[rows] / np.bincount(rows)[rows]
 
 
 def _ebm_rows(axis: Axis, bins: Any) -> NDArray[np.intp]:
