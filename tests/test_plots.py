@@ -11,7 +11,7 @@ import pytest
 from matplotlib import pyplot
 
 from tests.test_explain import random_model
-from tpnn import Explanation, TPNNRegressor, plots
+from tpnn import Explanation, TPNNRegressor, plots, purify
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +165,17 @@ def test_levels_dates_and_missing_values_are_labelled(table: Any) -> None:
     assert words(heat.xaxis)[-1] == "missing"
     assert sorted(words(heat.yaxis)) == ["u", "v"]
     assert len(plots.shap_summary(explanation).collections) == 3
+
+
+def test_comparison_aligns_levels_by_their_labels() -> None:
+    """The most frequent level comes first, so its place differs between fits."""
+    tables: list[dict[Any, Any]] = [{("town",): [2.0, 1.0, 0.0]}, {("town",): [5.0, 0.0, 1.0]}]
+    nodes = [{"town": ["u", "v", "w"]}, {"town": ["x", "w", "v"]}]
+    pure = [purify(table, nodes=at) for table, at in zip(tables, nodes, strict=True)]
+    axes = plots.comparison([Explanation(model) for model in pure], "town")
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == ["u", "v", "w", "x"]
+    for line, table, at, model in zip(axes.lines[1:], tables, nodes, pure, strict=True):
+        drawn = {labels[int(x)]: y + model.intercept for x, y in zip(*line.get_data(), strict=True)}
+        given = dict(zip(at["town"], table["town",], strict=True))
+        assert drawn == pytest.approx(given)

@@ -437,6 +437,7 @@ def comparison(
     """Draw the same main effect of several fits, as the paper does to show their stability.
 
     Fits given by name get a colour and an entry in the legend each, others are thin lines alike.
+    Levels stand in the order of the first fit, those that only others have behind them.
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)
@@ -444,12 +445,15 @@ def comparison(
     axes = _axes(ax)
     axes.axhline(0, color=GREY, linewidth=0.7)
     tables = [_table(fit, component) for fit in fits]
+    axis = _with_all_levels([table.axes[0] for table in tables])
     for number, (table, label) in enumerate(zip(tables, labels, strict=True)):
         style = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.5, "label": label}
         plain = {"color": BLUE, "linewidth": 0.9, "alpha": 0.6}
         places = _places(table.axes[0])
-        axes.plot(places, table.effect[: len(places)], **(style if named else plain))
-    axis = tables[0].axes[0]
+        if axis.levels is not None:
+            places = np.array([axis.levels.index(level) for level in table.axes[0].levels or ()])
+        order = np.argsort(places)
+        axes.plot(places[order], table.effect[order], **(style if named else plain))
     limits = _shown(axis, MAIN_RANGE)
     _label_axis(replace(axis, has_missing=False), tables[0].names[0], axes.xaxis, limits)
     axes.set_xlim(*limits)
@@ -458,6 +462,15 @@ def comparison(
         axes.legend(frameon=False, fontsize=TINY)
     _tidy(axes)
     return axes  # type: ignore[no-any-return]
+
+
+def _with_all_levels(axes: Sequence[Axis]) -> Axis:
+    """Return the first axis, with the levels of the others behind its own."""
+    first = axes[0]
+    if first.levels is None:
+        return first
+    levels = tuple(dict.fromkeys(level for axis in axes for level in axis.levels or ()))
+    return replace(first, values=np.arange(float(len(levels))), levels=levels, has_missing=False)
 
 
 def components(explanation: Explanation, n_components: int = 9, n_columns: int = 3) -> Figure:
