@@ -14,6 +14,7 @@ import pytest
 from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, load_model, stability
 from tpnn.axes import Axis
 from tpnn.components import ComponentSet
+from tpnn.concurvity import Imitators, hat_functions
 from tpnn.encoding import Feature, TableEncoder
 from tpnn.links import LINKS
 from tpnn.purification import purify_tables
@@ -268,26 +269,42 @@ def test_concurvity_of_rows_with_unseen_levels(table: Any, quick: Any) -> None:
 
 
 def test_concurvity_is_the_r2_of_a_regression(explanation: Explanation, table: Any) -> None:
-    """The block inverse equals a least-squares fit of the columns that may imitate."""
-    from tpnn.concurvity import hat_functions
+    """The block inverse equals a least-squares fit of the columns that may imitate, by their rank.
 
+    Imitators of an interaction are the functions of all features and the other interactions.
+    """
     X, _ = table
     local = Explanation(explanation.model, explanation.model.encoder.read(X))
     names = local.model.component_names
-    for names_of, share in [(n, c.share) for n, c in local.concurvity().items()][:6]:
+    pairs = [index for index, pair in enumerate(names) if len(pair) > 1]
+    for names_of, share in [(n, c.share) for n, c in local.concurvity().items()]:
         index = names.index(names_of)
         hidden = names_of[0] if len(names_of) == 1 else None
         axes = dict(zip(X, local.model.encoder.axes[1], strict=True))
         columns = [hat_functions(axes[n], X[n].to_numpy()) for n in X if n != hidden]
-        columns.append(np.delete(local.scores, index, axis=1))
-        design = np.column_stack([np.ones(len(X)), *columns])
-        design = design[:, design.std(0) > 1e-12]
+        columns.append(local.scores[:, [pair for pair in pairs if pair != index]])
+        design = np.column_stack(columns)
+        design -= design.mean(0)
         target = local.scores[:, index]
         fitted = design @ np.linalg.lstsq(design, target - target.mean(), rcond=None)[0]
         r2 = fitted.var() / target.var()
-        n_imitators = sum(column.shape[1] for column in columns)
-        adjusted = 1 - (1 - r2) * (len(X) - 1) / (len(X) - 1 - n_imitators)
-        assert share == pytest.approx(max(adjusted, 0.0), abs=0.02)
+        rank = np.linalg.matrix_rank(design)
+        adjusted = 1 - (1 - r2) * (len(X) - 1) / (len(X) - 1 - rank)
+        assert share == pytest.approx(max(adjusted, 0.0), abs=0.005)
+
+
+def test_concurvity_counts_no_constant_columns() -> None:
+    """Six columns of rank three, of which one is hidden, imitate like two."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(40, 6))
+    columns[:, 3] = columns[:, 1] - columns[:, 2]
+    columns[:, 4:] = 0.0
+    target = columns[:, 0] + columns[:, 1] + rng.normal(size=40)
+    imitators = Imitators(columns)
+    share = imitators.share(imitators.correlations(target), np.array([0, 4]))
+    design = np.column_stack([np.ones(40), columns[:, [1, 2]]])
+    residual = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
+    assert share == pytest.approx(1 - residual.var() / target.var() * 39 / 37, abs=1e-4)
 
 
 def test_stability_is_the_formula_of_the_paper(table: Any, quick: Any) -> None:

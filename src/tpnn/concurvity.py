@@ -56,8 +56,8 @@ def concurvity(
 
     The imitators of f_S are all functions of single features, piecewise linear on a few knots, of
     those outside S alone if f_S is a main effect, and all other interactions as they were fitted.
-    The share is the R2 of a linear regression of f_S on them, adjusted for their number; zero means
-    that no other component could take its place.
+    The share is the R2 of a linear regression of f_S on them, adjusted for the rank of their
+    columns; zero means that no other component could take its place.
 
     Parameters
     ----------
@@ -72,17 +72,17 @@ def concurvity(
     features = range(len(columns))
     hats = [hat_functions(model.encoder.axes[1][j], columns[j][::step]) for j in features]
     components = model.components.components
-    blocks = [*hats, *(scores[::step, index, None] for index in range(len(components)))]
+    several = [index for index, component in enumerate(components) if len(component) > 1]
+    blocks = [*hats, *(scores[::step, index, None] for index in several)]
     owners = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
-    gram, n_rows = _correlations(np.concatenate(blocks, axis=1))
-    inverse = np.asarray(np.linalg.inv(gram + RIDGE * np.eye(len(gram))), np.float64)
+    imitators = Imitators(np.concatenate(blocks, axis=1))
     found = []
     for index, (component, names) in enumerate(zip(components, model.component_names, strict=True)):
-        own = np.flatnonzero(owners == len(columns) + index)
-        hidden = np.flatnonzero(owners == component[0]) if len(component) == 1 else own[:0]
-        share = _explained(inverse, own, hidden, n_rows)
+        own = component[0] if len(component) == 1 else len(hats) + several.index(index)
+        cross = imitators.correlations(scores[::step, index])
+        share = imitators.share(cross, np.flatnonzero(owners == own))
         others = [feature for feature in features if feature not in component]
-        closest = max(others or component, key=lambda f: _r2(gram, own, owners == f))
+        closest = max(others or component, key=lambda f: imitators.r2(cross, owners == f))
         found.append(Concurvity(names, share, model.feature_names[closest]))
     return {found.names: found for found in sorted(found, key=lambda found: -found.share)}
 
@@ -100,29 +100,54 @@ def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
     return np.array([*hats, missing.astype(np.float64)]).T
 
 
-def _correlations(columns: FloatArray) -> tuple[FloatArray, int]:
-    """Correlation matrix, constant columns being uncorrelated with all, and the number of rows."""
+def _standardised(columns: FloatArray) -> FloatArray:
+    """Columns of mean 0 and variance 1; constant ones are 0."""
     centred = columns - columns.mean(0)
     deviations = np.sqrt((centred**2).mean(0))
-    centred /= np.where(deviations > 0, deviations, 1.0)
-    return centred.T @ centred / len(centred), len(centred)
+    standardised: FloatArray = centred / np.where(deviations > 0, deviations, 1.0)
+    return standardised
 
 
-def _explained(inverse: FloatArray, own: IntArray, hidden: IntArray, n_rows: int) -> float:
-    """R2 of column ``own`` on all columns but itself and the hidden ones, adjusted.
+class Imitators:
+    """Ridge regressions of targets on some columns, all standardised, but for a few hidden ones.
 
-    The residual covariance of a block given all others is the inverse of its block in the inverse
-    of the Gram matrix.
+    With A = (G + RIDGE)^-1 for the correlations G of all columns and b = A c for those c with a
+    target, hiding the columns H raises the residual by b_H' A_HH^-1 b_H.
+
+    Parameters
+    ----------
+    columns : array of shape (n_rows, n_columns)
+        What the targets are regressed on.
     """
-    block = np.concatenate([own, hidden])
-    residual = np.linalg.inv(inverse[np.ix_(block, block)])[0, 0]
-    n_imitators = len(inverse) - len(block)
-    adjusted = residual * (n_rows - 1) / max(n_rows - 1 - n_imitators, 1)
-    return float(np.clip(1 - adjusted, 0.0, 1.0))
 
+    def __init__(self, columns: FloatArray) -> None:
+        self.n_rows, n_columns = columns.shape
+        self.columns = _standardised(columns)
+        self.gram = self.columns.T @ self.columns / self.n_rows
+        self.inverse: FloatArray = np.linalg.inv(self.gram + RIDGE * np.eye(n_columns))
+        self.squared = self.inverse @ self.inverse
 
-def _r2(gram: FloatArray, own: IntArray, imitators: NDArray[np.bool_]) -> float:
-    """R2 of column ``own`` on the imitators alone."""
-    inner = gram[np.ix_(imitators, imitators)]
-    cross = gram[imitators][:, own[0]]
-    return float(cross @ np.linalg.solve(inner + RIDGE * np.eye(len(inner)), cross))
+    def correlations(self, target: FloatArray) -> FloatArray:
+        """Correlations of a target (n_rows,) with the columns, (n_columns,)."""
+        cross: FloatArray = _standardised(target) @ self.columns / self.n_rows
+        return cross
+
+    def share(self, cross: FloatArray, hidden: IntArray) -> float:
+        """R2 of a target with the given correlations (n_columns,), adjusted.
+
+        The number of imitators is their rank: the trace of G (G + RIDGE)^-1 without the hidden.
+        """
+        weights, block = self.inverse @ cross, np.ix_(hidden, hidden)
+        residual = 1 - cross @ weights
+        residual += weights[hidden] @ np.linalg.solve(self.inverse[block], weights[hidden])
+        trace = np.trace(self.inverse)
+        trace -= np.trace(np.linalg.solve(self.inverse[block], self.squared[block]))
+        rank = len(cross) - len(hidden) - RIDGE * trace
+        adjusted = residual * (self.n_rows - 1) / max(self.n_rows - 1 - rank, 1)
+        return float(np.clip(1 - adjusted, 0.0, 1.0))
+
+    def r2(self, cross: FloatArray, imitators: NDArray[np.bool_]) -> float:
+        """R2 of a target on some imitators alone."""
+        inner = self.gram[np.ix_(imitators, imitators)]
+        inner = inner + RIDGE * np.eye(len(inner))
+        return float(cross[imitators] @ np.linalg.solve(inner, cross[imitators]))
