@@ -169,6 +169,10 @@ class AnovaModel:
     def certificate(self, feature: str, shape: str | None = None) -> Certificate:
         """Smallest step of f along a feature over all inputs, and where it is.
 
+        Exact up to pairs. With larger components it is a lower bound: their minima are added
+        although they share features, so a shape that is certified holds, but one that holds need
+        not be certified.
+
         Beyond its outer nodes f stays as it is there: monotone everywhere, but convex and concave
         between them.
 

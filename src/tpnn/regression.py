@@ -189,7 +189,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets.
         sample_weight : array of shape (n_rows,), optional
-            Weight of each row; zero equals leaving the row out.
+            Weight of each row; zero equals leaving the row out. Whole numbers equal repeated rows;
+            other weights count by their share of the mass, as one row each.
         offset : array of shape (n_rows,), optional
             Known part of the raw score.
         """

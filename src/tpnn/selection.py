@@ -106,7 +106,8 @@ class Step:
     added : tuple of str
         The component that the sparser model lacks.
     loss : float
-        Loss on the held-out rows.
+        Loss on the held-out rows, as training sees it: for objectives of a standardised target in
+        its units, so half the squared error divided by the variance of y.
     standard_error : float
         Of the difference to the loss of the full model.
     """

@@ -6,7 +6,8 @@ On tables a shape is decidable. Along feature j the smallest step of f from one 
 
 because partners vary independently; between nodes f is linear. Convexity is the same with changes
 of slope instead of steps. The nodes of f_jk are coarser and end sooner than those of f_j; beyond
-them f_jk is constant, so its slope changes at its outer nodes too.
+them f_jk is constant, so its slope changes at its outer nodes too. With triples the minima of f_jk
+and f_jkl are added although they share x_k: a lower bound, no longer the minimum.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Certificate(NamedTuple):
         The shape that was examined.
     minimum : float
         Smallest step (or change of slope) over all inputs, in the direction of the shape; the shape
-        holds where it is not negative.
+        holds where it is not negative. A lower bound of it where there are triples.
     where : tuple of float
         Values of the feature between which, or the value at which, it is found.
     """
