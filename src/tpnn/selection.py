@@ -106,8 +106,9 @@ class Step:
     added : tuple of str
         The component that the sparser model lacks.
     loss : float
-        Loss on the held-out rows, as training sees it: for objectives of a standardised target in
-        its units, so half the squared error divided by the variance of y.
+        Loss on the held-out rows in the units of training: half the squared error over the variance
+        of y, pinball and Huber loss of y in standard deviations, counts and means behind a log link
+        relative to their dispersion; log-loss as it is.
     standard_error : float
         Of the difference to the loss of the full model.
     """
