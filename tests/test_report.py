@@ -417,14 +417,21 @@ def test_every_component_can_be_looked_at(
 
 
 def test_clicking_a_chart_chooses_the_value(driver: Any, page: Path) -> None:
+    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.support.wait import WebDriverWait
+
     open_page(driver, page)
     driver.execute_script("report.choose(report.data.components.findIndex(c => c.name === 'age'))")
     before = driver.execute_script("return report.values[1]")
-    from selenium.webdriver import ActionChains
 
-    chart = driver.find_element("css selector", "#chart svg")
-    ActionChains(driver).move_to_element_with_offset(chart, 120, 0).click().perform()
-    assert driver.execute_script("return report.values[1]") != before
+    def click(driver: Any) -> bool:
+        chart = driver.find_element("css selector", "#chart svg")
+        ActionChains(driver).move_to_element_with_offset(chart, 120, 0).click().perform()
+        return bool(driver.execute_script("return report.values[1]") != before)
+
+    redrawn = [StaleElementReferenceException]  # a chart may be drawn again before it is clicked
+    assert WebDriverWait(driver, 30, ignored_exceptions=redrawn).until(click)
 
 
 def test_export_adds_up(driver: Any, page: Path, downloads: Path) -> None:
