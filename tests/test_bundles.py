@@ -84,3 +84,10 @@ def test_few_features_and_many_nodes_are_not_bundled() -> None:
     model = TPNNRegressor(n_bags=1, random_state=0, verbose=0).fit(X, y).model_
     assert not find_bundles(model.encoder.axes, list(model.components))
     assert not model._sum_predictor.bundles
+
+
+def test_levels_that_share_a_node_are_not_searched_one_by_one() -> None:
+    values, weights = np.arange(3.0), np.ones(3) / 3
+    axis = Axis(values, weights, "nominal", groups=np.minimum(np.arange(5000), 2))
+    axes = {1: (axis,) * 4, 2: (axis,) * 4}
+    assert not find_bundles(axes, [(0,), (1,), (2,), (3,)])

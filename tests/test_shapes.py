@@ -158,3 +158,11 @@ def test_shapes_add_the_main_effect_that_they_need(products: Any) -> None:
     assert shaped.certificate("e").minimum == 0  # f is constant along it
     assert shaped.identifiability_error() < 1e-9
     np.testing.assert_allclose(shaped.tables[-1], free.tables[-1], atol=1e-12)
+
+
+def test_a_fit_that_fails_leaves_nothing_behind() -> None:
+    X = np.arange(60.0).reshape(30, 2)
+    model = TPNNRegressor(monotone={0: "increasing"}, categorical=[0], verbose=0)
+    with pytest.raises(ValueError, match=r"^monotone: a shape needs an order"):
+        model.fit(X, X[:, 1])
+    assert not [name for name in vars(model) if name.endswith("_")]

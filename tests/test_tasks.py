@@ -309,3 +309,14 @@ def test_rates_by_weight_are_counts_by_offset(solver: str, rate: float) -> None:
     known = model.fit(X, counts, offset=np.log(exposure)).model_.raw_scores(X)
     for f in (rates, known):
         assert np.polyfit(X[:, 0], f, 1)[0] == pytest.approx(1.0, abs=0.06)
+
+
+@pytest.mark.parametrize("objective", ["absolute_error", "quantile", "huber"])
+def test_one_outlier_does_not_move_a_robust_loss(objective: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    truth = X[:, 0] + X[:, 1] * X[:, 2]
+    y = truth + 0.3 * rng.normal(size=1000)
+    y[7] += 1e6
+    model = TPNNRegressor(objective=objective, n_bags=2, random_state=0, verbose=0).fit(X, y)
+    assert r2_score(truth, model.predict(X)) > 0.95

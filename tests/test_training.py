@@ -143,3 +143,13 @@ def test_adam_is_adam() -> None:
         optimiser.step(0.1)
         reference.step()
     assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_repeated_fits_give_the_same_bits() -> None:
+    """Small matrices in several threads: torch must not add threads of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 7, (100, 2)).astype(float)
+    y = rng.integers(0, 3, 100) + X[:, 0]
+    model = TPNNRegressor(solver="gradient", n_bags=1, max_steps=5, random_state=0, verbose=0)
+    first = model.fit(X, y).predict(X)
+    assert all(np.array_equal(model.fit(X, y).predict(X), first) for _ in range(12))

@@ -36,7 +36,7 @@ from tpnn.fitting import Fit, grow_solver
 from tpnn.grower import Limits
 from tpnn.interactions import Request, most_components
 from tpnn.marginals import Marginal
-from tpnn.model import AnovaModel, storable_labels
+from tpnn.model import AnovaModel, check_shape, storable_labels
 from tpnn.objectives import Objective
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.report import write_report
@@ -230,6 +230,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         solver = self._solver_name()
         nodes = self._nodes_by_order(table.n_features, solver)
         encoder = TableEncoder.fit(table, nodes, targets.weights, self._level_rules(table))
+        for feature, shape in self._shapes(encoder).items():
+            check_shape(encoder, feature, shape, "monotone")
         self._check_memory(encoder, solver)
 
         mains = ComponentSet.up_to(table.n_features, 1)
@@ -259,10 +261,10 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             rules.required,
         )  # fmt: skip
         with ONE_BLAS_THREAD:
-            self._path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
-        self.model_ = self._path.model(self._path.chosen)
-        if self.monotone:
-            self.model_ = self.model_.with_shapes(self.monotone)
+            path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)
+        model = path.model(path.chosen)
+        self._path = path
+        self.model_ = model.with_shapes(self.monotone) if self.monotone else model
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [*fitted.history, *fitted.solution.history]

@@ -89,7 +89,7 @@ def find_bundles(axes: Axes, components: Sequence[Component]) -> list[Bundle]:
     few = [
         feature
         for feature in sorted({feature for component in low for feature in component})
-        if finest[feature].n_nodes <= MOST_CODES // 2 and _is_alike(axes, feature)
+        if len(_points(finest[feature])) <= MOST_CODES // 2 and _is_alike(axes, feature)
     ]
     groups: list[list[int]] = [[]]
     for feature in sorted(few, key=lambda feature: finest[feature].n_nodes):

@@ -186,7 +186,7 @@ class AnovaModel:
         """
         index = resolve_feature(feature, self.feature_names, "feature")
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
-        self._check_shape(index, asked, "shape")
+        check_shape(self.encoder, index, asked, "shape")
         axes = self.encoder.axes
         found = [certificate(tables, axes, index, asked) for tables in self._tables_by_output()]
         return min(found, key=lambda certificate: certificate.minimum)
@@ -201,7 +201,7 @@ class AnovaModel:
         names = self.feature_names
         indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
         for index, shape in indices.items():
-            self._check_shape(index, shape, "monotone")
+            check_shape(self.encoder, index, shape, "monotone")
         wider = self._with_subsets()
         results = [
             constrained(tables, self.encoder.axes, indices) for tables in wider._tables_by_output()
@@ -223,18 +223,6 @@ class AnovaModel:
             stored_terms=None,
             shapes={self.feature_names[index]: shape for index, shape in indices.items()},
         )
-
-    def _check_shape(self, index: int, shape: str, argument: str) -> None:
-        if shape not in SIGNS:
-            raise ValueError(
-                f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
-                "Pass 'increasing', for example."
-            )
-        if self.encoder.features[index].kind == NOMINAL:
-            raise ValueError(
-                f"{argument}: a shape needs an order, found the nominal feature "
-                f"{self.feature_names[index]!r}. Leave it out, or make it an ordered category."
-            )
 
     def _with_subsets(self) -> AnovaModel:
         """Add all subsets of the components, zero where they are new."""
@@ -378,6 +366,20 @@ def _load_terms(
     gamma = _unflatten(arrays["term_gamma"], shapes)
     beta = _unflatten(arrays["term_beta"], [(count,) for count in counts])
     return tuple(map(Terms, components, b, gamma, beta))
+
+
+def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
+    """Refuse a shape that there is not, or of a feature without order."""
+    if shape not in SIGNS:
+        raise ValueError(
+            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
+            "Pass 'increasing', for example."
+        )
+    if encoder.features[index].kind == NOMINAL:
+        raise ValueError(
+            f"{argument}: a shape needs an order, found the nominal feature "
+            f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
+        )
 
 
 def storable_labels(labels: Any) -> list[Label]:

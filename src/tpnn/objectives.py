@@ -46,7 +46,8 @@ class Objective:
     reweightings : int
         Least squares problems that a second-order method solves one after the other.
     standardised : bool
-        Whether training sees y shifted and scaled to mean 0 and standard deviation 1.
+        Whether training sees y shifted and scaled: to mean 0 and standard deviation 1 for squared
+        error, by median and quartiles, as an outlier cannot move them, for the others.
     rule, accepts : str and callable
         Which targets are valid, in words and as a test of the array.
     n_outputs : int
@@ -132,7 +133,7 @@ class Objective:
         if self.couples_rows:
             return np.zeros(self.n_outputs)
         if self.levels is not None:
-            return _weighted_quantiles((y - offset)[:, 0], weights, self.levels)
+            return weighted_quantiles((y - offset)[:, 0], weights, self.levels)
         constant = self.link.forward(mean) - np.average(offset[:, 0], weights=weights)
         for _ in range(NEWTON_STEPS):
             gradient, hessian = self.slopes(y, offset + constant, column)
@@ -265,7 +266,8 @@ def _cox_slopes(y: FloatArray, raw: FloatArray, weights: FloatArray, xp: Any) ->
     return expected - y[:, 1:], np.maximum(expected, SMALLEST_HESSIAN)
 
 
-def _weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> FloatArray:
+def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> FloatArray:
+    """Smallest values (n,) that at least these shares of the weights do not exceed."""
     order = np.argsort(values)
     below = np.cumsum(weights[order]) / weights.sum()
     return values[order][np.minimum(np.searchsorted(below, levels), len(values) - 1)]
@@ -299,7 +301,7 @@ def quantiles(levels: Any, name: str = "quantile") -> Objective:
 
 
 def huber(threshold: float) -> Objective:
-    """Squared error up to the threshold, in standard deviations of y, and linear beyond."""
+    """Squared error up to the threshold, in standard deviations by the quartiles, then linear."""
     loss, slopes = (partial(f, threshold=threshold) for f in (_huber_loss, _huber_slopes))
     return Objective("huber", LINKS["identity"], loss, slopes, 4, True)
 

@@ -16,12 +16,14 @@ from tpnn.components import Component, ComponentSet, canonical
 from tpnn.encoding import TableEncoder
 from tpnn.lookup import CodedComponents
 from tpnn.model import AnovaModel
-from tpnn.objectives import Objective
+from tpnn.objectives import Objective, weighted_quantiles
 from tpnn.resampling import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.solution import Solution, Terms
 from tpnn.tables import Table
 
 FloatArray = NDArray[np.float64]
+
+QUARTILE_RANGE = 1.349  # between the quartiles of a normal distribution, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Problem:
         shift, scale = np.zeros(1), np.ones(1)
         if objective.standardised:  # the offset is then a part of the target
             y, offset = y - offset, np.zeros_like(offset)
-            shift, scale = _mean_and_deviation(y, distinct.weights)
+            squared = objective.name == "squared_error"
+            measure = _mean_and_deviation if squared else _median_and_quartiles
+            shift, scale = measure(y, distinct.weights)
             y = (y - shift) / scale
         elif objective.is_relative:
             shift = np.log(distinct.weights @ y)
@@ -198,6 +202,14 @@ def _mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray,
     largest[largest == 0] = 1.0
     deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)
     return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def _median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Median and standard deviation by the quartiles, as if y (n, 1) were normal."""
+    low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
+    if high > low:
+        return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])
+    return _mean_and_deviation(y, weights)
 
 
 def _code(

@@ -50,7 +50,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     objective : str, dict or callable, default="squared_error"
         "squared_error", "absolute_error", "huber", "quantile" (the median),
         "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
-        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y) or
+        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y, by its
+        quartiles) or
         ``{"name": "tweedie", "power": 1.5}``; or a torch function of y and raw score that returns
         each row's loss. Counts, gamma and Tweedie have a log link: pass log exposure as ``offset``.
     monotone : dict from feature to shape, optional

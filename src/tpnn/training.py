@@ -213,7 +213,7 @@ class _Part:
         """One Adam step down the gradient (n_rows, n_bags) of the loss in the raw scores."""
         sums = self.coded.histogram(gradient, self.first, self.last)
         self.network.zero_grad()
-        self.output.backward(torch.from_numpy(sums))
+        self.output.backward(torch.tensor(sums))  # copied, so that its alignment is always the same
         coefficients = self.network.coefficients
         assert coefficients.grad is not None
         coefficients.grad.add_(coefficients.detach(), alpha=self.l2)
@@ -240,9 +240,14 @@ def use_card(device: str) -> bool:
     return present and device != "cpu"
 
 
+def _one_thread() -> None:
+    """Keep torch to the calling thread: a pool of its own gives other bits from run to run."""
+    torch.set_num_threads(1)
+
+
 def _limit_torch() -> Callable[[], object]:
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    _one_thread()
     return lambda: torch.set_num_threads(before)
 
 
@@ -304,7 +309,7 @@ class GradientSolver:
         self.intercepts = np.tile(start, self.n_bags).astype(np.float32)
         best_intercepts = self.intercepts
         stopping = Stopping(self.n_bags, self.schedule)
-        with ONE_TORCH_THREAD, Workers() as workers:
+        with ONE_TORCH_THREAD, Workers(prepare=_one_thread) as workers:
             workers.map(_Part.publish, self.parts)
             while True:
                 training, validation, newton = self._evaluate(workers)

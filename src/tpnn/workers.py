@@ -17,13 +17,24 @@ Result = TypeVar("Result")
 class Workers:
     """Threads for work that releases the interpreter lock.
 
-    Sleeping threads, in place of an OpenMP pool that
-    spins, keep a fit usable on a machine whose cores are busy with something else.
+    Sleeping threads, in place of an OpenMP pool that spins, keep a fit usable on a machine whose
+    cores are busy with something else.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Number of threads, by default the cores that this process may use.
+    prepare : callable, optional
+        What every thread does first.
     """
 
-    def __init__(self, n_threads: int | None = None) -> None:
+    def __init__(
+        self, n_threads: int | None = None, prepare: Callable[[], object] | None = None
+    ) -> None:
         self.n_threads = n_threads or _n_cores()
-        self._pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads, initializer=prepare)
 
     def map(self, work: Callable[..., Result], tasks: Iterable[Any]) -> list[Result]:
         """Results of ``work(task)`` in the order of the tasks."""
