@@ -105,7 +105,7 @@ def raw_scores(rows: Any, mains: Any, pairs: Any, intercept: float) -> Any:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _move_intercept(growth: Any, settings: Any) -> None:
-    shift = bounded(growth.residual.sum() / max(growth.hessian.sum(), 1e-30), settings)
+    shift = bounded(growth.residual.sum() / growth.hessian.sum(), settings)
     growth.intercept[0] += shift
     for i in range(len(growth.residual)):
         growth.residual[i] -= growth.hessian[i] * shift
