@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from itertools import combinations
 from typing import Any
 
@@ -151,6 +153,24 @@ def test_nid_behind_the_same_interface() -> None:
     pairs = [s for s in model.components_ if len(s) == 2]
     assert len(pairs) == 6
     assert ("x2", "x3") in pairs
+
+
+def test_nid_leaves_time_for_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    nid = pytest.importorskip("tpnn.nid", reason="torch is not installed")
+    seconds: list[float] = []
+    rank = nid.rank_pairs
+
+    def spy(*arguments: Any) -> Any:
+        seconds.append(arguments[-1] - time.monotonic())
+        return rank(*arguments[:-1], 0.0)
+
+    monkeypatch.setattr(nid, "rank_pairs", spy)
+    X, y = wide(n_rows=200, n_features=7)
+    for limit in (1000.0, None):
+        asked = {"method": "nid", "count": 2}
+        TPNNRegressor(interactions=asked, time_limit=limit, **QUIET).fit(X, y)
+    assert seconds[0] <= 500.0
+    assert seconds[1] == math.inf
 
 
 def test_all_pairs_where_they_are_few(table: Any) -> None:

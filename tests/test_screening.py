@@ -178,3 +178,11 @@ def test_network_finds_a_pair_and_repeats_itself() -> None:
     assert rankings[0].components[0] == (1, 3)
     assert rankings[0].components == rankings[1].components
     np.testing.assert_array_equal(rankings[0].scores, rankings[1].scores)
+
+
+def test_network_is_not_trained_beyond_the_deadline() -> None:
+    nid = pytest.importorskip("tpnn.nid", reason="torch is not installed")
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    untrained = [nid.fit_network(X, X[:, j : j + 1], seed=0, deadline=0.0) for j in (0, 1)]
+    for one, other in zip(*untrained, strict=True):
+        np.testing.assert_array_equal(one, other)

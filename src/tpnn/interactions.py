@@ -32,6 +32,7 @@ FEWEST_ROWS, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free
 MOST_MAINS = 100  # main effects of more features are screened too
 PROBE_BAGS = 2  # of the fits that only tell whether to go on
 TRIES = 3  # additions at most
+NETWORK_SHARE = 0.5  # of the time that is left; the fit itself needs the rest
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,9 @@ class Search:
     def _rank_pairs(self, problem: Problem) -> Ranking:
         screen = self._screen(problem, self.solve(problem))
         if self.request.method == "nid":
-            return screen.rank_by_network(self.request.budget)
+            now = time.monotonic()
+            share = NETWORK_SHARE * (self.deadline - now)
+            return screen.rank_by_network(self.request.budget, now + share)
         return screen.rank(2, self.request.budget)
 
     def _note(
@@ -302,8 +305,8 @@ class Screen:
         among = None if features is None else [position[feature] for feature in features]
         return self._renamed(self.screen.rank(order, most, among))
 
-    def rank_by_network(self, most: int) -> Ranking:
-        """Rank pairs by neural interaction detection; it needs torch."""
+    def rank_by_network(self, most: int, deadline: float) -> Ranking:
+        """Rank pairs by neural interaction detection until a deadline; it needs torch."""
         try:
             nid = import_module("tpnn.nid")
         except ImportError as error:
@@ -314,7 +317,7 @@ class Screen:
         positions = self.screen.marginal.positions
         inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
         residual = self.screen.residuals[0].T.astype(np.float64)
-        return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed))
+        return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed, deadline))
 
     def _renamed(self, ranking: Ranking) -> Ranking:
         """Ranking in terms of the table's columns."""

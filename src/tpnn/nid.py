@@ -11,6 +11,9 @@ NOTE[DIFF] the main effects are those of the growing solver, not of networks tra
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -26,8 +29,13 @@ RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 256, 100, 5
 HELD_OUT = 0.15  # of the rows, for early stopping
 
 
-def fit_network(inputs: FloatArray, residual: FloatArray, seed: int) -> list[FloatArray]:
-    """Weight matrices of a perceptron fitted to the residual (n_rows, K) by inputs (n_rows, p)."""
+def fit_network(
+    inputs: FloatArray, residual: FloatArray, seed: int, deadline: float = math.inf
+) -> list[FloatArray]:
+    """Weight matrices of a perceptron fitted to the residual (n_rows, K) by inputs (n_rows, p).
+
+    Training stops at the deadline, a time of ``time.monotonic``.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x, y = (torch.as_tensor(a, dtype=torch.float32) for a in (inputs, residual))
@@ -38,7 +46,7 @@ def fit_network(inputs: FloatArray, residual: FloatArray, seed: int) -> list[Flo
         network.append(nn.Linear(HIDDEN[-1], y.shape[1]))
         mixed = torch.randperm(len(x))
         held_out = max(int(HELD_OUT * len(x)), 1)
-        _train(network, x, y, mixed[held_out:], mixed[:held_out])
+        _train(network, x, y, mixed[held_out:], mixed[:held_out], deadline)
     return [m.weight.detach().numpy() for m in network if isinstance(m, nn.Linear)]
 
 
@@ -48,13 +56,16 @@ def _train(
     y: torch.Tensor,
     training: torch.Tensor,
     held_out: torch.Tensor,
+    deadline: float,
 ) -> None:
-    """Adam on squared error with an l1 penalty, until the held-out error stops falling."""
+    """Adam on squared error with an l1 penalty, until held-out error stops falling or time ends."""
     optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
     weights = [m.weight for m in network if isinstance(m, nn.Linear)]
     best, best_epoch, state = float("inf"), 0, network.state_dict()
     for epoch in range(EPOCHS):
         for rows in torch.split(training[torch.randperm(len(training))], BATCH):
+            if time.monotonic() >= deadline:
+                break
             penalty = sum((w.abs().sum() for w in weights), start=torch.zeros(()))
             loss = (network(x[rows]) - y[rows]).square().mean() + SPARSITY * penalty
             optimiser.zero_grad()
@@ -65,7 +76,7 @@ def _train(
         if error < best:
             best, best_epoch = error, epoch
             state = {name: value.clone() for name, value in network.state_dict().items()}
-        elif epoch - best_epoch > PATIENCE:
+        if epoch - best_epoch > PATIENCE or time.monotonic() >= deadline:
             break
     network.load_state_dict(state)
 
@@ -82,12 +93,14 @@ def pair_strengths(weights: list[FloatArray]) -> FloatArray:
     return strengths
 
 
-def rank_pairs(inputs: FloatArray, residual: FloatArray, most: int, seed: int) -> Ranking:
+def rank_pairs(
+    inputs: FloatArray, residual: FloatArray, most: int, seed: int, deadline: float = math.inf
+) -> Ranking:
     """Rank the pairs of inputs (n_rows, p) by a network fitted to the residual (n_rows, K).
 
     The network has no noise floor: as many pairs as asked for are kept.
     """
-    strengths = pair_strengths(fit_network(inputs, residual, seed))
+    strengths = pair_strengths(fit_network(inputs, residual, seed, deadline))
     first, second = np.triu_indices(len(strengths), 1)
     values = strengths[first, second]
     top = np.argsort(-values, kind="stable")[:most]
