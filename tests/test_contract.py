@@ -56,6 +56,7 @@ def test_names_of_several_outputs(table: Any) -> None:
     model = TPNNClassifier(**QUICK, order=1).fit(X, pd.cut(y, 3, labels=["a", "b", "c"]))
     assert model.get_feature_names_out()[:3].tolist() == ["smooth: a", "smooth: b", "smooth: c"]
     assert model.transform(X).shape == (400, 12)
+    assert model.transform(X[:0]).shape == (0, 12)
 
 
 @pytest.mark.parametrize(

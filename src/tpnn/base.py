@@ -156,7 +156,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         table = self.model_.encoder.read(X, type(self).__name__)
         scores = self.model_.component_scores(table)
-        return scores.reshape(len(scores), -1)
+        return scores.reshape(len(scores), math.prod(scores.shape[1:]))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of ``transform``: features joined by " x ", then the output.

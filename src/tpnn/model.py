@@ -134,7 +134,7 @@ class AnovaModel:
         self._predictor.add(columns, range(len(scores)), scores)
         if not self.output_names:
             return scores.T
-        return scores.reshape(n_components, n_outputs, -1).transpose(2, 0, 1)
+        return scores.reshape(n_components, n_outputs, scores.shape[1]).transpose(2, 0, 1)
 
     def __getstate__(self) -> dict[str, Any]:
         made = ("_predictor", "_sum_predictor")
