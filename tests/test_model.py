@@ -113,6 +113,11 @@ def test_round_trip_is_exact(saved: Any) -> None:
         assert np.array_equal(one, other)
 
 
+def test_a_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"^path: must be a file .*, found the folder "):
+        load_model(tmp_path)
+
+
 def test_labels_are_kept(saved: Any, table: Any, quick: Any, tmp_path: Path) -> None:
     """Two labels or more, of any kind; raw scores of two stay one column."""
     model, path, X = saved

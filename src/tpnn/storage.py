@@ -54,6 +54,11 @@ def read_archive(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file, after checking that it is whole, unchanged and not too new."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(
+            f"path: must be a file written by AnovaModel.save, found the folder "
+            f"{os.fspath(path)!r}. Pass the file in it."
+        )
     data = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
