@@ -199,6 +199,30 @@ def test_cox_finds_the_hazard_ratios(solver: str) -> None:
     assert lived[:, 1] == pytest.approx(truth, abs=0.05)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("constant", [-800.0, 720.0, 800.0])
+def test_a_constant_offset_changes_no_survival(constant: float) -> None:
+    rng = np.random.default_rng(15)
+    X, level = groups(300)
+    y = np.column_stack([rng.exponential(np.exp(-level)), rng.random(300) < 0.8])
+    offset, times = np.full(300, constant), [0.0, 0.5, 1.0]
+    plain = TPNNSurvival(**QUICK).fit(X, y)
+    expected = np.append(0.0, plain.baseline_hazard_)[
+        np.searchsorted(plain.event_times_, times, side="right")
+    ]
+    lived = plain.predict_survival(X, times)
+    assert lived == pytest.approx(np.exp(-np.exp(plain.predict(X))[:, None] * expected))
+    moved = TPNNSurvival(**QUICK).fit(X, y, offset=offset)
+    assert moved.predict_survival(X, times, offset) == pytest.approx(lived, abs=0.01)
+
+
+def test_baseline_hazard_of_breslow_by_hand() -> None:
+    y = np.array([[1.0, 1], [2.0, 1], [2.0, 0], [3.0, 1]])
+    model = TPNNSurvival(**QUICK, order=1).fit(np.ones((4, 1)), y, [1.0, 2.0, 1.0, 0.0])
+    assert model.event_times_.tolist() == [1.0, 2.0]
+    assert model.baseline_hazard_ == pytest.approx([1 / 4, 1 / 4 + 2 / 3])
+
+
 def test_concordance_agrees_with_lifelines() -> None:
     utils = pytest.importorskip("lifelines.utils")
     rng = np.random.default_rng(11)

@@ -28,7 +28,8 @@ class TPNNSurvival(TPNNEstimator):
     event_times_ : array of shape (n_times,)
         Distinct times at which events were seen.
     baseline_hazard_ : array of shape (n_times,)
-        Cumulated baseline hazard at those times (Breslow).
+        Cumulated baseline hazard at those times (Breslow). Offsets of several hundreds take it
+        out of the range of floats, to 0 or inf; predictions are made from its logarithm.
 
     Examples
     --------
@@ -43,6 +44,7 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
+    _log_hazard: FloatArray  # of the baseline, cumulated, (n_times,)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and y, times and events.
@@ -78,10 +80,10 @@ class TPNNSurvival(TPNNEstimator):
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
         """Probability of living beyond each time, shape (n_rows, n_times)."""
-        risk = np.exp(self._raw_scores(X, offset))
+        raw = self._raw_scores(X, offset)
         steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
-        cumulated = np.append(0.0, self.baseline_hazard_)[steps]
-        lived: FloatArray = np.exp(-risk[:, None] * cumulated)
+        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard)[steps]
+        lived: FloatArray = np.exp(-self.model_.link.inverse(log_hazard))
         return lived
 
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
@@ -94,11 +96,14 @@ class TPNNSurvival(TPNNEstimator):
     ) -> None:
         mass = np.ones_like(times) if weights is None else weights
         order = np.argsort(-times, kind="stable")
-        alive = np.cumsum((mass * np.exp(raw))[order])
+        with np.errstate(divide="ignore"):  # of weights of zero
+            log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
         self.event_times_ = np.unique(times[(events > 0) & (mass > 0)])
         last = np.searchsorted(-times[order], -self.event_times_, side="right") - 1
         deaths = [(mass * events)[times == time].sum() for time in self.event_times_]
-        self.baseline_hazard_ = np.cumsum(np.array(deaths) / alive[last])
+        self._log_hazard = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
+        with np.errstate(over="ignore"):
+            self.baseline_hazard_ = np.exp(self._log_hazard)
 
 
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
@@ -108,13 +113,13 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
         if names is not None and len(names) == 2:
             fields = [np.asarray(y[name]) for name in names]
             fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean one says the event
-            columns = np.column_stack([field.astype(np.float64) for field in fields])
+            columns = np.column_stack([_real(field) for field in fields])
         else:
-            columns = np.asarray(y, np.float64)
+            columns = _real(np.asarray(y))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"y: times and events must be numbers, found {error}. Pass the time first, then 1 for "
-            "an event and 0 where none was observed."
+            f"y: times and events must be real numbers, found {error}. Pass the time first, then 1 "
+            "for an event and 0 where none was observed."
         ) from error
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
@@ -129,6 +134,12 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             "Pass the time first, then the event."
         )
     return times, events
+
+
+def _real(values: NDArray[Any]) -> FloatArray:
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers")
+    return values.astype(np.float64)
 
 
 def concordance(times: FloatArray, events: FloatArray, risk: FloatArray) -> float:
