@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -152,9 +153,42 @@ def test_custom_loss() -> None:
     y = X[:, 0] + 0.1 * rng.normal(size=500)
     model = TPNNRegressor(objective=lambda y, raw: torch.log(torch.cosh(raw - y)), **QUICK)
     assert model.fit(X, y).score(X, y) > 0.9
-    whole = TPNNRegressor(objective=lambda y, raw: ((raw - y) ** 2).mean(), **QUICK)
-    with pytest.raises(ValueError, match=r"^objective: .* the loss of each row, found shape \(\)"):
-        whole.fit(X, y)
+    huber = torch.nn.functional.huber_loss  # takes one dtype only
+    for solver in SOLVERS:
+        model = TPNNRegressor(
+            objective=lambda y, raw: huber(raw, y.expand_as(raw), reduction="none"),
+            **settings(solver),
+        )
+        assert model.fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda y, raw: ((raw - y) ** 2).mean(), "the loss of each row, found shape ()"),
+        (lambda y, raw: 0 * raw.detach(), "a loss with a gradient in raw, found none"),
+        (lambda y, raw: (raw.detach() - y).numpy(), "a torch tensor, found ndarray"),
+        (lambda y, raw: np.abs(raw - y), "a loss made of y and raw by torch, found the error"),
+        (lambda y, raw: 1.0, "a torch tensor, found float"),
+    ],
+)
+def test_custom_loss_is_refused(function: Any, message: str) -> None:
+    pytest.importorskip("torch")
+    x = np.arange(30.0)
+    with pytest.raises(ValueError, match=f"^objective: .* return {re.escape(message)}"):
+        TPNNRegressor(objective=function, **QUICK).fit(x[:, None], x)
+
+
+def test_custom_loss_must_be_finite() -> None:
+    torch = pytest.importorskip("torch")
+    x = np.arange(30.0)
+    for function in (
+        lambda y, raw: torch.log(y - 3) + (raw - y) ** 2,
+        lambda y, raw: (raw - y) ** 2 * torch.where(y < 4, torch.nan, 1.0),
+    ):
+        model = TPNNRegressor(objective=function, **QUICK)
+        with pytest.raises(ValueError, match=r"^objective: .*, found NaN or inf in 4 of 30 rows"):
+            model.fit(x[:, None], x)
 
 
 def test_multiclass_is_as_good_as_logistic_regression_where_that_is_right() -> None:
@@ -318,7 +352,7 @@ def test_the_unit_of_a_positive_target_does_not_matter(objective: str) -> None:
     y = rng.gamma(2.0, np.exp(X[:, 0]))
     model = TPNNRegressor(objective=objective, **LONG)
     expected = model.fit(X, y).predict(X)
-    for unit in (1e-18, 1e-4, 1e18):
+    for unit in (1e-120, 1e-4, 1e120):
         np.testing.assert_allclose(model.fit(X, y * unit).predict(X) / unit, expected, rtol=1e-9)
 
 

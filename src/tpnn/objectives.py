@@ -137,8 +137,22 @@ class Objective:
         constant = self.link.forward(mean) - np.average(offset[:, 0], weights=weights)
         for _ in range(NEWTON_STEPS):
             gradient, hessian = self.slopes(y, offset + constant, column)
-            constant = constant - (column * gradient).sum(0) / (column * hessian).sum(0)
+            step = (column * gradient).sum(0) / (column * hessian).sum(0)
+            if not np.isfinite(step).all():
+                break
+            constant = constant - step
+        _check_finite(self.losses(y, offset + constant, column), gradient, hessian)
         return np.asarray(constant, np.float64)
+
+
+def _check_finite(losses: FloatArray, gradient: FloatArray, hessian: FloatArray) -> None:
+    finite = np.isfinite(np.column_stack([losses, gradient, hessian])).all(1)
+    if not finite.all():
+        raise ValueError(
+            "objective: the loss of every row, and its derivatives, must be finite at the best "
+            f"constant, found NaN or inf in {(~finite).sum()} of {len(finite)} rows. Change the "
+            "function or the targets."
+        )
 
 
 def squared_error_loss(y: FloatArray, raw: FloatArray, weights: Any, xp: Any) -> FloatArray:
@@ -378,20 +392,18 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
         ) from error
 
     def loss(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
-        tensors = [torch.as_tensor(array) for array in (y, raw)]
-        value = function(*tensors)
-        if value.shape != tensors[1].shape:
-            raise ValueError(
-                f"objective: the function must return the loss of each row, found shape "
-                f"{tuple(value.shape)} for scores of shape {tuple(tensors[1].shape)}. "
-                "Leave out the mean or sum."
-            )
+        value = _loss_of_rows(function, y, torch.as_tensor(raw), torch)
         return value if xp is torch else value.numpy()
 
     def slopes(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
         scores = torch.as_tensor(raw).detach().clone().requires_grad_()
-        total = function(torch.as_tensor(y), scores).sum()
-        (first,) = torch.autograd.grad(total, scores, create_graph=True)
+        value = _loss_of_rows(function, y, scores, torch)
+        if not value.requires_grad:
+            raise ValueError(
+                "objective: the function must return a loss with a gradient in raw, found none. "
+                "Make it of raw by torch functions, without detach."
+            )
+        (first,) = torch.autograd.grad(value.sum(), scores, create_graph=True)
         second = torch.ones_like(scores)
         if first.requires_grad:
             (bend,) = torch.autograd.grad(first.sum(), scores)
@@ -400,3 +412,26 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
         return pair if xp is torch else tuple(part.numpy() for part in pair)
 
     return Objective("custom", LINKS["identity"], loss, slopes, 4, False, steep=True)
+
+
+def _loss_of_rows(function: Callable[[Any, Any], Any], y: Any, scores: Any, torch: Any) -> Any:
+    """Value of a torch function, (n, n_bags), refused where it is no loss of each row."""
+    try:
+        value = function(torch.as_tensor(y, dtype=scores.dtype), scores)
+    except RuntimeError as error:  # such as NumPy's functions, which have no gradient
+        raise ValueError(
+            f"objective: the function must return a loss made of y and raw by torch, found the "
+            f"error {str(error)!r}. Use torch functions."
+        ) from error
+    if not isinstance(value, torch.Tensor):
+        raise ValueError(
+            f"objective: the function must return a torch tensor, found "
+            f"{type(value).__name__}. Return the loss of each row, made of raw by torch."
+        )
+    if value.shape != scores.shape:
+        raise ValueError(
+            f"objective: the function must return the loss of each row, found shape "
+            f"{tuple(value.shape)} for scores of shape {tuple(scores.shape)}. "
+            "Leave out the mean or sum."
+        )
+    return value
