@@ -14,7 +14,7 @@ SOURCE = Path(tpnn.__file__).parent
 MAY_IMPORT: dict[str, set[str]] = {
     "tables": set(),
     "axes": {"tables"},
-    "encoding": {"axes", "tables"},
+    "encoding": {"axes", "resampling", "tables"},
     "marginals": {"axes"},
     "components": set(),
     "links": set(),
@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "workers": set(),
     "resampling": set(),
     "parameters": set(),
-    "checks": set(),
+    "checks": {"tables"},
     "lookup": set(),
     "rectangles": set(),
     "prediction": {"axes", "compiled", "components", "workers"},

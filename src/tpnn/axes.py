@@ -188,20 +188,6 @@ def nested_axes(
     return [axes[size] for size in sizes]
 
 
-def row_counts(weights: FloatArray | None) -> FloatArray | None:
-    """How many rows each row stands for: none, one, or as an integer weight among integers says.
-
-    Weights are taken in units of their greatest common divisor, so that copies of the whole table
-    count once.
-    """
-    if weights is None:
-        return None
-    whole = np.floor(weights)
-    if (whole != weights).any() or weights.max() > 2**52:
-        return (weights > 0).astype(np.float64)
-    return np.asarray(weights / np.gcd.reduce(whole.astype(np.int64)))
-
-
 def nominal_axes(
     values: FloatArray,
     masses: FloatArray,

@@ -40,7 +40,7 @@ from tpnn.model import AnovaModel, check_shape, storable_labels
 from tpnn.objectives import Objective
 from tpnn.problem import Bagging, Problem, Targets
 from tpnn.report import write_report
-from tpnn.selection import Path, Rule, select
+from tpnn.selection import Path, Rule, required_components, select
 from tpnn.shapes import MONOTONE
 from tpnn.solution import Progress, Solution
 from tpnn.tables import Table
@@ -249,6 +249,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         )  # fmt: skip
         request = Request.read(self.interactions, self.order, self.max_components)
         rules = self._interaction_rules(encoder.feature_names)
+        required = required_components(rules.required, self.heredity, self.max_components)
         if request is None:
             fitted = fit.of(rules.applied(self._listed(encoder)))
         else:
@@ -258,7 +259,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         asked = mains if self.selection == "auto" and fitted.all_mains else ()
         rule = Rule.read(
             self.selection, self.max_components, self.heredity, fitted.screened, asked,
-            rules.required,
+            required,
         )  # fmt: skip
         with ONE_BLAS_THREAD:
             path = select(fitted.problem, fitted.solution, full, rule, fitted.evident)

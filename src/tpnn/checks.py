@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
+from tpnn.tables import is_missing
+
 FloatArray = NDArray[np.float64]
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
@@ -25,7 +27,7 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
             "target y is None: pass one value per row."
         )
     target = column_or_1d(y, warn=True)
-    if target.dtype.kind in "mM" or (target.dtype.kind == "O" and _has_missing(target)):
+    if target.dtype.kind in "mM" or (target.dtype.kind == "O" and any(map(is_missing, target))):
         raise ValueError(
             f"y: targets must be numbers or labels, found dates, None or NaN ({target.dtype}). "
             "Drop those rows or convert them."
@@ -67,17 +69,6 @@ def check_range(target: FloatArray, objective: Any) -> None:
             f"y: the objective {objective.name!r} needs {objective.rule}, found values from "
             f"{target.min()} to {target.max()}. Change the objective or the targets."
         )
-
-
-def _has_missing(values: NDArray[Any]) -> bool:
-    return any(map(_is_missing, values))
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # the NA of pandas is neither equal nor unequal to itself
-        return True
 
 
 def _floats(name: str, values: Any) -> FloatArray:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.axes import UNKNOWN, Axis, distinct, nested_axes, nominal_axes, row_counts
+from tpnn.axes import UNKNOWN, Axis, distinct, nested_axes, nominal_axes
+from tpnn.resampling import whole_counts
 from tpnn.tables import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
 
 FloatArray = NDArray[np.float64]
@@ -84,7 +85,7 @@ class TableEncoder:
         rules : LevelRules
             How levels are treated.
         """
-        features, by_feature, counts = [], [], row_counts(weights)
+        features, by_feature, counts = [], [], _row_counts(weights)
         for number in range(table.n_features):
             column = _training_column(table.column(number), number in rules.nominal, weights)
             values, masses = distinct(column.values, weights)
@@ -193,6 +194,14 @@ class TableEncoder:
             return name, axis.weights.tobytes(), repr(self.features[feature])
 
         return sorted(range(self.n_features), key=key)
+
+
+def _row_counts(weights: FloatArray | None) -> FloatArray | None:
+    """How many rows each row stands for; a weight that is not whole counts as one row."""
+    if weights is None:
+        return None
+    counts = whole_counts(weights)
+    return (weights > 0).astype(np.float64) if counts is None else counts
 
 
 def _training_column(column: Column, is_nominal: bool, weights: FloatArray | None) -> Column:

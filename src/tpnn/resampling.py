@@ -115,10 +115,20 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
 
 def _size(merged: FloatArray, n_rows: int) -> float:
     """Rows that integer weights stand for, in units of their greatest common divisor."""
-    whole = np.floor(merged)
-    if (whole != merged).any() or merged.max() > 2**52:
-        return float(n_rows)
-    return float(merged.sum() / np.gcd.reduce(whole.astype(np.int64)))
+    counts = whole_counts(merged)
+    return float(n_rows if counts is None else counts.sum())
+
+
+def whole_counts(weights: FloatArray) -> FloatArray | None:
+    """Integer weights in units of their greatest common divisor; None where some are not integer.
+
+    >>> whole_counts(np.array([2.0, 6.0])), whole_counts(np.array([0.5, 2.0]))
+    (array([1., 3.]), None)
+    """
+    whole = np.floor(weights)
+    if (whole != weights).any() or weights.max() > 2**52:
+        return None
+    return np.asarray(weights / np.gcd.reduce(whole.astype(np.int64)))
 
 
 def draw_bags(

@@ -192,19 +192,26 @@ class Rule:
         heredity: bool,
         screened: bool,
         certain: Iterable[Component],
-        required: Collection[Component],
+        required: Iterable[Component],
     ) -> Rule:
         """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
-        needed = ComponentSet(tuple(required))
-        needed = needed.with_subsets() if heredity else needed
-        if most is not None and most < len(needed):
-            raise ValueError(
-                "max_components: required interactions count too, and with heredity their subsets, "
-                f"found {most} for {len(needed)} of them. Raise max_components, or require fewer."
-            )
         if method == "auto":
             method = "noise" if screened else "none"
-        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(needed))
+        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(required))
+
+
+def required_components(
+    required: tuple[Component, ...], heredity: bool, most: int | None
+) -> ComponentSet:
+    """Required interactions, with heredity their subsets; refused where they are too many."""
+    needed = ComponentSet(required)
+    needed = needed.with_subsets() if heredity else needed
+    if most is not None and most < len(needed):
+        raise ValueError(
+            "max_components: required interactions count too, and with heredity their subsets, "
+            f"found {most} for {len(needed)} of them. Raise max_components, or require fewer."
+        )
+    return needed
 
 
 def select(

@@ -226,13 +226,13 @@ def _seconds(times: NDArray[Any]) -> FloatArray:
 
 def _read_objects(values: list[Any], name: str) -> Column:
     """Column of Python objects: numbers, dates, durations or labels, but not a mixture."""
-    known = [value for value in values if not _is_missing(value)]
+    known = [value for value in values if not is_missing(value)]
     if all(isinstance(value, Real | Decimal) for value in known):
-        numbers = [np.nan if _is_missing(value) else float(value) for value in values]
+        numbers = [np.nan if is_missing(value) else float(value) for value in values]
         return Column(NUMBER, np.array(numbers, np.float64))
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
         if all(isinstance(value, kind) for value in known):
-            times = [None if _is_missing(value) else value for value in values]
+            times = [None if is_missing(value) else value for value in values]
             return read_column(np.array(times, code), name)
     if not all(isinstance(value, str | bytes) for value in known):
         odd = next(value for value in known if not isinstance(value, str | bytes))
@@ -244,14 +244,14 @@ def _read_objects(values: list[Any], name: str) -> Column:
         )
     numbers_of: dict[Any, float] = {}
     codes = [
-        np.nan if _is_missing(value) else numbers_of.setdefault(value, float(len(numbers_of)))
+        np.nan if is_missing(value) else numbers_of.setdefault(value, float(len(numbers_of)))
         for value in values
     ]
     levels = tuple(_plain(level, name) for level in numbers_of)
     return Column(NOMINAL, np.array(codes, np.float64), levels)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ == "NAType":
         return True
