@@ -203,7 +203,7 @@ class Rule:
 def required_components(
     required: tuple[Component, ...], heredity: bool, most: int | None
 ) -> ComponentSet:
-    """Required interactions, with heredity their subsets; refused where they are too many."""
+    """Return what is required, with heredity its subsets too; refuse more than there may be."""
     needed = ComponentSet(required)
     needed = needed.with_subsets() if heredity else needed
     if most is not None and most < len(needed):
