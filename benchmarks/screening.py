@@ -160,10 +160,10 @@ def measure_screen(plan: Plan) -> list[Row]:
 
 
 def _screen(X: FloatArray, y: FloatArray) -> Any:
-    from tpnn.encoding import TableEncoder
-    from tpnn.marginals import Marginal
-    from tpnn.screening import ResidualScreen
-    from tpnn.tables import Table
+    from tpnn.anova.measure import Marginal
+    from tpnn.search.screen import ResidualScreen
+    from tpnn.table.encoder import TableEncoder
+    from tpnn.table.frame import Table
 
     table = Table(X)
     encoder = TableEncoder.fit(table, {1: 256})
@@ -173,7 +173,7 @@ def _screen(X: FloatArray, y: FloatArray) -> Any:
 
 
 def _nid(X: FloatArray, y: FloatArray) -> float:
-    from tpnn.nid import rank_pairs
+    from tpnn.search.nid import rank_pairs
 
     ranks = (X.argsort(0).argsort(0) + 0.5) / len(X) - 0.5
     return seconds(lambda: rank_pairs(ranks, (y - y.mean())[:, None], 300, seed=0))

@@ -13,7 +13,7 @@ from experiments.baselines.descent import Schedule
 from experiments.baselines.dnn import mlp
 from experiments.baselines.interface import Component, Rows, Task
 from experiments.baselines.neural import NeuralModel
-from tpnn.nid import pair_strengths
+from tpnn.search.nid import pair_strengths
 
 HIDDEN = (140, 100, 60, 20)
 

@@ -5,20 +5,22 @@ Names are imported when first used: loading and applying a saved model needs Num
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 if TYPE_CHECKING:
-    from tpnn import datasets, plots
-    from tpnn.agreement import stability, stability_scores
-    from tpnn.classification import TPNNClassifier
-    from tpnn.components import ComponentSet
-    from tpnn.distillation import distill
-    from tpnn.explain import Explanation
-    from tpnn.foreign import purify
-    from tpnn.model import AnovaModel, load_model
-    from tpnn.regression import TPNNRegressor
-    from tpnn.survival import TPNNSurvival
+    from tpnn import datasets
+    from tpnn.anova.components import ComponentSet
+    from tpnn.estimators.classifier import TPNNClassifier
+    from tpnn.estimators.regressor import TPNNRegressor
+    from tpnn.estimators.survival import TPNNSurvival
+    from tpnn.explain import plots
+    from tpnn.explain.explanation import Explanation
+    from tpnn.explain.stability import stability, stability_scores
+    from tpnn.interop.distill import distill
+    from tpnn.interop.foreign import purify
+    from tpnn.model.model import AnovaModel, load_model
 
 __version__ = "0.1.0"
 
@@ -38,28 +40,19 @@ __all__ = [
     "stability_scores",
 ]
 
-_HOME = {
-    "AnovaModel": "model",
-    "ComponentSet": "components",
-    "Explanation": "explain",
-    "TPNNClassifier": "classification",
-    "TPNNRegressor": "regression",
-    "TPNNSurvival": "survival",
-    "distill": "distillation",
-    "load_model": "model",
-    "purify": "foreign",
-    "stability": "agreement",
-    "stability_scores": "agreement",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'tpnn' has no attribute {name!r}")
-    if name in _HOME:
-        return getattr(import_module(f"tpnn.{_HOME[name]}"), name)
-    return import_module(f"tpnn.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, _ = lazy_loader.attach(
+    __name__,
+    submodules=["datasets"],
+    submod_attrs={
+        "anova.components": ["ComponentSet"],
+        "estimators.classifier": ["TPNNClassifier"],
+        "estimators.regressor": ["TPNNRegressor"],
+        "estimators.survival": ["TPNNSurvival"],
+        "explain": ["plots"],
+        "explain.explanation": ["Explanation"],
+        "explain.stability": ["stability", "stability_scores"],
+        "interop.distill": ["distill"],
+        "interop.foreign": ["purify"],
+        "model.model": ["AnovaModel", "load_model"],
+    },
+)

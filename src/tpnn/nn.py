@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from tpnn.basis import SMALLEST_ETA, Activation, Scale
+from tpnn.descent.basis import SMALLEST_ETA, Activation, Scale
 
 START_WIDTH = 0.1  # gamma at the start
 START_COEFFICIENT = 0.01  # |beta| at the start where its sign is fixed

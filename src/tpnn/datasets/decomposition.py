@@ -19,7 +19,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tpnn.datasets.functions import FloatArray, SyntheticFunction, Term, get_function
+from tpnn._typing import FloatArray
+from tpnn.datasets.functions import SyntheticFunction, Term, get_function
 
 _NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # nodes per dimension, by the dimensions integrated out
 _NORM_NODES = {1: 128, 2: 24}  # nodes per quarter of a range in norms, by the number of features

@@ -69,7 +69,7 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
 
 def _read_shipped(name: str) -> pd.DataFrame:
     """Return the table of a data set that comes with the package."""
-    source = resources.files("tpnn.datasets") / "data" / f"{name}.csv.gz"
+    source = resources.files(__package__) / "data" / f"{name}.csv.gz"
     with resources.as_file(source) as path:
         # Read as text: only the conversion by `astype` is exact in every version of pandas.
         text = pd.read_csv(path, dtype=str, compression="gzip")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from tpnn._typing import FloatArray
 from tpnn.datasets.decomposition import mean_and_variance
-from tpnn.datasets.functions import FloatArray, get_function
+from tpnn.datasets.functions import get_function
 
 
 @dataclass(frozen=True)

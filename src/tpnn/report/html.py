@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tpnn.checks import checked_offset
-from tpnn.explain import Explanation
-from tpnn.model import AnovaModel
+from tpnn.explain.explanation import Explanation
+from tpnn.loss.offset import checked_offset
+from tpnn.model.model import AnovaModel
 from tpnn.report.scoring import held_out_scores
 from tpnn.report.summary import summarise
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from tpnn._typing import FloatArray
 
 TOLERANCE = 5e-6  # worst error of a raw score, in its standard deviations
 LARGEST = 2**30  # whole numbers that still have room for a difference

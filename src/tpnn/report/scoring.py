@@ -16,9 +16,8 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from tpnn.model import AnovaModel, Label, storable_labels
-
-FloatArray = NDArray[np.float64]
+from tpnn._typing import FloatArray
+from tpnn.model.model import AnovaModel, Label, storable_labels
 
 
 def held_out_scores(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> dict[str, float]:

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tpnn.axes import Axis
-from tpnn.explain import Explanation
-from tpnn.model import AnovaModel
+from tpnn._typing import FloatArray, IntArray
+from tpnn.explain.explanation import Explanation
+from tpnn.model.model import AnovaModel
 from tpnn.report.packing import pack
-from tpnn.scales import node_words
-
-FloatArray = NDArray[np.float64]
+from tpnn.table.axis import Axis
+from tpnn.table.words import node_words
 
 MOST_ROWS = 200  # rows of the data that the page offers to start from
 UNSEEN = "unseen"  # what the page reads as a level that fit has not seen
@@ -135,14 +133,14 @@ def _warnings(explanation: Explanation) -> list[str]:
     return [found.warning for found in one.concurvity().values() if found.warning]
 
 
-def _shown_rows(explanation: Explanation) -> NDArray[np.intp]:
+def _shown_rows(explanation: Explanation) -> IntArray:
     """Numbers of the rows to start from, spread evenly over those given."""
     n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
     spread = np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS))
     return np.unique(spread.astype(np.intp))
 
 
-def _rows(explanation: Explanation, shown: NDArray[np.intp]) -> list[list[float | str | None]]:
+def _rows(explanation: Explanation, shown: IntArray) -> list[list[float | str | None]]:
     """Rows to start from; None is a missing value, ``UNSEEN`` a level that fit has not seen."""
     if len(shown) == 0:
         return []

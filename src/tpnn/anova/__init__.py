@@ -1,0 +1,1 @@
+"""The mathematics of unique components: subsets, masses, purification, shapes, Shapley values."""

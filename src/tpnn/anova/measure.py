@@ -1,0 +1,116 @@
+"""Marginal: the measure under which components average to zero.
+
+mu_j puts the mass ``weights[j, m]`` on the rank position ``positions[j, m]``. Features differ in
+their number of nodes; rows are padded with nodes of mass zero, which no average ever sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.table.axis import Axis
+
+FAINT = 1e-6  # of a model's largest value: what deviates less is judged by the model's scale
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Nodes and masses of p features, padded to the same number of nodes M.
+
+    Parameters
+    ----------
+    positions : array of shape (p, M)
+        Rank position of each node in [0, 1].
+    weights : array of shape (p, M)
+        Mass of each node; each row sums to one.
+    sizes : array of shape (p,)
+        Number of real nodes of each feature.
+    nominal : array of shape (p,)
+        Whether the nodes of a feature have no order.
+    missing : array of shape (p,)
+        Whether the last real node of a feature stands for missing values.
+    """
+
+    positions: FloatArray
+    weights: FloatArray
+    sizes: IntArray
+    nominal: BoolArray
+    missing: BoolArray
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes per feature, padding included."""
+        return int(self.positions.shape[1])
+
+    @property
+    def free(self) -> BoolArray:
+        """Nodes with a logit of their own, (p, M): levels without order and missing values."""
+        nodes = np.arange(self.n_nodes)
+        last = self.missing[:, None] & (nodes == self.sizes[:, None] - 1)
+        free: BoolArray = last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
+        return free
+
+    @classmethod
+    def of(cls, axes: Sequence[Axis]) -> Marginal:
+        """Measure of the features with the given axes."""
+        stacked = cls.stack([axis.positions for axis in axes], [axis.weights for axis in axes])
+        nominal = np.array([axis.is_nominal for axis in axes])
+        missing = np.array([axis.has_missing for axis in axes])
+        return replace(stacked, nominal=nominal, missing=missing)
+
+    @classmethod
+    def stack(cls, positions: Sequence[FloatArray], weights: Sequence[FloatArray]) -> Marginal:
+        """Pad the nodes of each feature, all of them ordered, to a common length.
+
+        >>> Marginal.stack([np.array([0.5]), np.array([0.25, 0.75])],
+        ...                [np.array([1.0]), np.array([0.5, 0.5])]).weights
+        array([[1. , 0. ], [0.5, 0.5]])
+        """
+        sizes = np.array([len(nodes) for nodes in positions])
+        padded = np.full((2, len(sizes), sizes.max()), 0.0)
+        for feature, size in enumerate(sizes):
+            padded[0, feature, :size] = positions[feature]
+            padded[0, feature, size:] = positions[feature][-1]
+            padded[1, feature, :size] = weights[feature]
+        no = np.zeros(len(sizes), bool)
+        return cls(padded[0], padded[1], sizes, no, no)
+
+
+def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
+    """Part of a table that averages to zero along each of its axes.
+
+    Subtracting the weighted mean along one axis after the other is the orthogonal projection onto
+    the functions that satisfy the sum-to-zero condition, because the measure is a product.
+
+    >>> centre(np.array([[1.0, 2.0], [3.0, 8.0]]), [np.array([0.5, 0.5])] * 2)
+    array([[ 1., -1.], [-1.,  1.]])
+    """
+    for axis, mass in enumerate(weights):
+        mean = np.tensordot(table, mass, axes=(axis, 0))
+        table = table - np.expand_dims(mean, axis)
+    return table
+
+
+def worst_mean(
+    table: FloatArray, weights: Sequence[FloatArray], scale: float | None = None
+) -> float:
+    """Largest absolute mean of a table along any axis, relative to its standard deviation.
+
+    ``scale`` is the largest value of the whole model, by default of the table: deviations far below
+    it are rounding, and means are relative to FAINT * scale there.
+    """
+    largest = np.abs(table).max() if scale is None else scale
+    if largest == 0:
+        return 0.0
+    relative = table / largest  # squares of huge values must not overflow
+    spread = relative**2
+    for mass in weights:
+        spread = np.tensordot(mass, spread, axes=(0, 0))
+    means = [
+        np.abs(np.tensordot(relative, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)
+    ]
+    return float(max(means) / max(np.sqrt(spread), FAINT))

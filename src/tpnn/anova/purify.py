@@ -1,0 +1,80 @@
+"""Purification: any sum of tables rewritten as the unique functional ANOVA decomposition.
+
+A table T over the features S splits into parts f_U, one for each subset U of S: average out the
+features outside U and centre along those inside. The parts sum to T and each averages to zero along
+each of its features. A part belongs to component U, whose nodes may be finer; coarse nodes are
+nodes of the finer axes, so moving a part there by linear interpolation changes no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.table.axis import Axis
+
+Component = tuple[int, ...]
+
+
+def purify_tables(
+    tables: Mapping[Component, FloatArray], axes: Mapping[int, Sequence[Axis]]
+) -> tuple[FloatArray, dict[Component, FloatArray]]:
+    """Intercept and pure tables with the same sum as the given ones.
+
+    Tables may have further axes behind those of their features, such as bags; the intercept has
+    those axes alone.
+
+    Parameters
+    ----------
+    tables : dict from component to array of shape (M_1, ..., M_d)
+        Values on the nodes of the component's order; every non-empty subset of a component that
+        receives a part must be a component too.
+    axes : dict from order to the axis of every feature
+        Where the tables live; the nodes of an order are nodes of every lower order.
+    """
+    intercept: FloatArray = np.zeros(())
+    pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
+    for component, table in tables.items():
+        own = [axes[len(component)][feature] for feature in component]
+        for size in range(len(component) + 1):
+            for kept in combinations(range(len(component)), size):
+                part = _part(table, [axis.weights for axis in own], kept)
+                target = tuple(component[axis] for axis in kept)
+                if not target:
+                    intercept = intercept + part
+                    continue
+                finer = [axes[size][feature] for feature in target]
+                pure[target] += _move(part, [own[axis] for axis in kept], finer)
+    return intercept, pure
+
+
+def _part(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int]) -> FloatArray:
+    """Average a table over the axes that are not kept and centre it along those that are."""
+    for axis in reversed(range(len(weights))):
+        mean = np.tensordot(table, weights[axis], axes=(axis, 0))
+        table = table - np.expand_dims(mean, axis) if axis in kept else mean
+    return table
+
+
+def _move(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> FloatArray:
+    """Interpolate a table from coarse to fine nodes along every axis."""
+    for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
+        if old.n_nodes == new.n_nodes:
+            continue
+        lower, fraction = old.locate(_as_numbers(new))
+        fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
+        left = part.take(lower, axis)
+        right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
+        part = left + fraction * (right - left)
+    return part
+
+
+def _as_numbers(axis: Axis) -> FloatArray:
+    """Nodes as numbers that another axis of the same feature can locate."""
+    if axis.groups is None:
+        return axis.values
+    first_level = np.unique(axis.groups, return_index=True)[1]
+    return np.append(first_level.astype(np.float64), np.full(int(axis.has_missing), np.nan))

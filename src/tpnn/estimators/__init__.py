@@ -1,0 +1,1 @@
+"""The public estimators, and the pipeline that joins all stages."""

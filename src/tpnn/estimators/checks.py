@@ -1,0 +1,126 @@
+"""Checks of what is passed to ``fit`` and ``predict`` beside the table itself.
+
+Errors say: the argument, the rule, what was found, what to do.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+
+from tpnn._typing import FloatArray
+from tpnn.loss.offset import checked_numbers
+from tpnn.table.frame import is_missing
+
+LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
+
+
+def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
+    """Targets as a finite array of shape (n_rows,), converted where a dtype is given."""
+    if y is None:
+        raise ValueError(
+            "y: targets are needed, found None. This estimator requires y to be passed, but the "
+            "target y is None: pass one value per row."
+        )
+    target = column_or_1d(y, warn=True)
+    if target.dtype.kind in "mM" or (target.dtype.kind == "O" and any(map(is_missing, target))):
+        raise ValueError(
+            f"y: targets must be numbers or labels, found dates, None or NaN ({target.dtype}). "
+            "Drop those rows or convert them."
+        )
+    if np.iscomplexobj(target):
+        raise ValueError(
+            "y: targets must be real, found complex numbers. Complex data not supported."
+        )
+    try:
+        target = target if dtype is None else np.asarray(target, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y: targets must be numbers, found {target.dtype} ({error}). "
+            "Use TPNNClassifier for labels."
+        ) from error
+    if target.dtype.kind == "f" and not np.isfinite(target).all():
+        bad = int((~np.isfinite(target)).sum())
+        raise ValueError(
+            f"y: every target must be finite, found NaN or inf in {bad} of {len(target)} rows. "
+            "Drop those rows."
+        )
+    return target
+
+
+def checked_targets(y: Any) -> tuple[FloatArray, tuple[str, ...]]:
+    """One or several targets as floats (n_rows, T), and their names."""
+    array = np.asarray(y)
+    if array.ndim != 2 or array.shape[1] == 1:
+        return checked_target(y, np.float64)[:, None], ("y",)
+    targets = [checked_target(column, np.float64) for column in array.T]
+    names = getattr(y, "columns", [f"y{number}" for number in range(len(targets))])
+    return np.column_stack(targets), tuple(map(str, names))
+
+
+def check_range(target: FloatArray, objective: Any) -> None:
+    """Refuse targets that an objective has no use for."""
+    if not objective.accepts(target):
+        raise ValueError(
+            f"y: the objective {objective.name!r} needs {objective.rule}, found values from "
+            f"{target.min()} to {target.max()}. Change the objective or the targets."
+        )
+
+
+def check_rows(n_rows: int, n_targets: int) -> None:
+    """Refuse tables that are too short, or not as long as their targets."""
+    if n_rows != n_targets:
+        raise ValueError(
+            f"y: one value per row of X is needed, found {n_targets} for {n_rows} rows "
+            "(inconsistent numbers of samples). Pass X and y of the same length."
+        )
+    if n_rows < 2:
+        raise ValueError(
+            f"X: at least 2 rows are needed, found {n_rows} sample(s) "
+            f"(n_samples={n_rows}). Pass more rows."
+        )
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Weights as an array of shape (n_rows,), or None where all rows count the same."""
+    if sample_weight is None:
+        return None
+    weights = checked_numbers("sample_weight", sample_weight)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight: one weight per row is needed, found shape {weights.shape} for "
+            f"{n_rows} rows. Sample weights must be 1D array or scalar: pass {n_rows} values."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (n_rows and weights.any()):
+        raise ValueError(
+            "sample_weight: weights must be finite, none negative and not all zero, found values "
+            f"from {weights.min(initial=0)} to {weights.max(initial=0)}. Correct them."
+        )
+    return weights / weights.max() if weights.max() > LARGEST_WEIGHT else weights
+
+
+def seed_from(random_state: Any) -> int:
+    """Seed of a fit, drawn from fresh entropy or from the generator that was passed."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint64))
+    return int(random_state)
+
+
+def available_memory() -> float:
+    """Bytes of memory that a program can have without swapping."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return 1024.0 * int(fields["MemAvailable"].split()[0])
+    except (OSError, KeyError):
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -1,0 +1,205 @@
+"""TPNNClassifier: two classes or more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from tpnn._typing import FloatArray
+from tpnn.estimators.base import TPNNEstimator
+from tpnn.estimators.checks import checked_target, checked_weights
+from tpnn.estimators.parameters import check_parameters
+from tpnn.loss.losses import OBJECTIVES, several_classes
+from tpnn.loss.offset import checked_offset
+from tpnn.problem.problem import Targets
+
+
+class TPNNClassifier(ClassifierMixin, TPNNEstimator):
+    """Classification: logit P(y = 1 | x) = intercept + sum_S f_S(x_S), components unique.
+
+    More than two classes have a score each, with a softmax; their scores are centred over classes,
+    so that they are unique too.
+
+    Parameters and attributes are those of :class:`TPNNRegressor`, without the objective, and:
+
+    Parameters
+    ----------
+    class_weight : {"balanced"} or dict from class to weight, optional
+        Factor of the weight of each class's rows; "balanced" gives all classes the same mass, by
+        the sum of their sample weights.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNClassifier, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> label = np.where(data.y > data.y.median(), "high", "low")
+    >>> model = TPNNClassifier(order=1, n_bags=2, random_state=0).fit(data.X, label)
+    >>> model.classes_.tolist()
+    ['high', 'low']
+    >>> bool(model.score(data.X, label) > 0.8)
+    True
+    """
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        order: int = 2,
+        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        required_interactions: Sequence[Sequence[int | str]] = (),
+        forbidden_interactions: Sequence[Sequence[int | str]] = (),
+        interaction_groups: Sequence[Sequence[int | str]] = (),
+        max_components: int | None = None,
+        selection: str = "auto",
+        heredity: bool = False,
+        class_weight: str | Mapping[Any, float] | None = None,
+        monotone: Mapping[int | str, str] | None = None,
+        categorical: str | Sequence[int | str] = "auto",
+        min_level_rows: int = 1,
+        solver: str = "auto",
+        growth: str = "auto",
+        n_bases: str | int | dict[int, int] = "auto",
+        n_bags: int = 8,
+        scale: str = "centred",
+        activation: str = "sigmoid",
+        shared_bases: bool = False,
+        max_nodes: int | dict[int, int] = 256,
+        learning_rate: float = 0.02,
+        l2: str | float = "auto",
+        max_steps: int = 2000,
+        patience: int = 50,
+        validation_fraction: float = 0.15,
+        device: str = "auto",
+        time_limit: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: str | int = "auto",
+    ) -> None:
+        super().__init__(
+            order=order, interactions=interactions, required_interactions=required_interactions,
+            forbidden_interactions=forbidden_interactions, interaction_groups=interaction_groups,
+            max_components=max_components, selection=selection, heredity=heredity,
+            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
+            solver=solver, growth=growth, n_bases=n_bases, n_bags=n_bags, scale=scale,
+            activation=activation, shared_bases=shared_bases, max_nodes=max_nodes,
+            learning_rate=learning_rate, l2=l2, max_steps=max_steps, patience=patience,
+            validation_fraction=validation_fraction, device=device, time_limit=time_limit,
+            random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
+
+        An offset is for two classes: the same number added to every class changes no probability.
+        """
+        self._forget()
+        check_parameters(self.get_params())
+        labels = checked_target(_plain_labels(y), None)
+        check_classification_targets(labels)
+        weights = checked_weights(sample_weight, len(labels))
+        if self.class_weight is not None:
+            by_class = _class_weights(self.class_weight, labels, weights)
+            weights = by_class if weights is None else weights * by_class
+        classes = np.unique(labels if weights is None else labels[weights > 0])
+        if len(classes) < 2:
+            raise ValueError(
+                f"y: at least two classes are needed, found {len(classes)} class(es) "
+                f"{classes.tolist()}. Pass rows of another class too."
+            )
+        if self.monotone and len(classes) > 2:
+            raise ValueError(
+                "monotone: with several classes a score that rises need not raise the "
+                f"probability; two classes are needed, found {len(classes)}. Fit each class "
+                "against the rest, "
+                "for example with sklearn.multiclass.OneVsRestClassifier."
+            )
+        _check_offset(offset, len(classes))
+        columns = classes[1:] if len(classes) == 2 else classes
+        indicators = (labels[:, None] == columns).astype(np.float64)
+        targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
+        if len(classes) == 2:
+            self._fit(X, targets, OBJECTIVES["log_loss"], classes=classes)
+        else:
+            names = tuple(map(str, classes))
+            self._fit(X, targets, several_classes(len(classes)), names, classes)
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
+        """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
+
+        The scores of several classes add up to zero, which makes them unique.
+        """
+        check_is_fitted(self)
+        _check_offset(offset, len(self.classes_))
+        return self._raw_scores(X, offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
+        """Probability of each class, shape (n_rows, n_classes)."""
+        raw = self.decision_function(X, offset)
+        means = self.model_.link.inverse(raw)
+        return means if means.ndim == 2 else np.column_stack([1 - means, means])
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Most probable class of each row, shape (n_rows,)."""
+        raw = self.decision_function(X, offset)
+        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
+        return np.take(self.classes_, best)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Share of the rows, or of their weight, whose class is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+
+
+def _class_weights(
+    class_weight: str | Mapping[Any, float], labels: NDArray[Any], weights: FloatArray | None
+) -> FloatArray:
+    """Factor of the weight of every row; "balanced" is mass / (n_classes * mass of its class)."""
+    if class_weight != "balanced":
+        return np.asarray(compute_sample_weight(class_weight, labels), np.float64)
+    classes, members = np.unique(labels, return_inverse=True)
+    masses = np.bincount(members, weights, minlength=len(classes))
+    present = masses > 0
+    balanced = masses.sum() / (present.sum() * np.where(present, masses, 1.0))
+    return np.asarray(balanced[members], np.float64)
+
+
+def _check_offset(offset: Any, n_classes: int) -> None:
+    if offset is not None and n_classes > 2:
+        raise ValueError(
+            "offset: two classes are needed, one number added to the scores of all classes changes "
+            f"no probability, found {n_classes} classes. Leave it out, or fit each class against "
+            "the rest."
+        )
+
+
+def _plain_labels(y: Any) -> Any:
+    """Labels without gaps; pandas' nullable integers and booleans as what they are, not as floats.
+
+    Gaps are looked for here because NumPy overlooks masks and the nulls of Arrow's dictionaries.
+    """
+    if hasattr(y, "isna"):  # pandas
+        missing = y.isna()
+    else:
+        missing = y.is_null() if hasattr(y, "is_null") else np.ma.getmask(y)
+    n_missing = int(np.sum(np.asarray(missing)))
+    if n_missing:
+        raise ValueError(
+            f"y: every row needs a label, found missing ones in {n_missing} of {len(y)} rows. "
+            "Drop those rows."
+        )
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    return y if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)

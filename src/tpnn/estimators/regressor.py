@@ -1,0 +1,232 @@
+"""TPNNRegressor: numbers, counts, quantiles, one target or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_pinball_score, r2_score
+
+from tpnn._typing import FloatArray
+from tpnn.estimators.base import TPNNEstimator
+from tpnn.estimators.checks import check_range, checked_targets, checked_weights
+from tpnn.estimators.parameters import check_parameters
+from tpnn.loss.losses import resolve
+from tpnn.loss.offset import checked_offset
+from tpnn.problem.problem import Targets
+
+
+class TPNNRegressor(RegressorMixin, TPNNEstimator):
+    """Regression by f(x) = intercept + sum_S f_S(x_S), |S| <= order, with unique components.
+
+    Every f_S averages to zero along each of its features under the training marginals, exactly.
+
+    Parameters
+    ----------
+    order : int, default=2
+        Largest number of features in a component.
+    interactions : {"auto", "all"}, int, dict or list of tuples, default="auto"
+        Components beyond the main effects. "auto": all pairs where they are few, else those that
+        stand out of the noise of the residual, and likewise triples and so on up to ``order``. A
+        number: that many best pairs; ``{"method": "nid", "count": 300}`` ranks them by the weights
+        of a neural network. "all", or tuples of feature names or indices.
+    required_interactions : list of tuples, default=()
+        Interactions that are always included.
+    forbidden_interactions : list of tuples, default=()
+        Features that no component may contain together.
+    interaction_groups : list of lists of features, default=()
+        Groups within which features may interact; all may where there are none.
+    max_components : int, optional
+        Most components of the model; by default at most 500 interactions of each order.
+    selection : {"auto", "noise", "one_se", "none"}, default="auto"
+        Which components are dropped after fitting: those that held-out rows cannot tell from
+        noise, all that cost less than a standard error, or none. "auto" drops noise where
+        interactions were screened.
+    heredity : bool, default=False
+        Whether every model of the path has the subsets of its components too.
+    objective : str, dict or callable, default="squared_error"
+        "squared_error", "absolute_error", "huber", "quantile" (the median),
+        "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
+        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y, by its
+        quartiles) or
+        ``{"name": "tweedie", "power": 1.5}``; or a torch function of y and raw score that returns
+        each row's loss. Counts, gamma and Tweedie have a log link: pass log exposure as ``offset``.
+    monotone : dict from feature to shape, optional
+        "increasing" or "decreasing" for the whole function, interactions included, and "convex" or
+        "concave" likewise. ``model_.certificate(name)`` proves it.
+    categorical : "auto" or list of names or indices, default="auto"
+        Columns of numbers that are names. Strings and categories always are.
+    min_level_rows : int, default=1
+        Levels with fewer rows share one node; integer weights count as that many rows.
+    solver : {"auto", "grow", "gradient"}, default="auto"
+        "grow" adds bases where the residual still has structure; it is the more accurate and faster
+        one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs
+        torch. "auto" grows unless ``n_bases``, ``scale``, ``activation`` or ``shared_bases`` ask
+        for what only gradient descent does.
+    growth : {"auto", "smooth", "none"}, default="auto"
+        What the growing solver starts from: "auto" grows every bag from zero and from a smooth
+        start, and mixes the two as held-out rows like best (large problems from zero alone, several
+        classes from the smooth start alone); "smooth" grows from the smooth start alone; "none"
+        keeps the smooth start. In this order, components get smoother and more
+        stable under re-sampling, and sharp surfaces less accurate.
+    n_bases : int, dict from order to int, or "auto", default="auto"
+        Number of bases K of each component (gradient solver; growth decides by itself).
+    n_bags : int, default=8
+        Models trained on different parts of the rows and averaged. Their differences are the
+        bands of the explanation.
+    scale : {"centred", "paper"}, default="centred"
+        Whether bases are divided by eta as in the paper.
+    activation : {"sigmoid", "relu"}, default="sigmoid"
+        Activation of the bases.
+    shared_bases : bool, default=False
+        Share the bases between all components of one order (NBM-TPNN).
+    max_nodes : int or dict from order to int, default=256
+        Largest number of nodes of a feature; interactions use fewer.
+    learning_rate : float, default=0.02
+        Step size of Adam (gradient solver).
+    l2 : float or "auto", default="auto"
+        Ridge penalty on beta beside the mean loss: of the smooth start of growth, or of the
+        gradient solver. The larger, the more alike features share what they say and the more stable
+        components are. "auto" is small: 3 rows' worth for growth, 1e-3 for the gradient solver.
+    max_steps : int, default=2000
+        Largest number of full-batch steps, or of rounds of growth.
+    patience : int, default=50
+        Steps or rounds without a better validation loss after which a bag is done.
+    validation_fraction : float, default=0.15
+        Share of the rows that each bag holds out for early stopping.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to train: "cuda" is the gradient solver on an NVIDIA card. "auto" uses a card for the
+        gradient solver where there is one.
+    time_limit : float, optional
+        Seconds after which training stops with the best model so far.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed; the same seed gives the same model, bit for bit.
+    verbose : {"auto", 0, 1}, default="auto"
+        Progress bar: on a terminal, never, or always.
+
+    Attributes
+    ----------
+    model_ : AnovaModel
+        The fitted model, frozen.
+    components_ : list of tuple of str
+        Feature names of each component.
+    intercept_ : float
+        Mean of the model under the product of the marginals.
+    history_ : list of dict
+        What screening tried and decided; losses and seconds of every step or grown bag.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Feature names, where the table has them.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> model = TPNNRegressor(n_bags=2, random_state=0).fit(data.X, data.y)
+    >>> model.components_[5]
+    ('X1', 'X2')
+    >>> model.model_.identifiability_error() < 1e-6
+    True
+    >>> bool(model.score(data.X, data.y) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        order: int = 2,
+        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        required_interactions: Sequence[Sequence[int | str]] = (),
+        forbidden_interactions: Sequence[Sequence[int | str]] = (),
+        interaction_groups: Sequence[Sequence[int | str]] = (),
+        max_components: int | None = None,
+        selection: str = "auto",
+        heredity: bool = False,
+        objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error",
+        monotone: Mapping[int | str, str] | None = None,
+        categorical: str | Sequence[int | str] = "auto",
+        min_level_rows: int = 1,
+        solver: str = "auto",
+        growth: str = "auto",
+        n_bases: str | int | dict[int, int] = "auto",
+        n_bags: int = 8,
+        scale: str = "centred",
+        activation: str = "sigmoid",
+        shared_bases: bool = False,
+        max_nodes: int | dict[int, int] = 256,
+        learning_rate: float = 0.02,
+        l2: str | float = "auto",
+        max_steps: int = 2000,
+        patience: int = 50,
+        validation_fraction: float = 0.15,
+        device: str = "auto",
+        time_limit: float | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        verbose: str | int = "auto",
+    ) -> None:
+        super().__init__(
+            order=order, interactions=interactions, required_interactions=required_interactions,
+            forbidden_interactions=forbidden_interactions, interaction_groups=interaction_groups,
+            max_components=max_components, selection=selection, heredity=heredity,
+            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
+            solver=solver, growth=growth, n_bases=n_bases, n_bags=n_bags, scale=scale,
+            activation=activation, shared_bases=shared_bases, max_nodes=max_nodes,
+            learning_rate=learning_rate, l2=l2, max_steps=max_steps, patience=patience,
+            validation_fraction=validation_fraction, device=device, time_limit=time_limit,
+            random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.objective = objective
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit to rows X and targets y.
+
+        Parameters
+        ----------
+        X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
+            Columns of numbers, dates, strings or categories; missing values have their own effect.
+        y : array of shape (n_rows,) or (n_rows, n_targets)
+            Targets.
+        sample_weight : array of shape (n_rows,), optional
+            Weight of each row; zero equals leaving the row out. Whole numbers equal repeated rows;
+            other weights count by their share of the mass, as one row each.
+        offset : array of shape (n_rows,), optional
+            Known part of the raw score.
+        """
+        self._forget()
+        check_parameters(self.get_params())
+        target, names = checked_targets(y)
+        objective = resolve(self.objective, target.shape[1])
+        check_range(target, objective)
+        weights = checked_weights(sample_weight, len(target))
+        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        outputs = names if target.shape[1] > 1 else ()
+        if objective.n_outputs > 1 and objective.levels:
+            outputs = tuple(map(str, objective.levels))
+        self._fit(X, targets, objective, outputs)
+        return self
+
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+        """Predict the target of each row, (n_rows,), or of several targets or quantiles at once.
+
+        Several quantiles never cross: they are sorted.
+        """
+        raw = self._raw_scores(X, offset)
+        return self.model_.link.inverse(raw)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """R^2, or for several quantiles their mean share of the pinball loss explained."""
+        predicted = self.predict(X, offset)
+        if self.model_.link.name != "quantiles":
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        shares = [
+            d2_pinball_score(y, column, sample_weight=sample_weight, alpha=float(level))
+            for column, level in zip(predicted.T, self.model_.output_names, strict=True)
+        ]
+        return float(np.mean(shares))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,150 @@
+"""Concurvity: how far the other components could imitate one under the data's real distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+
+N_HATS = 8  # piecewise linear functions of each feature
+MOST_ROWS = 20_000  # a share of variance needs no more
+RIDGE = 1e-4  # relative to the variance of a column
+WORTH_A_WARNING = 0.5
+
+
+@dataclass(frozen=True)
+class Concurvity:
+    """What others could imitate of one component.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Features of the component.
+    share : float
+        Share of its variance that others can imitate, in [0, 1].
+    closest : str
+        The single other feature whose functions imitate most of it.
+    """
+
+    names: tuple[str, ...]
+    share: float
+    closest: str
+
+    @property
+    def warning(self) -> str:
+        """A sentence where the share is worth one, else the empty string."""
+        if self.share < WORTH_A_WARNING:
+            return ""
+        return (
+            f"{' x '.join(self.names)}: {100 * self.share:.0f} % of this effect could be imitated "
+            f"by other components on these rows, mostly through {self.closest}. Read them together."
+        )
+
+
+def concurvity(
+    model: AnovaModel, columns: Sequence[FloatArray], scores: FloatArray
+) -> dict[tuple[str, ...], Concurvity]:
+    """Concurvity of every component, largest first.
+
+    The imitators of f_S are all functions of single features, piecewise linear on a few knots, of
+    those outside S alone if f_S is a main effect, and all other interactions as they were fitted.
+    The share is the R2 of a linear regression of f_S on them, adjusted for the rank of their
+    columns; zero means that no other component could take its place.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    columns : sequence of array of shape (n_rows,)
+        Rows that stand for the real distribution, as numbers.
+    scores : array of shape (n_rows, n_components)
+        Component scores of these rows.
+    """
+    step = -(-len(scores) // MOST_ROWS)
+    features = range(len(columns))
+    hats = [hat_functions(model.encoder.axes[1][j], columns[j][::step]) for j in features]
+    components = model.components.components
+    several = [index for index, component in enumerate(components) if len(component) > 1]
+    blocks = [*hats, *(scores[::step, index, None] for index in several)]
+    owners = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
+    imitators = Imitators(np.concatenate(blocks, axis=1))
+    found = []
+    for index, (component, names) in enumerate(zip(components, model.component_names, strict=True)):
+        own = component[0] if len(component) == 1 else len(hats) + several.index(index)
+        cross = imitators.correlations(scores[::step, index])
+        share = imitators.share(cross, np.flatnonzero(owners == own))
+        others = [feature for feature in features if feature not in component]
+        closest = max(others or component, key=lambda f: imitators.r2(cross, owners == f))
+        found.append(Concurvity(names, share, model.feature_names[closest]))
+    return {found.names: found for found in sorted(found, key=lambda found: -found.share)}
+
+
+def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
+    """Functions of one feature, (n_rows, about N_HATS): indicators of levels, hats on quantiles."""
+    if axis.is_nominal:
+        nodes = np.minimum(axis.locate(x)[0], N_HATS)  # rare levels together; frequent ones first
+        return np.equal(nodes[:, None], np.arange(1, N_HATS + 1)).astype(np.float64)
+    missing = ~np.isfinite(x)  # or a level that fit has not seen
+    known = x[~missing] if not missing.all() else np.zeros(1)
+    knots = np.unique(np.quantile(known, np.linspace(0, 1, N_HATS)))
+    filled = np.where(missing, knots[0], x)
+    hats = [np.interp(filled, knots, at_knots) for at_knots in np.eye(len(knots))[1:]]
+    return np.array([*hats, missing.astype(np.float64)]).T
+
+
+def _standardised(columns: FloatArray) -> FloatArray:
+    """Columns of mean 0 and variance 1; constant ones are 0."""
+    centred = columns - columns.mean(0)
+    deviations = np.sqrt((centred**2).mean(0))
+    standardised: FloatArray = centred / np.where(deviations > 0, deviations, 1.0)
+    return standardised
+
+
+class Imitators:
+    """Ridge regressions of targets on some columns, all standardised, but for a few hidden ones.
+
+    With A = (G + RIDGE)^-1 for the correlations G of all columns and b = A c for those c with a
+    target, hiding the columns H raises the residual by b_H' A_HH^-1 b_H.
+
+    Parameters
+    ----------
+    columns : array of shape (n_rows, n_columns)
+        What the targets are regressed on.
+    """
+
+    def __init__(self, columns: FloatArray) -> None:
+        self.n_rows, n_columns = columns.shape
+        self.columns = _standardised(columns)
+        self.gram = self.columns.T @ self.columns / self.n_rows
+        self.inverse: FloatArray = np.linalg.inv(self.gram + RIDGE * np.eye(n_columns))
+        self.squared = self.inverse @ self.inverse
+
+    def correlations(self, target: FloatArray) -> FloatArray:
+        """Correlations of a target (n_rows,) with the columns, (n_columns,)."""
+        cross: FloatArray = _standardised(target) @ self.columns / self.n_rows
+        return cross
+
+    def share(self, cross: FloatArray, hidden: IntArray) -> float:
+        """R2 of a target with the given correlations (n_columns,), adjusted.
+
+        The number of imitators is their rank: the trace of G (G + RIDGE)^-1 without the hidden.
+        """
+        weights, block = self.inverse @ cross, np.ix_(hidden, hidden)
+        residual = 1 - cross @ weights
+        residual += weights[hidden] @ np.linalg.solve(self.inverse[block], weights[hidden])
+        trace = np.trace(self.inverse)
+        trace -= np.trace(np.linalg.solve(self.inverse[block], self.squared[block]))
+        rank = len(cross) - len(hidden) - RIDGE * trace
+        adjusted = residual * (self.n_rows - 1) / max(self.n_rows - 1 - rank, 1)
+        return float(np.clip(1 - adjusted, 0.0, 1.0))
+
+    def r2(self, cross: FloatArray, imitators: BoolArray) -> float:
+        """R2 of a target on some imitators alone."""
+        inner = self.gram[np.ix_(imitators, imitators)]
+        inner = inner + RIDGE * np.eye(len(inner))
+        return float(cross[imitators] @ np.linalg.solve(inner, cross[imitators]))

@@ -1,0 +1,330 @@
+"""Reading: tables, importance, variance shares and Shapley values, read off the components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.anova.components import resolve_feature
+from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
+from tpnn.explain.concurvity import Concurvity, concurvity
+from tpnn.explain.reasons import Reason, reasons
+from tpnn.loss.links import LINKS
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+from tpnn.table.frame import Table
+from tpnn.table.words import originals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Names = tuple[str, ...]
+Wanted = str | int | Sequence[str | int]  # a component as a user names it
+
+BAND = 2.0  # standard deviations over the bags on either side
+OWN_COLUMNS = ("output", "effect", "lower", "upper", "density")  # of a frame, beside the features
+
+
+class SobolIndices(NamedTuple):
+    """Shares of the variance that belong to one feature: alone, in all, and the difference."""
+
+    main: float
+    total: float
+    interaction: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentTable:
+    """One component on the scales of its features.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The d features.
+    axes : tuple of Axis
+        Nodes of each feature, in its own unit.
+    effect : array of shape (M_1, ..., M_d[, n_outputs])
+        Value of the component on its nodes.
+    spread : array, shape of ``effect``
+        Standard deviation of each value over the bags.
+    density : array of shape (M_1, ..., M_d), or None
+        Share of the data at each node: of the rows explained or, for main effects, of the training
+        rows. None where the joint distribution is not known.
+    output_names : tuple of str
+        Names of the outputs; empty for one output.
+    """
+
+    names: Names
+    axes: tuple[Axis, ...]
+    effect: FloatArray
+    spread: FloatArray
+    density: FloatArray | None
+    output_names: tuple[str, ...] = ()
+
+    @property
+    def band(self) -> tuple[FloatArray, FloatArray]:
+        """Effect minus and plus two standard deviations over the bags."""
+        return self.effect - BAND * self.spread, self.effect + BAND * self.spread
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per node and output: its feature values, effect, lower, upper and density.
+
+        A feature of one of these names is the column "effect (feature)" and so on.
+        """
+        import pandas as pd
+
+        shape = self.effect.shape
+        places = np.indices(shape).reshape(len(shape), -1)
+        columns: dict[str, Any] = {}
+        for name, axis, place in zip(self.names, self.axes, places, strict=False):
+            while name in OWN_COLUMNS or name in columns:
+                name += " (feature)"
+            columns[name] = originals(axis.kind, _numbers(axis), axis.levels)[place]
+        if self.output_names:
+            columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
+        lower, upper = self.band
+        columns |= {"effect": self.effect.ravel(), "lower": lower.ravel(), "upper": upper.ravel()}
+        if self.density is not None:
+            columns["density"] = self.density[tuple(places[: len(self.axes)])]
+        return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reading:
+    """A model's components as a whole and, where rows were given, on each row.
+
+    Rows may have an offset in ``predict``. It is no component: scores, Shapley values, reasons and
+    plots of rows are without it.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model explained, fitted or loaded.
+    rows : table, optional
+        The rows explained, anything that ``predict`` takes.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(data.X, data.y)
+    >>> list(model.explain().importance(normalise=True).values())[0]
+    1.0
+    >>> local = model.explain(data.X[:3])
+    >>> raw = local.model.intercept + local.scores.sum(1)
+    >>> bool(np.allclose(raw, model.predict(data.X[:3])))
+    True
+    """
+
+    model: AnovaModel
+    rows: Any = None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            object.__setattr__(self, "rows", self.model.encoder.read(self.rows))
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows.n_rows} rows"
+        return f"{type(self).__name__}({self.model!r}{rows})"
+
+    def of(self, output: str) -> Self:
+        """Explanation of one output of several: a class, a quantile or a target, by its name."""
+        names = self.model.output_names
+        if output not in names:
+            raise ValueError(
+                f"output: must be one of the model's outputs, found {output!r}. "
+                f"It has {list(names) or 'one output only'}."
+            )
+        index = names.index(output)
+        one = replace(
+            self.model,
+            tables=tuple(table[..., index] for table in self.model.tables),
+            spreads=tuple(spread[..., index] for spread in self.model.spreads),
+            intercept=float(self.model.intercept[index]),
+            link=LINKS["identity"],
+            stored_terms=None,
+            output_names=(),
+            classes=(),
+        )
+        return replace(self, model=one)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
+
+        ``model.intercept + scores.sum(1)`` is the raw score.
+        """
+        return self.model.column_scores(self.columns)
+
+    @cached_property
+    def columns(self) -> list[FloatArray]:
+        """The rows explained as numbers, a column of shape (n_rows,) for each feature."""
+        return self.model.encoder.columns(self._given_rows())
+
+    def component(self, component: Wanted) -> ComponentTable:
+        """Look up one component, by its feature or its features, names or indices."""
+        index = self.find(component)
+        features = self.model.components.components[index]
+        axes = self.model.axes(features)
+        return ComponentTable(
+            self.model.component_names[index],
+            axes,
+            self.model.tables[index],
+            self.model.spreads[index],
+            self._density(features, axes),
+            self.model.output_names,
+        )
+
+    def find(self, component: Wanted) -> int:
+        """Position of a component among the model's; the order of its features does not matter."""
+        given: tuple[Any, ...] = (component,)
+        if isinstance(component, Sequence) and not isinstance(component, str):
+            given = tuple(component)
+        names, known = self.model.component_names, self.model.components.components
+        numbers = [resolve_feature(j, self.model.feature_names, "component") for j in given]
+        wanted = tuple(sorted(numbers))
+        if wanted not in known:
+            raise ValueError(
+                f"component: must be one of the model's components, found {given}. "
+                f"It has {len(names)}, such as {names[0]} and {names[-1]}."
+            )
+        return known.index(wanted)
+
+    def importance(self, normalise: bool = False) -> dict[Names, float]:
+        """l1 norm E|f_S| of every component, largest first.
+
+        Parameters
+        ----------
+        normalise : bool, default=False
+            Divide by the largest, as in the tables of the paper.
+        """
+        norms = self._ranked(np.abs)
+        largest = max(norms.values()) if normalise else 1.0
+        return {names: norm / (largest or 1.0) for names, norm in norms.items()}
+
+    def sobol(self) -> dict[Names, float]:
+        """Share Var(f_S) / sum Var of every component, largest first.
+
+        Components are uncorrelated under the product of the marginals, so the shares add up to one.
+        """
+        variances = self._ranked(np.square)
+        total = sum(variances.values()) or 1.0
+        return {names: variance / total for names, variance in variances.items()}
+
+    def sobol_indices(self) -> dict[str, SobolIndices]:
+        """Sobol indices of every feature, largest total first.
+
+        The main index of j is the share of f_j, the total index the shares of all f_S with j in S.
+        """
+        shares = self.sobol()
+        indices = {}
+        for name in self.model.feature_names:
+            main = shares.get((name,), 0.0)
+            total = sum(part for names, part in shares.items() if name in names)
+            indices[name] = SobolIndices(main, total, total - main)
+        return dict(sorted(indices.items(), key=lambda item: -item[1].total))
+
+    def shap_values(self) -> Any:
+        """Exact Shapley values of the raw score: phi_j = sum of f_S / |S| over S with j.
+
+        Returns
+        -------
+        shap.Explanation where shap is installed, else ShapValues
+            ``values`` (n_rows, n_features[, n_outputs]), ``base_values``, ``data``, the rows as
+            numbers, and ``feature_names``.
+        """
+        return self._packed(self._shared(value_weights))
+
+    def shap_interaction_values(self) -> Any:
+        """Exact Shapley interaction values, in the convention of shap.
+
+        ``values`` is (n_rows, n_features, n_features), symmetric; its rows sum to the Shapley
+        values. The kind of object is that of :meth:`shap_values`.
+        """
+        return self._packed(self._shared(interaction_weights))
+
+    def reasons(self, n_reasons: int = 4, adverse: str | None = None) -> list[list[Reason]]:
+        """Say in words what moved each row's raw score away from the average, most important first.
+
+        Parameters
+        ----------
+        n_reasons : int, default=4
+            Most reasons per row.
+        adverse : {"low", "high"}, optional
+            Which raw score is the unfavourable one: only contributions in that direction are
+            listed, as a letter of refusal wants them. By default those in either direction.
+        """
+        self._check_one_output()
+        return reasons(self.model, self.columns, self._shared(value_weights), n_reasons, adverse)
+
+    def concurvity(self) -> dict[Names, Concurvity]:
+        """How far other components could imitate each one on the rows explained, worst first.
+
+        Uniqueness is with respect to the product of the marginals. Where features depend on each
+        other, a component that others can imitate is still unique, but not easy to read alone.
+        """
+        self._check_one_output()
+        return concurvity(self.model, self.columns, self.scores)
+
+    def _given_rows(self) -> Table:
+        if self.rows is None:
+            raise ValueError(
+                "rows: an explanation of rows is needed, found one of the model as a whole. "
+                "Call explain(X)."
+            )
+        rows: Table = self.rows
+        return rows
+
+    def _shared(self, weights: Callable[..., FloatArray]) -> FloatArray:
+        components = self.model.components.components
+        return share(self.scores, weights(components, len(self.model.feature_names)))
+
+    def _packed(self, values: FloatArray) -> Any:
+        data = np.column_stack(self.columns)
+        base = np.broadcast_to(self.model.intercept, (len(data), *np.shape(self.model.intercept)))
+        return packed(values, base, data, self.model.feature_names)
+
+    def _check_one_output(self) -> None:
+        names = self.model.output_names
+        if names:
+            raise ValueError(
+                f"output: one output is needed here, found {len(names)}. "
+                f"Choose one, for example explanation.of({names[0]!r})."
+            )
+
+    def _density(self, features: Sequence[int], axes: Sequence[Axis]) -> FloatArray | None:
+        if self.rows is None:
+            return axes[0].weights if len(axes) == 1 else None
+        rows = self._given_rows()
+        shape = tuple(axis.n_nodes + 1 for axis in axes)  # what fit has not seen is on node M
+        nodes = []
+        for feature, axis in zip(features, axes, strict=True):
+            lower, fraction = axis.locate(self.model.encoder.numbers(rows, feature))
+            nodes.append(lower + (fraction > 0.5))
+        counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=int(np.prod(shape)))
+        known = tuple(slice(size - 1) for size in shape)
+        return counts.reshape(shape)[known] / max(rows.n_rows, 1)
+
+    def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
+        """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
+        means = {}
+        for component, names, table in zip(
+            self.model.components, self.model.component_names, self.model.tables, strict=True
+        ):
+            mean = measure(table)
+            for axis in self.model.axes(component):
+                mean = np.tensordot(axis.weights, mean, axes=(0, 0))
+            means[names] = float(mean.mean())
+        return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _numbers(axis: Axis) -> FloatArray:
+    """Nodes as numbers of their own labels where they have some."""
+    if axis.levels is None:
+        return axis.values
+    return np.append(np.arange(float(axis.n_regular)), [np.nan] * axis.has_missing)

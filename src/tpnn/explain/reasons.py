@@ -1,0 +1,115 @@
+"""Reasons: the largest contributions to a row's score, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+from tpnn.table.words import value_word
+
+SCORES = {"identity": "score", "logit": "log-odds"}  # by link
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One feature's contribution to the raw score of one row.
+
+    Parameters
+    ----------
+    feature : str
+        The feature.
+    value : str
+        Its value in the row, as it is shown.
+    contribution : float
+        Shapley value of the feature.
+    words : str
+        One sentence, for a letter.
+    """
+
+    feature: str
+    value: str
+    contribution: float
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def reasons(
+    model: AnovaModel,
+    columns: Sequence[FloatArray],
+    contributions: FloatArray,
+    n_reasons: int,
+    adverse: str | None,
+) -> list[list[Reason]]:
+    """List the largest contributions of every row, in words.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model explained.
+    columns : sequence of array of shape (n_rows,)
+        The rows explained, as numbers.
+    contributions : array of shape (n_rows, n_features)
+        Shapley values.
+    n_reasons : int
+        Most reasons per row.
+    adverse : {"low", "high"} or None
+        The unfavourable direction of the raw score; contributions against it are left out.
+    """
+    if adverse not in (None, "low", "high"):
+        raise ValueError(
+            f"adverse: must be 'low', 'high' or None, found {adverse!r}. Pass 'low' where a low "
+            "score is unfavourable."
+        )
+    if not isinstance(n_reasons, Integral) or isinstance(n_reasons, bool) or n_reasons < 1:
+        raise ValueError(
+            f"n_reasons: must be a whole number of at least 1, found {n_reasons!r}. "
+            "Pass for example n_reasons=4."
+        )
+    strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](contributions)
+    order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
+    return [
+        [
+            _reason(model, feature, columns[feature][row], contributions[row, feature])
+            for feature in features
+            if strength[row, feature] > 0
+        ]
+        for row, features in enumerate(order)
+    ]
+
+
+def _reason(model: AnovaModel, feature: int, number: float, contribution: float) -> Reason:
+    name = model.feature_names[feature]
+    value = value_word(model.encoder.features[feature], number)
+    verb = "raises" if contribution > 0 else "lowers"
+    score = SCORES.get(model.link.name, "raw score")
+    if model.link.name == "logit" and model.classes:
+        score += f" of {model.classes[1]}"
+    words = (
+        f"{name} = {value}{_standing(model.encoder.axes[1][feature], number)} {verb} the {score} "
+        f"by {abs(contribution):.3g}."
+    )
+    return Reason(name, value, float(contribution), words)
+
+
+def _standing(axis: Axis, number: float) -> str:
+    """Where a value stands among the training rows; nothing for labels.
+
+    >>> _standing(Axis(np.array([1.0, 2.0]), np.array([0.8, 0.2])), 2.0)
+    ', higher than in 80 % of cases,'
+    """
+    if axis.is_nominal or not np.isfinite(number):
+        return ""
+    regular, weights = axis.values[: axis.n_regular], axis.weights[: axis.n_regular]
+    below, above = (
+        float(weights[side].sum() / weights.sum()) for side in (regular < number, regular > number)
+    )
+    side, share = ("higher", below) if below >= above else ("lower", above)
+    return f", {side} than in {100 * share:.0f} % of cases," if share >= 0.5 else ""

@@ -1,0 +1,1 @@
+"""The growing solver: bases are added where the residual still has structure."""

@@ -1,0 +1,242 @@
+"""Box trees: the greedy step of interactions of three and more features, compiled.
+
+A visit cuts the table of a component into boxes and adds a small constant on each. The first cuts,
+one along each feature but the last, are drawn at random, which makes pure interactions visible; the
+others are the best of some random ones. With many features a table has more cells than there are
+rows, so sums are taken over the rows of a box and not over summed areas.
+
+A box is a sum of products of steps, so whatever grows here is a tensor product neural network.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from tpnn.grow.rectangles import bounded, draw_below, draw_uniform
+
+RAREST_VISIT = 0.03  # chance of a visit, at least, to a component that is drawn
+
+
+class BoxRows(NamedTuple):
+    """Coded rows of one side of a bag; tuples hold one entry per order.
+
+    Parameters
+    ----------
+    codes : tuple of array of shape (n_features, n_rows)
+        Nodes of the features.
+    features : tuple of array of shape (n_components, order)
+        Features of each component.
+    sizes : tuple of array of shape (n_features,)
+        Number of nodes of the features.
+    nodes : tuple of int
+        Nodes per axis of a table, padding included.
+    """
+
+    codes: Any
+    features: Any
+    sizes: Any
+    nodes: Any
+
+
+class BoxGrowth(NamedTuple):
+    """State of one output of one bag, updated in place.
+
+    Parameters
+    ----------
+    tables : tuple of array of shape (n_components, M^order)
+        Tables of the components, one array per order, cells in row-major order.
+    residual, hessian : array of shape (n_rows,)
+        Negative gradient and second derivative of the loss, times the row's weight.
+    gains : array of shape (n_all_components,)
+        Gain of each component's last visit, orders one after the other.
+    state : array of shape (1,), uint64
+        Random state.
+    """
+
+    tables: Any
+    residual: Any
+    hessian: Any
+    gains: Any
+    state: Any
+
+
+@nb.njit(nogil=True, cache=True)
+def box_scores(rows: Any, tables: Any) -> Any:
+    """Sum of all tables at each row's cells, (n_rows,)."""
+    raw = np.zeros(rows.codes[0].shape[1])
+    for order in range(len(tables)):
+        codes, n_nodes = rows.codes[order], rows.nodes[order]
+        for component in range(len(tables[order])):
+            table, features = tables[order][component], rows.features[order][component]
+            for i in range(len(raw)):
+                cell = 0
+                for feature in features:
+                    cell = cell * n_nodes + codes[feature, i]
+                raw[i] += table[cell]
+    return raw
+
+
+@nb.njit(nogil=True, cache=True)
+def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
+    """Put the rows with codes below ``place`` first; return where the others begin."""
+    left, right = low, high - 1
+    while left <= right:
+        if codes[rows[left]] < place:
+            left += 1
+        else:
+            rows[left], rows[right] = rows[right], rows[left]
+            right -= 1
+    return left
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _best_cut(
+    codes: Any, rows: Any, low: int, high: int, box: Any, growth: Any, settings: Any
+) -> Any:
+    """Gain, axis and place of the best of some random cuts of a box; gain 0 where there is none."""
+    best, best_axis, best_place = 0.0, 0, 0
+    for axis in range(len(codes)):
+        bottom, top = box[axis]
+        places = top - bottom - 1
+        if places < 1:
+            continue
+        sums, masses = np.zeros(top - bottom), np.zeros(top - bottom)
+        for position in range(low, high):
+            row = rows[position]
+            sums[codes[axis, row] - bottom] += growth.residual[row]
+            masses[codes[axis, row] - bottom] += growth.hessian[row]
+        sums, masses = np.cumsum(sums), np.cumsum(masses)
+        total, weight = sums[-1], masses[-1]
+        base = total * total / (weight + settings.ridge)
+        tries = min(places, max(settings.fewest, int(settings.share * places)))
+        for attempt in range(tries):
+            place = attempt if tries == places else draw_below(growth.state, places)
+            part, part_weight = sums[place], masses[place]
+            rest, rest_weight = total - part, weight - part_weight
+            if min(part_weight, rest_weight) < settings.min_mass:
+                continue
+            gain = part * part / (part_weight + settings.ridge) - base
+            gain += rest * rest / (rest_weight + settings.ridge)
+            if gain > best:
+                best, best_axis, best_place = gain, axis, bottom + place + 1
+    return best, best_axis, best_place
+
+
+@nb.njit(nogil=True, cache=True)
+def _cut(
+    codes: Any, rows: Any, ends: Any, boxes: Any, leaf: int, new: int, axis: int, place: int
+) -> None:
+    """Cut a leaf in two: ``leaf`` keeps the lower part and ``new`` gets the upper one."""
+    middle = _partition(codes[axis], rows, ends[leaf, 0], ends[leaf, 1], place)
+    ends[new, 0], ends[new, 1] = middle, ends[leaf, 1]
+    ends[leaf, 1] = middle
+    boxes[new] = boxes[leaf]
+    boxes[leaf, axis, 1] = place
+    boxes[new, axis, 0] = place
+
+
+@nb.njit(nogil=True, cache=True)
+def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_leaves: int) -> Any:
+    """Cut every leaf at random along one feature after the other, all but the last."""
+    order, n_boxes = len(codes), 1
+    axes = np.arange(order)
+    for place in range(order - 1, 0, -1):
+        other = draw_below(state, place + 1)
+        axes[place], axes[other] = axes[other], axes[place]
+    for axis in axes[: order - 1]:
+        for leaf in range(n_boxes):
+            places = boxes[leaf, axis, 1] - boxes[leaf, axis, 0] - 1
+            if places < 1 or n_boxes == n_leaves:
+                continue
+            place = boxes[leaf, axis, 0] + 1 + draw_below(state, places)
+            _cut(codes, rows, ends, boxes, leaf, n_boxes, axis, place)
+            n_boxes += 1
+    return n_boxes
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
+    """Add a value to the cells of a box; tables are flat, cells in row-major order."""
+    node = box[:, 0].copy()
+    while True:
+        cell = 0
+        for axis in range(len(node)):
+            cell = cell * n_nodes + node[axis]
+        for last in range(box[-1, 1] - box[-1, 0]):
+            table[cell + last] += value
+        axis = len(node) - 2
+        while axis >= 0:
+            node[axis] += 1
+            if node[axis] < box[axis, 1]:
+                break
+            node[axis] = box[axis, 0]
+            axis -= 1
+        if axis < 0:
+            return
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True)
+def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, settings: Any) -> Any:
+    """Add one tree to a component's table; return its gain.
+
+    ``codes`` (order, n_rows) and ``sizes`` (order,) are those of the component's features.
+    """
+    rows = np.arange(codes.shape[1])
+    ends = np.zeros((settings.n_leaves, 2), np.int64)
+    boxes = np.zeros((settings.n_leaves, len(codes), 2), np.int64)
+    ends[0, 1] = len(rows)
+    boxes[0, :, 1] = sizes
+    n_boxes = _random_cuts(codes, rows, ends, boxes, growth.state, settings.n_leaves)
+    gains = np.zeros(settings.n_leaves)
+    axes, places = np.zeros(settings.n_leaves, np.int64), np.zeros(settings.n_leaves, np.int64)
+    total_gain = 0.0
+    for leaf in range(n_boxes):
+        cut = _best_cut(codes, rows, ends[leaf, 0], ends[leaf, 1], boxes[leaf], growth, settings)
+        gains[leaf], axes[leaf], places[leaf] = cut
+    while n_boxes < settings.n_leaves:
+        best = int(np.argmax(gains[:n_boxes]))
+        if gains[best] <= 0.0:
+            break
+        total_gain += gains[best]
+        _cut(codes, rows, ends, boxes, best, n_boxes, axes[best], places[best])
+        for leaf in (best, n_boxes):
+            cut = _best_cut(
+                codes, rows, ends[leaf, 0], ends[leaf, 1], boxes[leaf], growth, settings
+            )
+            gains[leaf], axes[leaf], places[leaf] = cut
+        n_boxes += 1
+    for leaf in range(n_boxes):
+        inside = rows[ends[leaf, 0] : ends[leaf, 1]]
+        total, weight = 0.0, 0.0
+        for row in inside:
+            total += growth.residual[row]
+            weight += growth.hessian[row]
+        value = np.float32(settings.rate * bounded(total / (weight + settings.ridge), settings))
+        for row in inside:
+            growth.residual[row] -= growth.hessian[row] * value
+        _add_to_table(table, boxes[leaf], n_nodes, value)
+    return total_gain
+
+
+@nb.njit(nogil=True, cache=True)
+def grow_visits(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
+    """Visit components, those with larger gains more often."""
+    done = 0
+    while done < n_visits:
+        index = draw_below(growth.state, len(growth.gains))
+        largest = max(growth.gains.max(), 1e-30)
+        if draw_uniform(growth.state) > max(RAREST_VISIT, growth.gains[index] / largest):
+            continue
+        done += 1
+        order, component = 0, index
+        while component >= len(rows.features[order]):
+            component -= len(rows.features[order])
+            order += 1
+        features = rows.features[order][component]
+        growth.gains[index] = visit(
+            rows.codes[order][features], rows.sizes[order][features], growth,
+            growth.tables[order][component], rows.nodes[order], settings[order],
+        )  # fmt: skip

@@ -1,0 +1,281 @@
+"""Smooth start of the growing solver: ridge regression on a fixed dictionary of centred sigmoids.
+
+Main effects use a few sigmoids per feature, pairs their products. The normal equations are solved
+by conjugate gradients on the tables, for all bags at once, and stopped on each bag's held-out rows;
+logistic loss adds a few rounds of reweighting. Small noisy data owe most of their accuracy to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._threads import Workers, split
+from tpnn._typing import BoolArray, CodeArray, IntArray, RealArray
+from tpnn.anova.dictionary import dictionary
+from tpnn.anova.measure import Marginal
+from tpnn.loss.losses import Objective
+from tpnn.problem.coded import CodedComponents
+
+PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
+RIDGE, MOST_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
+PAIR_NODES = 32  # per feature, while solving
+MAX_ITERATIONS, PATIENCE = 60, 4
+ROWS_PER_TASK = 4096
+
+
+def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, NDArray[np.uint8]]:
+    """Merge nodes until no feature has more than ``most``; follow with the codes.
+
+    Neighbours are merged, or the rarest levels where there is no order; the node of missing values
+    stays alone. The dictionary is so smooth that it needs few nodes, and every iteration costs
+    their number.
+    """
+    positions, weights = [], []
+    merged = np.empty(codes.shape, np.uint8)
+    for feature, size in enumerate(marginal.sizes):
+        groups = _merged_nodes(marginal, feature, most)
+        mass = np.bincount(groups, marginal.weights[feature, :size]).astype(np.float64)
+        moment = (marginal.weights * marginal.positions)[feature, :size]
+        positions.append(np.bincount(groups, moment) / mass)
+        weights.append(mass)
+        merged[feature] = groups.astype(np.uint8)[codes[feature]]
+    stacked = Marginal.stack(positions, weights)
+    return replace(stacked, nominal=marginal.nominal, missing=marginal.missing), merged
+
+
+def _merged_nodes(marginal: Marginal, feature: int, most: int) -> IntArray:
+    """Node that each node of a feature becomes, (size,)."""
+    missing = int(marginal.missing[feature])
+    size = int(marginal.sizes[feature]) - missing
+    kept = min(size, most - missing)
+    nodes = np.arange(size)
+    groups = np.minimum(nodes, kept - 1) if marginal.nominal[feature] else nodes * kept // size
+    return np.append(groups, kept) if missing else groups
+
+
+class MainDictionary:
+    """Tables of main effects as linear functions of coefficients (n_features, D, n_bags)."""
+
+    def __init__(self, marginal: Marginal, features: IntArray) -> None:
+        self.bases = dictionary(marginal, 1)[features]
+
+    def zeros(self, n_bags: int) -> RealArray:
+        """Coefficients of the zero function."""
+        return np.zeros((len(self.bases), self.bases.shape[2], n_bags), np.float32)
+
+    def tables(self, coefficients: RealArray) -> RealArray:
+        """Tables (n_features, M, n_bags)."""
+        return self.bases @ coefficients
+
+    def adjoint(self, tables: RealArray) -> RealArray:
+        """Transpose of ``tables``."""
+        return self.bases.transpose(0, 2, 1) @ tables
+
+
+class PairDictionary:
+    """Tables of pairs, A V B', as linear functions of coefficients V (n_pairs, D, D, n_bags)."""
+
+    def __init__(self, marginal: Marginal, pairs: IntArray) -> None:
+        bases = dictionary(marginal, 2)
+        self.first = bases[pairs[:, 0]] * np.float32(PAIR_SCALE)
+        self.second = bases[pairs[:, 1]]
+
+    def zeros(self, n_bags: int) -> RealArray:
+        """Coefficients of the zero function."""
+        n_pairs, _, size = self.first.shape
+        return np.zeros((n_pairs, size, size, n_bags), np.float32)
+
+    def tables(self, coefficients: RealArray) -> RealArray:
+        """Tables (n_pairs, M * M, n_bags)."""
+        n_pairs, nodes, size = self.first.shape
+        swapped = coefficients.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
+        along_second = (self.second @ swapped).reshape(n_pairs, nodes, size, -1)
+        swapped = along_second.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
+        return (self.first @ swapped).reshape(n_pairs, nodes * nodes, -1)
+
+    def adjoint(self, tables: RealArray) -> RealArray:
+        """Transpose of ``tables``."""
+        n_pairs, nodes, size = self.first.shape
+        cells = tables.reshape(n_pairs, nodes, -1)
+        along_first = (self.first.transpose(0, 2, 1) @ cells).reshape(n_pairs, size, nodes, -1)
+        swapped = along_first.transpose(0, 2, 1, 3).reshape(n_pairs, nodes, -1)
+        back = (self.second.transpose(0, 2, 1) @ swapped).reshape(n_pairs, size, size, -1)
+        return back.transpose(0, 2, 1, 3)
+
+
+Dictionary = MainDictionary | PairDictionary
+
+
+@dataclass
+class BestCoefficients:
+    """Best coefficients of every bag so far.
+
+    Parameters
+    ----------
+    losses : array of shape (n_bags,)
+        Loss on the held-out rows.
+    coefficients : list of array of shape (..., n_bags * K)
+        One array per order.
+    intercepts : array of shape (n_bags * K,)
+        Constants.
+    """
+
+    losses: RealArray
+    coefficients: list[RealArray]
+    intercepts: RealArray
+
+    def update(
+        self, losses: RealArray, coefficients: list[RealArray], intercepts: RealArray
+    ) -> BoolArray:
+        """Take over the bags whose loss is smaller than before, and say which."""
+        improved = losses < self.losses
+        self.losses[improved] = losses[improved]
+        lanes = np.repeat(improved, len(intercepts) // len(losses))
+        self.intercepts[lanes] = intercepts[lanes]
+        for kept, new in zip(self.coefficients, coefficients, strict=True):
+            kept[..., lanes] = new[..., lanes]
+        return improved
+
+
+class SmoothStart:
+    """Conjugate gradients for the ridge problem of all bags.
+
+    Parameters
+    ----------
+    dictionaries : list
+        One dictionary per order.
+    coded : list of CodedComponents
+        Components of each order over the rows.
+    y : array of shape (n, T)
+        Targets on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in each bag: training in rows, validation as shares.
+    objective : Objective
+        The loss.
+    workers : Workers
+        Threads.
+    must_stop : callable
+        Says that time is up; the best so far is then the start.
+    l2 : float, optional
+        Ridge as a share of the rows; a few rows by default.
+    """
+
+    def __init__(
+        self,
+        dictionaries: Sequence[Dictionary],
+        coded: Sequence[CodedComponents],
+        y: RealArray,
+        offset: RealArray,
+        training: RealArray,
+        validation: RealArray,
+        objective: Objective,
+        workers: Workers,
+        must_stop: Callable[[], bool],
+        l2: float | None = None,
+    ) -> None:
+        self.dictionaries, self.coded, self.workers = dictionaries, coded, workers
+        self.must_stop = must_stop
+        self.y, self.training, self.validation = y, training, validation
+        self.offset, self.objective = offset, objective
+        self.n_rows, n_bags = training.shape
+        self.n_lanes = n_bags * objective.n_outputs  # a lane is one output of one bag
+        self.masses = np.repeat(training, objective.n_outputs, axis=1)
+        size = self.masses.sum(0)
+        few = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * size)
+        self.ridge = few if l2 is None else np.float32(l2) * size
+
+    def fit(self, start: RealArray) -> BestCoefficients:
+        """Find the best coefficients of every bag, from the given constants (K,) on."""
+        n_bags = self.training.shape[1]
+        intercepts = np.tile(start, n_bags).astype(np.float32)
+        coefficients = [d.zeros(self.n_lanes) for d in self.dictionaries]
+        raw: RealArray = self.offset + intercepts
+        best = BestCoefficients(
+            np.full(n_bags, np.inf, np.float32),
+            [c.copy() for c in coefficients],
+            intercepts.copy(),
+        )
+        best.update(self._loss(raw), coefficients, intercepts)
+        for _ in range(self.objective.reweightings):
+            coefficients = self._solve(raw, coefficients, intercepts, best)
+            gradient, hessian = self.objective.slopes(self.y, raw, self.training)
+            shift = (self.masses * gradient).sum(0) / (self.masses * hessian).sum(0)
+            intercepts, raw = intercepts - shift, raw - shift
+        return best
+
+    def _solve(
+        self,
+        raw: RealArray,
+        coefficients: list[RealArray],
+        intercepts: RealArray,
+        best: BestCoefficients,
+    ) -> list[RealArray]:
+        """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
+        slope, hessian = self.objective.slopes(self.y, raw, self.training)
+        scale = np.sqrt(self.masses * hessian)
+        residual = -np.sqrt(self.masses / hessian) * slope
+        gradient = self._downhill(scale * residual, coefficients)
+        direction, size = gradient, _squares(gradient)
+        stalled = np.zeros(self.training.shape[1], int)
+        for _ in range(MAX_ITERATIONS):
+            change = self._gather(direction)
+            scaled = scale * change
+            length = size / (_squares([scaled]) + self.ridge * _squares(direction) + 1e-30)
+            coefficients = [c + length * d for c, d in zip(coefficients, direction, strict=True)]
+            residual -= length * scaled
+            raw += length * change
+            improved = best.update(self._loss(raw), coefficients, intercepts)
+            stalled = np.where(improved, 0, stalled + 1)
+            if (stalled >= PATIENCE).all() or self.must_stop():
+                break
+            gradient = self._downhill(scale * residual, coefficients)
+            before, size = size, _squares(gradient)
+            ratio = size / (before + 1e-30)
+            direction = [g + ratio * d for g, d in zip(gradient, direction, strict=True)]
+        return coefficients
+
+    def _downhill(self, residual: RealArray, coefficients: list[RealArray]) -> list[RealArray]:
+        """Negative gradient of half the penalised sum of squares."""
+        sums = [
+            np.concatenate(
+                self.workers.map(
+                    lambda piece, part=part: part.histogram(residual, *piece),
+                    split(part.shape[0], 4),
+                )
+            )
+            for part in self.coded
+        ]
+        return [
+            d.adjoint(s) - self.ridge * c
+            for d, s, c in zip(self.dictionaries, sums, coefficients, strict=True)
+        ]
+
+    def _gather(self, coefficients: list[RealArray]) -> RealArray:
+        """Value of the dictionary's functions on every row, (n, n_lanes)."""
+        tables = [d.tables(c) for d, c in zip(self.dictionaries, coefficients, strict=True)]
+        values = np.zeros((self.n_rows, self.n_lanes), np.float32)
+
+        def add(piece: tuple[int, int]) -> None:
+            for part, table in zip(self.coded, tables, strict=True):
+                part.gather(table, piece[0], values[slice(*piece)])
+
+        self.workers.map(add, split(self.n_rows, ROWS_PER_TASK))
+        return values
+
+    def _loss(self, raw: RealArray) -> RealArray:
+        losses = self.objective.losses(self.y, raw, self.validation)
+        loss: RealArray = (losses * self.validation).sum(0)
+        return loss
+
+
+def _squares(parts: Sequence[RealArray]) -> RealArray:
+    """Sum of squares of each bag, (n_bags,)."""
+    flat = [part.reshape(-1, part.shape[-1]) for part in parts]
+    total: RealArray = np.sum([np.einsum("rb,rb->b", part, part) for part in flat], axis=0)
+    return total

@@ -1,0 +1,83 @@
+"""Links between the raw score f(x) and the prediction, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+
+SMALLEST_MEAN = 1e-12  # the logit of a class with no weight must stay finite
+LARGEST_SCORE = 300.0  # exp of a larger one would leave no room for sums
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link g with f(x) = g(E[Y | x]).
+
+    Parameters
+    ----------
+    name : str
+        Name under which a saved model refers to it.
+    forward : callable
+        g, from means to raw scores.
+    inverse : callable
+        g^-1, from raw scores to means; several outputs are on the last axis.
+    """
+
+    name: str
+    forward: Callable[[FloatArray], FloatArray]
+    inverse: Callable[[FloatArray], FloatArray]
+
+
+def _same(values: FloatArray) -> FloatArray:
+    return values
+
+
+def _logit(means: FloatArray) -> FloatArray:
+    inside = np.clip(means, SMALLEST_MEAN, 1 - SMALLEST_MEAN)
+    return np.log(inside) - np.log1p(-inside)
+
+
+def _expit(scores: FloatArray) -> FloatArray:
+    decay = np.exp(-np.abs(scores))
+    return np.where(scores >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def _log(means: FloatArray) -> FloatArray:
+    return np.log(np.maximum(means, SMALLEST_MEAN))
+
+
+def _exp(scores: FloatArray) -> FloatArray:
+    return np.exp(np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE))
+
+
+def _centred_log(means: FloatArray) -> FloatArray:
+    logs = _log(means)
+    centred: FloatArray = logs - logs.mean(-1, keepdims=True)
+    return centred
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    odds = np.exp(scores - scores.max(-1, keepdims=True))
+    shares: FloatArray = odds / odds.sum(-1, keepdims=True)
+    return shares
+
+
+def _increasing(scores: FloatArray) -> FloatArray:
+    """Quantiles of one distribution, which cannot cross."""
+    return np.sort(scores, axis=-1)
+
+
+LINKS = {
+    link.name: link
+    for link in (
+        Link("identity", _same, _same),
+        Link("logit", _logit, _expit),
+        Link("log", _log, _exp),
+        Link("softmax", _centred_log, _softmax),
+        Link("quantiles", _same, _increasing),
+    )
+}

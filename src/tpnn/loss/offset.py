@@ -1,0 +1,32 @@
+"""The offset: a known part of the raw score of each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+
+
+def checked_numbers(name: str, values: Any) -> FloatArray:
+    """Values of an argument as an array of floats."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: must be numbers, found {error}. Pass numbers.") from error
+
+
+def checked_offset(offset: Any, n_rows: int) -> FloatArray:
+    """Offsets as an array of shape (n_rows,), zeros where there are none."""
+    if offset is None:
+        return np.zeros(n_rows)
+    values = checked_numbers("offset", offset)
+    if values.shape != (n_rows,) or not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        found = f"NaN or inf in {bad} rows" if bad else f"shape {values.shape} for {n_rows} rows"
+        raise ValueError(
+            f"offset: one finite number per row is needed, found {found}. Pass the known part of "
+            "the raw score of each row."
+        )
+    return values

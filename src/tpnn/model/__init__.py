@@ -1,0 +1,1 @@
+"""The frozen model: predicts, scores components, certifies, is saved and read."""

@@ -1,0 +1,169 @@
+"""Rows in canonical form, and the bags drawn from them.
+
+Training must not depend on the order of the rows, on whether a row of weight two is written twice,
+or on how often the whole table is repeated. So rows are keyed by what they contain: equal rows are
+merged (their weights add up), rows are sorted by their key, and the key, not the row's number,
+decides on which side of a bag's split a row falls. Rows with equal features fall on the same side,
+unless they are very many, which keeps the held-out score honest on tables with copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
+from tpnn.table.weights import whole_counts
+
+KeyArray = NDArray[np.uint64]
+
+HEAVY_ROWS = 10  # rows with equal features that hold this many times the mass of the average row,
+HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one side of a split
+COMMON_TARGET = 0.02  # share of such rows that makes a target too common to stand on one side
+
+
+def _mix(keys: KeyArray) -> KeyArray:
+    """Scramble 64-bit keys (the finaliser of splitmix64)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
+    """One 64-bit key per row, equal for rows with equal values; it depends on the column order."""
+    keys = np.zeros(n_rows, np.uint64)
+    for column in columns:
+        same = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, and no -0.0
+        bits = same.view(np.uint64)
+        keys = _mix(keys * np.uint64(0x9E3779B97F4A7C15) + _mix(bits + np.uint64(1)))
+    return keys
+
+
+@dataclass(frozen=True)
+class DistinctRows:
+    """Distinct training rows in canonical order.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Where each distinct row stands in the user's table.
+    weights : array of shape (n,)
+        Total weight of its copies, divided by the weight of all rows.
+    groups : array of shape (n,)
+        Number of the group of rows with equal features; 0, 1, 2, ... in order.
+    group_keys, keys : array of shape (n,)
+        Key of each distinct row: of its features alone, and with its targets.
+    size : float
+        How many rows the table stands for: copies count, copies of the whole table do not.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    groups: IntArray
+    group_keys: KeyArray
+    keys: KeyArray
+    size: float
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Targets and bag weights of the training rows.
+
+    Parameters
+    ----------
+    y : array of shape (n, T)
+        Target on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in each bag's two sums; columns sum to one.
+    sizes : array of shape (n_bags,)
+        How many rows the training side of each bag stands for.
+    """
+
+    y: Float32Array
+    offset: Float32Array
+    training: Float32Array
+    validation: Float32Array
+    sizes: Float32Array
+
+
+def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | None) -> DistinctRows:
+    """Merge rows that agree in features and in every target; rows of weight zero are left out.
+
+    ``targets`` has shape (n_targets, n_rows); without weights each row counts one.
+    """
+    masses = np.ones(len(keys)) if weights is None else weights
+    kept = np.flatnonzero(masses > 0)
+    order = kept[np.lexsort((*targets[:, kept], keys[kept]))]
+    key, target = keys[order], targets[:, order]
+    new_key = np.r_[True, key[1:] != key[:-1]]
+    new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
+    starts = np.flatnonzero(new_row)
+    merged = np.add.reduceat(masses[order], starts)
+    return DistinctRows(
+        order[starts],
+        merged / merged.sum(),
+        (np.cumsum(new_key) - 1)[starts],
+        key[starts],
+        _mix(key[starts] + row_keys(target[:, starts], len(starts))),
+        _size(merged, len(kept)),
+    )
+
+
+def _size(merged: FloatArray, n_rows: int) -> float:
+    """Rows that integer weights stand for, in units of their greatest common divisor."""
+    counts = whole_counts(merged)
+    return float(n_rows if counts is None else counts.sum())
+
+
+def draw_bags(
+    distinct: DistinctRows, n_bags: int, validation_fraction: float, seed: int
+) -> tuple[Float32Array, Float32Array, Float32Array]:
+    """Weights of every row for training and validation in every bag, (n, n_bags), and bag sizes.
+
+    A bag holds out random units until they carry ``validation_fraction`` of the mass. A unit is a
+    group of rows with equal features, or a single distinct row where the group is too heavy. What
+    is too heavy by itself, a common target of a heavy group, or too little to choose from, is
+    divided in that proportion.
+    """
+    units, keys, divided = _units(distinct, validation_fraction)
+    mass = np.bincount(units, distinct.weights)
+    light = np.flatnonzero(~divided)
+    training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
+    sizes = np.empty(n_bags, np.float32)
+    for bag in range(n_bags):
+        salt = _mix(_mix(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
+        drawn = light[np.argsort(_mix(keys[light] ^ salt))]
+        cumulated = np.cumsum(mass[drawn])
+        most = int((cumulated <= validation_fraction * mass[drawn].sum()).sum())
+        held_out = np.where(divided, validation_fraction, 0.0)
+        held_out[drawn[: min(max(most, 1), len(drawn) - 1)]] = 1.0
+        share = held_out[units]
+        kept = distinct.weights * (1 - share)
+        sizes[bag] = distinct.size * kept.sum()
+        training[:, bag] = kept / kept.sum()
+        validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
+    return training, validation, sizes
+
+
+def _units(
+    distinct: DistinctRows, validation_fraction: float
+) -> tuple[IntArray, KeyArray, BoolArray]:
+    """Return the unit of every row (n,), and of every unit its key and whether it is divided."""
+    limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
+    group_mass = np.bincount(distinct.groups, distinct.weights)[distinct.groups]
+    heavy = group_mass > limit
+    first = np.r_[True, distinct.groups[1:] != distinct.groups[:-1]]
+    starts = np.flatnonzero(first | heavy)
+    units = np.cumsum(first | heavy) - 1
+    mass = np.bincount(units, distinct.weights)
+    common = heavy[starts] & (mass > COMMON_TARGET * group_mass[starts])
+    divided = (mass > limit) | common
+    if (~divided).sum() * validation_fraction < 1:
+        divided[:] = True
+    keys = np.where(heavy, distinct.keys, distinct.group_keys)[starts]
+    return units, keys, divided

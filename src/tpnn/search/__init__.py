@@ -1,0 +1,1 @@
+"""Which components to include, and which to keep."""

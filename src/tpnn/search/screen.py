@@ -1,0 +1,228 @@
+"""Screening: which interactions the residual still has, scored in closed form.
+
+Each feature gets a few centred functions psi_1, ..., psi_D, orthonormal under its marginal: the
+principal directions of the paper's centred sigmoids, smooth ones first. Their products are
+orthonormal under the product of the marginals and average to zero along each feature, so the
+projection of the residual r on the pure interactions of S has the coefficients
+
+    c_k = sum over the cells m of S of histogram_S[m] prod_j psi_{k_j}(m_j)
+        = sum_i w_i r_i prod_j psi_{k_j}(x_ij),
+
+where histogram_S sums w_i r_i over the rows in each cell. The second form is a matrix product that
+serves a whole block of interactions at once and never stores their histograms. The score
+
+    F_S = sum_k c_k^2 / sum_k sum_i (w_i r_i prod_j psi_{k_j}(x_ij))^2,
+
+both sums also over the outputs of a model with several, is the size of the projection in units of
+what noise gives: its mean is one where r has no such interaction, however the features depend on
+each other. The noise floor is the largest score of all candidates when the signs of the residual
+are drawn at random.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._threads import ONE_BLAS_THREAD, Workers, split
+from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn.anova.dictionary import dictionary
+from tpnn.anova.measure import Marginal
+from tpnn.search.columns import Columns
+
+Component = tuple[int, ...]
+BlockScores = Callable[..., Float32Array]
+
+MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one beyond
+BUDGETS = {1: 6e11, 2: 6e11}  # multiplications of a screen: some ten seconds on two cores
+HIGHER_BUDGET = 2e11
+FLIPS = {1: 19}  # draws of random signs that the noise floor is taken over, by order;
+FEWEST_FLIPS = 4  # beyond, where each draw costs more
+MOST_FLIPS = max(FLIPS.values())
+BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
+SMALLEST = 1e-10  # a direction of relatively less variance is rounding
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidates of one order, best first.
+
+    Parameters
+    ----------
+    components : sequence of tuple of int
+        Interactions, each an increasing tuple of feature indices.
+    scores : array of shape (n_components,)
+        Their scores, decreasing.
+    floor : float
+        Largest score that noise reaches among all candidates.
+    n_candidates : int
+        How many were scored.
+    """
+
+    components: Sequence[Component]
+    scores: Float32Array
+    floor: float
+    n_candidates: int
+
+    @property
+    def found(self) -> Sequence[Component]:
+        """Interactions above the noise floor."""
+        return self.components[: int((self.scores > self.floor).sum())]
+
+
+def principal_bases(marginal: Marginal, count: int) -> Float32Array:
+    """Orthonormal centred functions of every feature on its nodes, (n_features, M, count).
+
+    A feature of m nodes has at most m - 1 of them; the others are zero.
+    """
+    sigmoids = dictionary(marginal, 2).astype(np.float64)
+    covariance = np.einsum("fmc,fm,fmd->fcd", sigmoids, marginal.weights, sigmoids, optimize=True)
+    variances, directions = np.linalg.eigh(covariance)  # increasing
+    variances, directions = variances[:, ::-1][:, :count], directions[..., ::-1][..., :count]
+    real = variances > SMALLEST * np.maximum(variances[:, :1], SMALLEST)
+    scale = np.where(real, 1 / np.sqrt(np.where(real, variances, 1.0)), 0.0)
+    bases: Float32Array = (sigmoids @ (directions * scale[:, None])).astype(np.float32)
+    return bases
+
+
+class ResidualScreen:
+    """Scores interactions over coded rows; the same input gives the same scores, bit for bit.
+
+    Parameters
+    ----------
+    codes : array of shape (n_features, n_rows)
+        Node of every value.
+    marginal : Marginal
+        Nodes and masses of the features.
+    residual : array of shape (n_rows, K)
+        Negative gradient of the loss in each output, times the row's weight.
+    seed : int
+        Seed of the random signs.
+    on_card : bool
+        Whether to compute on an NVIDIA card; it needs torch.
+    """
+
+    def __init__(
+        self,
+        codes: CodeArray,
+        marginal: Marginal,
+        residual: NDArray[np.floating[Any]],
+        seed: int,
+        on_card: bool = False,
+    ) -> None:
+        self.codes, self.marginal = codes, marginal
+        largest = float(np.abs(residual).max(initial=0.0)) or 1.0
+        signs = np.random.default_rng(seed).integers(0, 2, (MOST_FLIPS, 1, len(residual)), np.int8)
+        scaled = (residual.T / largest).astype(np.float32)
+        self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
+        self.block_scores: BlockScores = block_scores
+        self.n_threads: int | None = None
+        if on_card:
+            card = import_module("tpnn.search.screen_cuda").CardScorer(codes, self.residuals)
+            self.block_scores, self.n_threads = card.block_scores, 1
+
+    def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
+        """Rank all interactions of one order among the given features; keep the best ``most``."""
+        among = np.arange(len(self.codes)) if features is None else np.sort(features)
+        if len(among) < order:
+            return Ranking([], np.empty(0, np.float32), 0.0, 0)
+        n_bases = affordable_bases(len(among), order, self.residuals[0].size)
+        bases = principal_bases(self.marginal, n_bases)[among]
+        columns = Columns(self.codes, among, bases)
+        parents = np.array(list(combinations(range(len(among) - 1), order - 1)), np.intp)
+        last = parents.max(1, initial=-1)
+        residuals = self.residuals[: 1 + FLIPS.get(order, FEWEST_FLIPS)]
+        longest = max(BLOCK_COLUMNS // n_bases ** (order - 1), 1)
+
+        def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
+            block = parents[slice(*piece)]
+            first = int(last[slice(*piece)].min()) + 1
+            scores = self.block_scores(columns, block, first, residuals)
+            new = last[slice(*piece), None] < np.arange(first, len(among))
+            noise = float(scores[1:, new].max(initial=0.0))
+            parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
+            found = np.column_stack([block[parent], feature + first])
+            return found, scores[0, parent, feature], noise
+
+        with ONE_BLAS_THREAD, Workers(self.n_threads) as workers:
+            blocks = workers.map(best, split(len(parents), longest))
+        found = np.concatenate([block[0] for block in blocks])
+        scores = np.concatenate([block[1] for block in blocks])
+        top = np.argsort(-scores, kind="stable")[:most]
+        components = [tuple(s) for s in among[found[top]].tolist()]
+        floor = max(block[2] for block in blocks)
+        return Ranking(components, scores[top], floor, math.comb(len(among), order))
+
+
+def affordable_bases(n_features: int, order: int, n_rows: int) -> int:
+    """Functions per feature that a screen of all interactions of one order can afford."""
+    products = math.comb(n_features, order) * n_rows * (1 + FLIPS.get(order, FEWEST_FLIPS))
+    count = MOST_BASES.get(order, 1)
+    while count > 1 and products * count**order > BUDGETS.get(order, HIGHER_BUDGET):
+        count //= 2
+    return count
+
+
+def affordable_features(order: int, n_rows: int) -> int:
+    """How many features a screen of all interactions of one order can afford."""
+    n_draws = 1 + FLIPS.get(order, FEWEST_FLIPS)
+    most = BUDGETS.get(order, HIGHER_BUDGET) / (n_rows * n_draws)
+    count = order
+    while math.comb(count + 1, order) <= most:
+        count += 1
+    return count
+
+
+def _nth_largest(values: Float32Array, count: int) -> float:
+    """Value that ``count`` of the values reach, or the smallest where there are fewer."""
+    if len(values) <= count:
+        return -math.inf
+    return float(np.partition(values, len(values) - count)[len(values) - count])
+
+
+def block_scores(
+    columns: Columns, parents: IntArray, first: int, residuals: Float32Array
+) -> Float32Array:
+    """Scores of parents (m, order - 1) extended by each feature from ``first`` on.
+
+    For each of the residuals (r, K, n_rows), shape (r, m, q - first).
+    """
+    n_features, _, n_bases = columns.bases.shape
+    n_parents, n_new = len(parents), n_features - first
+    width, lowest = n_bases ** parents.shape[1], int(parents.min(initial=first))
+    shape = (*residuals.shape[:2], n_parents * width, n_new * n_bases)
+    coefficients = np.zeros(shape, np.float32)
+    variance = np.zeros((n_parents, n_new), np.float32)
+    for low, high in split(columns.n_rows, BLOCK_ROWS):
+        rows = slice(low, high)
+        values = columns.values(rows, lowest)
+        products = row_products(values, parents - lowest)  # (m, width, n)
+        added = values[len(values) - n_new :]
+        new = added.transpose(1, 0, 2).reshape(high - low, -1)
+        for index in np.ndindex(shape[:2]):
+            weighted = products * residuals[index][rows]
+            coefficients[index] += weighted.reshape(-1, high - low) @ new
+        energy = (products**2).sum(1) * (residuals[0, :, rows] ** 2).sum(0)
+        variance += energy @ (added**2).sum(2).T
+    by_function = (*shape[:2], n_parents, width, n_new, n_bases)
+    squares = (coefficients**2).reshape(by_function).sum((1, 3, 5))
+    scores: Float32Array = np.divide(squares, np.where(variance > 0, variance, np.inf))
+    return scores
+
+
+def row_products(values: Float32Array, parents: IntArray) -> Float32Array:
+    """All products of the parents' functions at each row, (m, D^d, n) of values (q, n, D)."""
+    along: Float32Array = values.transpose(0, 2, 1)
+    n_parents, n_rows = len(parents), values.shape[1]
+    products: Float32Array = np.ones((n_parents, 1, n_rows), np.float32)
+    for column in parents.T:
+        wider: Float32Array = products[:, :, None] * along[column][:, None]
+        products = wider.reshape(n_parents, -1, n_rows)
+    return products

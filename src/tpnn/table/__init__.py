@@ -1,0 +1,1 @@
+"""The user's table: columns, axes, nodes, and the words for their values."""

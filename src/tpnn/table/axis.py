@@ -1,0 +1,227 @@
+"""Axis: one feature seen through its nodes.
+
+A row's value lies between two nodes; the frozen model interpolates linearly between them, and
+training uses the nearer one. The mass of the training rows is shared between the two nodes in the
+same proportion, so that a function that averages to zero over the nodes averages to zero over the
+training rows, exactly. Levels and missing values have nodes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.table.frame import NOMINAL, NUMBER
+
+UNKNOWN = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
+OTHERS = "(other levels)"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One feature seen through M nodes.
+
+    Parameters
+    ----------
+    values : array of shape (M,)
+        Nodes in the feature's own unit, increasing; numbers of levels; NaN for missing values.
+    weights : array of shape (M,)
+        Share of the training mass at each node; the measure of the sum-to-zero law.
+    kind : {"number", "date", "duration", "ordered", "nominal"}
+        What the values stand for.
+    levels : tuple, optional
+        Label of every node that stands for a level.
+    groups : array of shape (n_levels,), optional
+        Node of each level of a nominal feature.
+    has_missing : bool
+        Whether the last node stands for missing values.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    kind: str = NUMBER
+    levels: tuple[Any, ...] | None = None
+    groups: IntArray | None = None
+    has_missing: bool = False
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes M, the one of missing values included."""
+        return len(self.values)
+
+    @property
+    def n_regular(self) -> int:
+        """Number of nodes of values that are there."""
+        return len(self.values) - self.has_missing
+
+    @property
+    def missing_node(self) -> int:
+        """Node of missing values, or M, which contributes nothing, where fit has seen none."""
+        return self.n_regular
+
+    @property
+    def is_nominal(self) -> bool:
+        """Whether the nodes have no order."""
+        return self.kind == NOMINAL
+
+    @property
+    def positions(self) -> FloatArray:
+        """Mid-rank of each node among the values that are there, in [0, 1]: where bases live.
+
+        NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
+        """
+        regular = self.weights[: self.n_regular]
+        ranks = (np.cumsum(regular) - regular / 2) / (regular.sum() or 1.0)
+        return np.append(ranks, 1.0) if self.has_missing else ranks
+
+    def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Lower node of each value and how far it lies towards the next one, in [0, 1).
+
+        Values beyond the outer nodes stay on them: an outlier cannot extrapolate. What fit has not
+        seen, a new level or a first missing value, is on node M, where every component is zero.
+        """
+        missing, unknown = np.isnan(x), np.isinf(x)
+        odd = missing | unknown
+        lower, fraction = self._locate_known(np.where(odd, self.values[0], x) if odd.any() else x)
+        lower[missing] = self.missing_node
+        lower[unknown] = self.n_nodes
+        fraction[odd] = 0.0
+        return lower, fraction
+
+    def _locate_known(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
+        fraction = np.zeros(len(x))
+        if self.groups is not None:
+            return self.groups[np.nan_to_num(x).astype(np.intp)], fraction
+        nodes = self.values[: self.n_regular]
+        if len(nodes) < 2:
+            return np.zeros(len(x), np.intp), fraction
+        x = np.clip(x, nodes[0], nodes[-1])
+        lower = np.searchsorted(nodes, x, side="right") - 1
+        halves = nodes / 2  # the difference of two huge values must not overflow
+        steps = np.append(np.diff(halves), 0.0)[lower]
+        np.divide(x / 2 - halves[lower], steps, out=fraction, where=steps > 0)
+        return lower, fraction
+
+    def codes(self, x: FloatArray) -> IntArray:
+        """Nearest node of each training value, (n,)."""
+        if self.groups is not None:
+            nearest = self.groups[np.nan_to_num(x).astype(np.intp)]
+        else:
+            nodes = self.values[: self.n_regular]
+            nearest = np.searchsorted(nodes[:-1] / 2 + nodes[1:] / 2, x, side="left")
+        return np.where(np.isnan(x), self.missing_node, nearest)
+
+
+def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> FloatArray:
+    """Nodes for a feature with the given distinct values and masses.
+
+    A value that alone holds 1/max_nodes of the mass is a node of its own; the other nodes are
+    quantiles of the remaining mass, so that one heavy value cannot starve the rest.
+
+    >>> place_nodes(np.arange(5.0), np.full(5, 0.2), max_nodes=8)
+    array([0., 1., 2., 3., 4.])
+    >>> heavy = np.array([0.9] + [0.001] * 100)
+    >>> len(place_nodes(np.arange(101.0), heavy, max_nodes=11))
+    11
+    """
+    if len(values) <= max_nodes:
+        return values
+    atom = masses >= masses.sum() / max_nodes
+    n_quantiles = max_nodes - int(atom.sum())
+    rest, cumulated = values[~atom], np.cumsum(masses[~atom])
+    levels = (np.arange(n_quantiles) + 0.5) / max(n_quantiles, 1) * cumulated[-1]
+    return np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
+
+
+def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Distinct values, NaN last, and the mass of each; values of no mass are left out."""
+    if weights is None:
+        values, counts = np.unique(x, return_counts=True)
+        return values, counts.astype(np.float64)
+    order = np.argsort(x, kind="stable")
+    values, starts = np.unique(x[order], return_index=True)
+    masses = np.add.reduceat(weights[order], starts)
+    return values[masses > 0], masses[masses > 0]
+
+
+def make_axis(
+    values: FloatArray, masses: FloatArray, nodes: FloatArray, kind: str = NUMBER
+) -> Axis:
+    """Axis of an ordered feature: each value's mass is shared by its two neighbours.
+
+    ``values`` may end with NaN for missing values, which get a node behind the others.
+    """
+    has_missing = bool(np.isnan(values[-1]))
+    axis = Axis(np.append(nodes, np.nan) if has_missing else nodes, np.empty(0), kind)
+    axis = replace(axis, has_missing=has_missing)
+    lower, fraction = axis.locate(values)
+    shares = masses / masses.sum()
+    weights = np.zeros(axis.n_nodes + 1)
+    np.add.at(weights, lower, shares * (1 - fraction))
+    np.add.at(weights, lower + 1, shares * fraction)
+    return replace(axis, weights=weights[:-1])
+
+
+def nested_axes(
+    values: FloatArray, masses: FloatArray, sizes: Sequence[int], kind: str, levels: tuple[Any, ...]
+) -> list[Axis]:
+    """One axis per size; the nodes of each are nodes of every finer one.
+
+    So a piecewise linear function on coarse nodes is one on fine nodes too.
+    """
+    axes: dict[int, Axis] = {}
+    known = ~np.isnan(values)
+    nodes, weights = values[known], masses[known]
+    for size in sorted(set(sizes), reverse=True):
+        nodes = place_nodes(nodes, weights, size)
+        axis = make_axis(values, masses, nodes, kind)
+        if levels:
+            axis = replace(axis, levels=tuple(levels[int(number)] for number in nodes))
+        axes[size], weights = axis, axis.weights[: axis.n_regular]
+    return [axes[size] for size in sizes]
+
+
+def nominal_axes(
+    values: FloatArray,
+    masses: FloatArray,
+    sizes: Sequence[int],
+    levels: tuple[Any, ...],
+    rare: BoolArray,
+) -> list[Axis]:
+    """One axis per size for levels without order, most frequent first.
+
+    Values marked as ``rare``, and the rarest where there are more levels than nodes, share the last
+    node.
+    """
+    known = ~np.isnan(values)
+    numbers = values[known].astype(np.intp)
+    level_masses, apart = np.zeros(len(levels)), np.zeros(len(levels), bool)
+    level_masses[numbers], apart[numbers] = masses[known], ~rare[known]
+    order = np.lexsort((-level_masses, ~apart))
+    most = min(int(apart.sum()) + 1, len(levels))
+    return [
+        _nominal_axis(level_masses, order, min(size, most), levels, masses[~known])
+        for size in sizes
+    ]
+
+
+def _nominal_axis(
+    level_masses: FloatArray,
+    order: IntArray,
+    n_nodes: int,
+    levels: tuple[Any, ...],
+    missing: FloatArray,
+) -> Axis:
+    groups = np.empty(len(levels), np.intp)
+    groups[order] = np.minimum(np.arange(len(levels)), n_nodes - 1)
+    labels = [levels[number] for number in order[:n_nodes]]
+    if n_nodes < len(levels):
+        labels[-1] = OTHERS
+    masses = np.append(np.bincount(groups, level_masses, minlength=n_nodes), missing)
+    values = np.append(np.arange(float(n_nodes)), np.full(len(missing), np.nan))
+    weights = masses / masses.sum()
+    return Axis(values, weights, NOMINAL, tuple(labels), groups, bool(len(missing)))

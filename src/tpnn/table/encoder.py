@@ -1,0 +1,260 @@
+"""TableEncoder: a table becomes codes on nodes, and nodes become axis values again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpnn._typing import CodeArray, FloatArray, IntArray
+from tpnn.table.axis import UNKNOWN, Axis, distinct, nested_axes, nominal_axes
+from tpnn.table.frame import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
+from tpnn.table.weights import whole_counts
+
+MOST_LEVELS = 65_534  # of a nominal feature in its main effect; codes have two bytes
+
+
+class Feature(NamedTuple):
+    """What fit learned about a column: its kind and, where it has levels, their labels."""
+
+    kind: str
+    levels: tuple[Any, ...] = ()
+
+
+class LevelRules(NamedTuple):
+    """How levels are treated.
+
+    Parameters
+    ----------
+    nominal : collection of int
+        Columns of numbers that are names rather than amounts.
+    least_rows : int
+        Levels of fewer rows share one node.
+    """
+
+    nominal: Collection[int] = ()
+    least_rows: int = 1
+
+
+DEFAULT_RULES = LevelRules()
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Nodes of every feature, at one resolution per order of interaction.
+
+    Parameters
+    ----------
+    names : tuple of str, or None
+        Feature names where the training table had them.
+    axes : dict of int to tuple of Axis
+        For each order of interaction, the axis of every feature.
+    features : tuple of Feature
+        Kind and levels of every feature.
+    """
+
+    names: tuple[str, ...] | None
+    axes: dict[int, tuple[Axis, ...]]
+    features: tuple[Feature, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        max_nodes: Mapping[int, int],
+        weights: FloatArray | None = None,
+        rules: LevelRules = DEFAULT_RULES,
+    ) -> TableEncoder:
+        """Place the nodes of every column by its weighted distribution.
+
+        Parameters
+        ----------
+        table : Table
+            Training rows.
+        max_nodes : dict of int to int
+            For each order of interaction, the largest number of nodes of a feature; a nominal
+            feature's main effect has a node for every level.
+        weights : array of shape (n_rows,), optional
+            Mass of each row; rows of mass zero leave no trace.
+        rules : LevelRules
+            How levels are treated.
+        """
+        features, by_feature, counts = [], [], _row_counts(weights)
+        for number in range(table.n_features):
+            column = _training_column(table.column(number), number in rules.nominal, weights)
+            values, masses = distinct(column.values, weights)
+            sizes = list(max_nodes.values())
+            if column.kind == NOMINAL:
+                sizes = [MOST_LEVELS if o == 1 else size for o, size in max_nodes.items()]
+                rare = distinct(column.values, counts)[1] < rules.least_rows
+                axes = nominal_axes(values, masses, sizes, column.levels, rare)
+            else:
+                axes = nested_axes(values, masses, sizes, column.kind, column.levels)
+            features.append(Feature(column.kind, column.levels))
+            by_feature.append(axes)
+        by_order = zip(*by_feature, strict=True)
+        axes_of = dict(zip(max_nodes, by_order, strict=True))
+        return cls(table.names, axes_of, tuple(features))
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, ``x0, x1, ...`` where the table had none."""
+        return self.names or tuple(f"x{feature}" for feature in range(self.n_features))
+
+    def read(self, X: Any, reader: str = "AnovaModel") -> Table:
+        """Read a table to predict on: columns found by name, or by position where there is none.
+
+        ``reader`` is the class that the error message speaks of.
+        """
+        table = X if isinstance(X, Table) else Table(X)
+        if self.names is not None and table.names is not None:
+            return table.reorder(self.names)
+        if table.n_features != self.n_features:
+            raise ValueError(
+                f"X: the number of columns must be that of fit: X has {table.n_features} features, "
+                f"but {reader} is expecting {self.n_features} features as input. "
+                f"The features are {list(self.feature_names)[:10]}."
+            )
+        return table
+
+    def numbers(self, table: Table, feature: int) -> FloatArray:
+        """Column as numbers of fit's levels, (n_rows,): NaN is missing, inf a level not seen."""
+        column = table.column(feature)
+        known, name = self.features[feature], table.name(feature)
+        if self._is_empty(feature):
+            return np.where(np.isnan(column.values), np.nan, UNKNOWN)
+        if column.kind == known.kind and not column.levels:
+            return column.values
+        if np.isnan(column.values).all():
+            return column.values
+        if known.kind in (NOMINAL, ORDERED):
+            return _as_levels(column, known, name)
+        raise TypeError(
+            f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
+            f"{_described(column)}. Convert it."
+        )
+
+    def columns(self, table: Table) -> list[FloatArray]:
+        """All columns as numbers; one warning names those with values that fit has not seen."""
+        columns = [self.numbers(table, feature) for feature in range(self.n_features)]
+        finest = self.axes[min(self.axes)]
+        unseen = [
+            f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
+            for feature, column in enumerate(columns)
+            if not (table.is_finite and self._knows_all_numbers(feature))
+            and (count := _n_unseen(column, finest[feature]))
+        ]
+        if unseen:
+            warnings.warn(
+                f"X: levels or missing values that fit has not seen contribute 0 to the score, "
+                f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
+                stacklevel=4,
+            )
+        return columns
+
+    def _is_empty(self, feature: int) -> bool:
+        """Whether fit saw no value of a feature, so that the feature has no kind."""
+        return self.axes[min(self.axes)][feature].n_regular == 0
+
+    def _knows_all_numbers(self, feature: int) -> bool:
+        """Whether no finite number is new to a feature."""
+        return not (self.features[feature].levels or self._is_empty(feature))
+
+    def codes(self, table: Table, order: int, rows: IntArray) -> CodeArray:
+        """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if it can be."""
+        axes = self.axes[order]
+        wide = max(axis.n_nodes for axis in axes) > 256
+        codes = np.empty((len(axes), len(rows)), dtype=np.uint16 if wide else np.uint8)
+        for feature, axis in enumerate(axes):
+            codes[feature] = axis.codes(self.numbers(table, feature)[rows])
+        return codes
+
+    def canonical_order(self) -> list[int]:
+        """Features in an order that does not depend on how the table's columns are arranged.
+
+        By name where there are names, else by the nodes themselves. Training runs in this order,
+        which makes a permutation of the columns a mere permutation of the answer.
+        """
+        finest = self.axes[min(self.axes)]
+
+        def key(feature: int) -> tuple[str | bytes, bytes, str]:
+            axis = finest[feature]
+            name = self.names[feature] if self.names else axis.values.tobytes()
+            return name, axis.weights.tobytes(), repr(self.features[feature])
+
+        return sorted(range(self.n_features), key=key)
+
+
+def _row_counts(weights: FloatArray | None) -> FloatArray | None:
+    """How many rows each row stands for; a weight that is not whole counts as one row."""
+    if weights is None:
+        return None
+    counts = whole_counts(weights)
+    return (weights > 0).astype(np.float64) if counts is None else counts
+
+
+def _training_column(column: Column, is_nominal: bool, weights: FloatArray | None) -> Column:
+    """Column with its levels in canonical order, those of no mass left out."""
+    kind, values, levels = column
+    if is_nominal and kind == NUMBER:
+        numbers, inverse = np.unique(values, return_inverse=True)
+        kind, levels = NOMINAL, tuple(map(_shortest, numbers[~np.isnan(numbers)].tolist()))
+        values = np.where(np.isnan(values), np.nan, inverse.astype(np.float64))
+    if not levels:
+        return Column(NUMBER if kind in (NOMINAL, ORDERED) else kind, values)
+    counted = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0)
+    used = np.unique(values[counted]).astype(np.intp).tolist()
+    if kind == NOMINAL or is_nominal:
+        kind, used = NOMINAL, sorted(used, key=lambda u: (isinstance(levels[u], str), levels[u]))
+    rank = np.full(len(levels), np.nan)
+    rank[used] = np.arange(len(used))
+    known = np.where(np.isnan(values), 0, values).astype(np.intp)
+    ranked = np.where(np.isnan(values), np.nan, rank[known])
+    return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
+
+
+def _shortest(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
+
+
+def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
+    """Numbers of fit's levels; equal numbers are equal levels, a number never equals a string."""
+    rank = {level: float(number) for number, level in enumerate(known.levels)}
+    labels: Sequence[Any] = column.levels
+    numbers = column.values
+    if column.kind == NUMBER:
+        values, inverse = np.unique(numbers, return_inverse=True)
+        labels, numbers = values.tolist(), inverse.astype(np.float64)
+        numbers[np.isnan(column.values)] = np.nan
+    found = [label for label in labels if label == label]
+    if not found or isinstance(found[0], str) != isinstance(known.levels[0], str):
+        raise TypeError(
+            f"X: column {name!r} must hold levels like those of fit, {list(known.levels[:3])}, "
+            f"found {_described(column)}. Convert it to such levels."
+        )
+    ranks = np.array([rank.get(label, UNKNOWN) for label in labels])
+    present = ~np.isnan(numbers)
+    answer = np.full(len(numbers), np.nan)
+    answer[present] = ranks[numbers[present].astype(np.intp)]
+    return answer
+
+
+def _described(column: Column) -> str:
+    if column.levels:
+        return f"levels such as {list(column.levels[:3])}"
+    return f"{column.kind}s"
+
+
+def _n_unseen(column: FloatArray, axis: Axis) -> int:
+    if all_finite(column):
+        return 0
+    unseen = np.isinf(column)
+    return int((unseen if axis.has_missing else unseen | np.isnan(column)).sum())

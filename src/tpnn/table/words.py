@@ -1,0 +1,72 @@
+"""Scales: the numbers on which a model works, written as its user wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._typing import FloatArray
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
+from tpnn.table.frame import DATE, DURATION
+
+MISSING, UNSEEN = "(missing)", "(unseen level)"
+DAY = 86_400.0  # seconds
+
+
+def node_words(axis: Axis) -> list[str]:
+    """Write every node of an axis: a label, a date, a number, or that the value is missing.
+
+    >>> node_words(Axis(np.array([0.0, 1.0, np.nan]), np.full(3, 1 / 3), "nominal", ("a", "b"),
+    ...                 np.array([0, 1]), has_missing=True))
+    ['a', 'b', '(missing)']
+    """
+    regular = axis.values[: axis.n_regular]
+    if axis.levels is not None:
+        words = [str(level) for level in axis.levels]
+    else:
+        words = [_word(axis.kind, value) for value in regular]
+    return words + [MISSING] * axis.has_missing
+
+
+def value_word(feature: Feature, number: float) -> str:
+    """Write one value of a column, given as number of its level where it has levels."""
+    if np.isnan(number):
+        return MISSING
+    if np.isinf(number):
+        return UNSEEN
+    return str(feature.levels[int(number)]) if feature.levels else _word(feature.kind, number)
+
+
+def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Numbers as the values they stand for, (n,): dates, durations, labels or the numbers.
+
+    ``levels`` has the label of every number, those that are missing or unseen left out.
+    """
+    if levels:
+        known = np.isfinite(numbers)
+        values = np.full(len(numbers), None, dtype=object)
+        values[known] = np.array(levels, dtype=object)[numbers[known].astype(np.intp)]
+        return values
+    if kind in (DATE, DURATION):
+        present = np.nan_to_num(numbers * 1e6).astype(np.int64)
+        times = present.astype("datetime64[us]" if kind == DATE else "timedelta64[us]")
+        return np.where(np.isnan(numbers), np.array("NaT", times.dtype), times)
+    return numbers
+
+
+def _word(kind: str, number: float) -> str:
+    """Write a number, a date by its day unless it has a time, a duration in days.
+
+    >>> _word("date", 86400.0), _word("date", 3600.0), _word("number", 0.5)
+    ('1970-01-02', '1970-01-01T01:00:00', '0.5')
+    """
+    if kind == DATE:
+        unit = "D" if number % DAY == 0 else "s"
+        return str(np.datetime64(round(number), "s").astype(f"datetime64[{unit}]"))
+    if kind == DURATION:
+        return f"{number / DAY:.6g} days"
+    return f"{number:.6g}"

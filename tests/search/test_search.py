@@ -1,0 +1,328 @@
+"""Which components a fit ends up with: search, higher orders, selection, path."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tpnn import TPNNClassifier, TPNNRegressor, load_model
+from tpnn.anova.components import ComponentSet
+
+QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
+
+
+def wide(n_rows: int = 1500, n_features: int = 110) -> tuple[np.ndarray, np.ndarray]:
+    """Too many features to include them all; two main effects, one pair and one triple matter."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (n_rows, n_features))
+    y = 2 * X[:, 0] + np.abs(X[:, 1]) + 3 * X[:, 2] * X[:, 3] + 6 * X[:, 4] * X[:, 5] * X[:, 6]
+    return X, y + 0.2 * rng.normal(size=n_rows)
+
+
+@pytest.fixture(scope="module")
+def deep() -> TPNNRegressor:
+    X, y = wide()
+    return TPNNRegressor(order=3, **QUIET).fit(X, y)
+
+
+def test_finds_what_is_there_and_little_else(deep: TPNNRegressor) -> None:
+    true = {("x0",), ("x1",), ("x2", "x3"), ("x4", "x5", "x6")}
+    assert true <= set(deep.components_)
+    assert len(set(deep.components_) - true) <= 2
+
+
+def test_laws_hold_after_search_and_selection(deep: TPNNRegressor, tmp_path: Any) -> None:
+    X, _ = wide()
+    model = deep.model_
+    assert model.identifiability_error() < 1e-6
+    raw = model.intercept + model.component_scores(X).sum(1)
+    np.testing.assert_allclose(raw, deep.predict(X), atol=1e-9)
+    values = deep.shap_values(X[:20])
+    np.testing.assert_allclose(values.base_values + values.values.sum(1), raw[:20], atol=1e-9)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), deep.predict(X))
+
+
+def test_terms_reproduce_a_triple(deep: TPNNRegressor) -> None:
+    (terms,) = (t for t in deep.model_.terms() if t.features == ("x4", "x5", "x6"))
+    (component,) = (s for s in deep.model_.components if len(s) == 3)
+    axes = deep.model_.axes(component)
+    table = deep.model_.tables[list(deep.model_.components).index(component)]
+    products = terms.beta
+    for axis, b, gamma in zip(axes, terms.b, terms.gamma, strict=True):
+        steps = 1 / (1 + np.exp(-np.clip((axis.positions[:, None] - b) / gamma, -500, 500)))
+        centred = axis.weights @ steps - steps
+        products = products[..., None, :] * centred if products.ndim > 1 else centred * products
+    np.testing.assert_allclose(products.sum(-1), table, atol=1e-8)
+
+
+def test_history_says_what_was_tried(deep: TPNNRegressor) -> None:
+    tried = [record for record in deep.history_ if record.get("stage") == "screening"]
+    assert tried[0]["n_candidates"] == 110
+    assert any(record.get("n_candidates") == 110 * 109 // 2 for record in tried)
+    assert any(record["decision"] == "nothing new above the noise" for record in tried)
+    assert all(record["noise_floor"] > 0 for record in tried if "noise_floor" in record)
+
+
+def test_the_same_seed_gives_the_same_model(deep: TPNNRegressor) -> None:
+    X, y = wide()
+    again = TPNNRegressor(order=3, **QUIET).fit(X, y)
+    assert again.components_ == deep.components_
+    np.testing.assert_array_equal(again.predict(X), deep.predict(X))
+
+
+def test_columns_rows_and_copies_change_nothing(deep: TPNNRegressor) -> None:
+    X, y = wide()
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(len(X)), rng.permutation(X.shape[1])
+    moved = TPNNRegressor(order=3, **QUIET).fit(X[rows][:, columns], y[rows])
+    np.testing.assert_allclose(moved.predict(X[:, columns]), deep.predict(X), atol=1e-9)
+    names = {tuple(sorted(f"x{columns[int(x[1:])]}" for x in s)) for s in moved.components_}
+    assert names == {tuple(sorted(s)) for s in deep.components_}
+    twice = TPNNRegressor(order=3, **QUIET).fit(X, y, sample_weight=np.full(len(y), 2))
+    np.testing.assert_array_equal(twice.predict(X), deep.predict(X))
+
+
+def test_no_interaction_is_a_possible_answer() -> None:
+    X, _ = wide()
+    noise = np.random.default_rng(0).normal(size=len(X))
+    model = TPNNRegressor(order=3, **QUIET).fit(X, X[:, 0] + 0.1 * noise)
+    assert ("x0",) in model.components_
+    assert len(model.components_) <= 3
+    nothing = TPNNRegressor(**QUIET).fit(X, noise)
+    assert 1 <= len(nothing.components_) <= 8
+    assert np.var(nothing.predict(X)) < 0.2
+
+
+def test_higher_orders_step_aside_without_signal(table: Any) -> None:
+    X, y = table
+    order_2 = TPNNRegressor(**QUIET).fit(X, y)
+    order_3 = TPNNRegressor(order=3, **QUIET).fit(X, y)
+    if max(map(len, order_3.components_)) == 2:
+        np.testing.assert_array_equal(order_2.predict(X), order_3.predict(X))
+    losses = [r for r in order_3.history_ if "visits" in r]
+    assert all(r["validation_loss"] <= r["loss_of_lower_orders"] for r in losses)
+
+
+def test_grown_triples_classify_parity() -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (1200, 4))
+    label = (X[:, :3] > 0).sum(1) % 2
+    lower = TPNNClassifier(**QUIET).fit(X[:800], label[:800])
+    higher = TPNNClassifier(order=3, **QUIET).fit(X[:800], label[:800])
+    assert lower.score(X[800:], label[800:]) < 0.6
+    assert higher.score(X[800:], label[800:]) > 0.9
+    assert higher.model_.identifiability_error() < 1e-6
+
+
+def test_listed_triples_bring_their_subsets(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(order=3, interactions=[("smooth", "level", "atom")], **QUIET).fit(X, y)
+    expected = ComponentSet(((0, 2, 3), (1,))).with_subsets().names(list(X.columns))
+    assert model.components_ == expected
+    assert model.model_.identifiability_error() < 1e-6
+
+
+@pytest.mark.parametrize("asked", [4, {"count": 4}, {"method": "histogram", "count": 4}])
+def test_a_number_of_pairs(asked: Any) -> None:
+    X, y = wide(n_features=30)
+    model = TPNNRegressor(interactions=asked, **QUIET).fit(X, y)
+    pairs = [s for s in model.components_ if len(s) == 2]
+    assert len(pairs) == 4
+    assert ("x2", "x3") in pairs
+    assert len(model.components_) == 30 + 4
+
+
+def test_few_main_effects_are_all_kept() -> None:
+    X, y = wide(n_features=30)
+    model = TPNNRegressor(**QUIET).fit(X, y)
+    mains = [s for s in model.components_ if len(s) == 1]
+    assert len(mains) == 30
+    assert ("x2", "x3") in model.components_
+
+
+def test_nid_behind_the_same_interface() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    X, y = wide(n_features=8)
+    model = TPNNRegressor(interactions={"method": "nid", "count": 6}, **QUIET).fit(X, y)
+    pairs = [s for s in model.components_ if len(s) == 2]
+    assert len(pairs) == 6
+    assert ("x2", "x3") in pairs
+
+
+def test_nid_leaves_time_for_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    nid = pytest.importorskip("tpnn.search.nid", reason="torch is not installed")
+    seconds: list[float] = []
+    rank = nid.rank_pairs
+
+    def spy(*arguments: Any) -> Any:
+        seconds.append(arguments[-1] - time.monotonic())
+        return rank(*arguments[:-1], 0.0)
+
+    monkeypatch.setattr(nid, "rank_pairs", spy)
+    X, y = wide(n_rows=200, n_features=7)
+    for limit in (1000.0, None):
+        asked = {"method": "nid", "count": 2}
+        TPNNRegressor(interactions=asked, time_limit=limit, **QUIET).fit(X, y)
+    assert seconds[0] <= 500.0
+    assert seconds[1] == math.inf
+
+
+def test_all_pairs_where_they_are_few(table: Any) -> None:
+    X, y = table
+    auto, every = (
+        TPNNRegressor(interactions=asked, **QUIET).fit(X, y) for asked in ("auto", "all")
+    )
+    assert auto.components_ == every.components_
+    np.testing.assert_array_equal(auto.predict(X), every.predict(X))
+
+
+def test_path_leads_from_sparse_to_full(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**QUIET).fit(X, y)
+    path = model.path()
+    assert [step.n_components for step in path.steps] == list(range(1, 11))
+    assert {step.added for step in path.steps} == set(model.components_)
+    np.testing.assert_array_equal(path.model(10).predict(X), model.predict(X))
+    errors = [np.mean((path.model(k).predict(X) - y) ** 2) for k in (1, 5, 10)]
+    assert errors == sorted(errors, reverse=True)
+    sparse = path.one_standard_error()
+    lowest = min(step.loss for step in path.steps)
+    assert sparse.loss <= lowest + sparse.standard_error
+    assert path.model(3).identifiability_error() < 1e-6
+    with pytest.raises(ValueError, match=r"^n_components: must be a whole number from 1 to 10"):
+        path.model(0)
+
+
+def test_one_standard_error_and_budget(table: Any) -> None:
+    X, y = table
+    full = TPNNRegressor(**QUIET).fit(X, y)
+    sparse = TPNNRegressor(selection="one_se", **QUIET).fit(X, y)
+    assert len(sparse.components_) == full.path().one_standard_error().n_components
+    few = TPNNRegressor(max_components=2, selection="none", **QUIET).fit(X, y)
+    assert len(few.components_) <= 2
+
+
+def test_selection_drops_noise_and_keeps_signal() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 6))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=2000)
+    model = TPNNRegressor(selection="noise", **QUIET).fit(X, y)
+    assert {("x0",), ("x1", "x2")} <= set(model.components_)
+    assert len(model.components_) <= 5
+    inherited = TPNNRegressor(selection="noise", heredity=True, **QUIET).fit(X, y)
+    assert {("x1",), ("x2",), ("x1", "x2")} <= set(inherited.components_)
+
+
+def test_pairs_asked_for_at_order_one(table: Any) -> None:
+    X, y = table
+    with pytest.raises(ValueError, match=r"^interactions: pairs need an order of at least 2"):
+        TPNNRegressor(order=1, interactions=3, **QUIET).fit(X, y)
+
+
+def test_more_pairs_asked_for_than_there_are(table: Any) -> None:
+    X, y = table
+    assert len(TPNNRegressor(interactions=99, **QUIET).fit(X, y).components_) == 10
+    alone = TPNNRegressor(interactions=99, **QUIET).fit(X[["smooth"]], y)
+    assert alone.components_ == [("smooth",)]
+
+
+def test_time_limit_ends_the_search() -> None:
+    X, y = wide()
+    model = TPNNRegressor(order=3, time_limit=1e-6, **QUIET).fit(X, y)
+    assert any("time limit" in str(record.get("decision")) for record in model.history_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_several_outputs_and_levels() -> None:
+    X, _ = wide(n_rows=900)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table["level"] = pd.Categorical(np.where(X[:, 7] > 0, "a", "b"))
+    label = (X[:, 0] > 0.3).astype(int) + (X[:, 2] * X[:, 3] > 0)
+    model = TPNNClassifier(order=3, **QUIET).fit(table[:600], label[:600])
+    assert {("x0",), ("x2", "x3")} <= set(model.components_)
+    assert model.model_.identifiability_error() < 1e-6
+    assert model.score(table[600:], label[600:]) > 0.8
+
+
+def test_order_above_the_number_of_features(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(order=9, **QUIET).fit(X[["smooth", "level"]], y)
+    assert max(map(len, model.components_)) == 2
+
+
+def test_levels_of_a_triple_have_no_order() -> None:
+    """A parity of three nominal features is found whatever the names of their levels."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 4, size=(4000, 3))
+    y = np.where((codes % 2).sum(1) % 2, 1.0, -1.0) + 0.3 * rng.normal(size=4000)
+    X = pd.DataFrame(np.array(list("acbd"))[codes], columns=["u", "v", "w"])
+    model = TPNNRegressor(order=3, n_bags=2, interactions="all", random_state=0)
+    assert model.fit(X[:3000], y[:3000]).score(X[3000:], y[3000:]) > 0.7
+    assert model.model_.identifiability_error() < 1e-6
+
+
+def test_all_pairs_of_features_with_few_values_where_rows_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, size=(2000, 33)).astype(float), rng.normal(size=2000)
+
+    def n_pairs(X: Any) -> int:
+        model = TPNNRegressor(n_bags=1, max_steps=1, random_state=0, verbose=0).fit(X, y)
+        return len(model.components_) - X.shape[1]
+
+    assert n_pairs(X) < 20  # 528 free cells need 52,800 rows
+    monkeypatch.setattr("tpnn.search.search.FEWEST_ROWS", 3)
+    assert n_pairs(X) == 33 * 32 // 2
+    wider = X + (X[:, :1] * 2) * (np.arange(33) == 5)  # four values in one feature: 592 free cells
+    assert n_pairs(wider) == 33 * 32 // 2
+    monkeypatch.setattr("tpnn.search.search.FEWEST_ROWS", 3.5)
+    assert n_pairs(wider) < 20
+
+
+@pytest.mark.parametrize("selection", ["none", "noise", "one_se"])
+def test_a_required_pair_is_in_the_smallest_model(selection: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    model = TPNNRegressor(
+        required_interactions=[(2, 3)], max_components=2, selection=selection, n_bags=2,
+        random_state=0, verbose=0,
+    ).fit(X, X[:, 0] + X[:, 1])  # fmt: skip
+    assert len(model.components_) <= 2
+    assert ("x2", "x3") in model.components_
+
+
+def closed(components: list[tuple[str, ...]]) -> bool:
+    """Whether all subsets of some components are among them."""
+    subsets = (u for s in components for d in range(1, len(s)) for u in combinations(s, d))
+    return set(subsets) <= set(components)
+
+
+def test_heredity_holds_for_every_model_of_the_path() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1500, 5)), columns=list("abcde"))
+    y = X.a * X.b + 0.7 * X.c * X.d + 0.3 * X.e + 0.1 * rng.normal(size=1500)
+    settings = {"heredity": True, "n_bags": 2, "random_state": 0, "verbose": 0}
+    path = TPNNRegressor(**settings).fit(X, y).path()
+    added = [step.added for step in path.steps]
+    assert all(closed(added[:count]) for count in range(1, len(added) + 1))
+    sparse = TPNNRegressor(**settings, selection="one_se").fit(X, y).components_
+    assert {("a", "b"), ("c", "d")} <= set(sparse)
+    assert closed(sparse)
+    few = TPNNRegressor(**settings, max_components=3, required_interactions=[("b", "e")])
+    assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
+    with pytest.raises(ValueError, match=r"^max_components: required interactions count too"):
+        few.set_params(max_components=2).fit(X, y)
+
+
+def test_a_required_pair_needs_no_evident_main_effects() -> None:
+    X, y = wide()
+    model = TPNNRegressor(**QUIET, required_interactions=[(50, 51)]).fit(X, y)
+    assert ("x50", "x51") in model.components_
+    assert model.model_.identifiability_error() < 1e-6

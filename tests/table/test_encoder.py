@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tpnn.table.axis import OTHERS, Axis, make_axis, place_nodes
+from tpnn.table.encoder import LevelRules, TableEncoder
+from tpnn.table.frame import Table
+
+columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
+
+
+def axis_of(x: np.ndarray, max_nodes: int) -> Axis:
+    values, counts = np.unique(x, return_counts=True)
+    masses = counts.astype(float)
+    return make_axis(values, masses, place_nodes(values, masses, max_nodes))
+
+
+@given(columns, st.integers(2, 20))
+def test_nodes_are_data_values_and_weights_a_distribution(x: np.ndarray, most: int) -> None:
+    axis = axis_of(x, most)
+    assert axis.n_nodes <= most
+    assert np.isin(axis.values, x).all()
+    assert (np.diff(axis.values) > 0).all()
+    assert (axis.weights > 0).all()
+    assert axis.weights.sum() == pytest.approx(1.0)
+    assert ((axis.positions > 0) & (axis.positions < 1)).all()
+
+
+@given(columns, st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_mean_over_nodes_is_the_mean_over_rows(x: np.ndarray, most: int, seed: int) -> None:
+    """A table averages to the same number over its nodes and, interpolated, over the rows."""
+    axis = axis_of(x, most)
+    table = np.random.default_rng(seed).normal(size=axis.n_nodes)
+    on_rows = np.interp(x, axis.values, table)
+    assert axis.weights @ table == pytest.approx(on_rows.mean(), abs=1e-9)
+
+
+@given(columns, st.integers(2, 12))
+def test_locate_is_linear_interpolation(x: np.ndarray, most: int) -> None:
+    axis = axis_of(x, most)
+    lower, fraction = axis.locate(x)
+    upper = np.minimum(lower + 1, axis.n_nodes - 1)
+    located = axis.values[lower] * (1 - fraction) + axis.values[upper] * fraction
+    clipped = np.clip(x, axis.values[0], axis.values[-1])
+    assert np.allclose(located, clipped, rtol=1e-12, atol=1e-9 * (1 + np.ptp(x)))
+
+
+def test_codes_are_the_nearest_node() -> None:
+    axis = Axis(np.array([0.0, 1.0, 10.0]), np.full(3, 1 / 3))
+    assert axis.codes(np.array([-5.0, 0.4, 0.6, 5.4, 5.6, 99.0])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_heavy_atom_keeps_nodes_for_the_rest() -> None:
+    values = np.arange(1001.0)
+    masses = np.r_[0.92 * 1000 / 0.08, np.ones(1000)]
+    nodes = place_nodes(values, masses, 64)
+    assert len(nodes) == 64
+    assert nodes[0] == 0
+    assert np.ptp(np.diff(nodes[1:])) <= 1  # the other 63 cut the remaining mass evenly
+
+
+def test_weights_count_like_repeated_rows() -> None:
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=200), rng.integers(0, 4, 200).astype(float)
+    repeated = pd.DataFrame({"x": np.repeat(x, weights.astype(int))})
+    one = TableEncoder.fit(Table(pd.DataFrame({"x": x})), {1: 16}, weights).axes[1][0]
+    other = TableEncoder.fit(Table(repeated), {1: 16}).axes[1][0]
+    assert np.array_equal(one.values, other.values)
+    assert np.array_equal(one.weights, other.weights)
+
+
+def test_constant_column_has_one_node() -> None:
+    axis = axis_of(np.full(5, 3.0), 8)
+    assert axis.n_nodes == 1
+    assert axis.locate(np.array([1.0, 9.0]))[1].tolist() == [0.0, 0.0]
+
+
+def test_canonical_order_follows_names_or_contents() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 3))
+    named = TableEncoder.fit(Table(pd.DataFrame(X, columns=["c", "a", "b"])), {1: 8})
+    assert named.canonical_order() == [1, 2, 0]
+    plain = TableEncoder.fit(Table(X), {1: 8}).canonical_order()
+    flipped = TableEncoder.fit(Table(X[:, ::-1]), {1: 8}).canonical_order()
+    assert [2 - feature for feature in flipped] == plain
+
+
+def test_more_than_256_nodes_use_two_bytes() -> None:
+    X = np.arange(600.0)[:, None]
+    for most, dtype in ((256, np.uint8), (300, np.uint16)):
+        encoder = TableEncoder.fit(Table(X), {1: most})
+        assert encoder.codes(Table(X), 1, np.arange(600)).dtype == dtype
+
+
+@given(columns)
+def test_coarse_nodes_are_fine_nodes(x: np.ndarray) -> None:
+    encoder = TableEncoder.fit(Table(x[:, None]), {1: 12, 2: 6, 3: 3})
+    fine, coarse, coarsest = (encoder.axes[order][0].values for order in (1, 2, 3))
+    assert np.isin(coarse, fine).all()
+    assert np.isin(coarsest, coarse).all()
+
+
+MESSY = {
+    "number": [1.5, None, 3.0, 1.5],
+    "string": ["b", "a", None, "b"],
+    "nullable": pd.array([1, None, 3, 1], dtype="Int64"),
+    "flag": pd.array([True, None, False, True], dtype="boolean"),
+    "text": pd.array(["b", "a", None, "b"], dtype="string"),
+    "colour": pd.Categorical(["b", "a", None, "b"], categories=["c", "b", "a"]),
+    "size": pd.Categorical(["S", "L", None, "S"], categories=["S", "M", "L"], ordered=True),
+    "when": pd.to_datetime(["2020-01-02", None, "2020-01-01", "2020-01-02"]),
+    "zoned": pd.to_datetime(["2020-01-02", None, "2020-01-01", "2020-01-02"]).tz_localize("CET"),
+    "wait": pd.to_timedelta(["2s", None, "1s", "2s"]),
+}
+
+
+def test_columns_of_every_kind() -> None:
+    table = Table(pd.DataFrame(MESSY))
+    encoder = TableEncoder.fit(table, {1: 16, 2: 8})
+    by_name = dict(zip(encoder.feature_names, encoder.axes[2], strict=True))
+    assert all(axis.has_missing and axis.weights[-1] == 0.25 for axis in by_name.values())
+    assert by_name["string"].levels == by_name["text"].levels == ("b", "a")
+    assert by_name["colour"].levels == ("b", "a")
+    assert by_name["colour"].is_nominal
+    assert by_name["size"].levels == ("S", "L")
+    assert by_name["size"].kind == "ordered"
+    day, hour = 86_400.0, 3_600.0
+    assert np.diff(by_name["when"].values[:2]).tolist() == [day]
+    assert by_name["when"].values[0] - by_name["zoned"].values[0] == hour
+    assert by_name["wait"].values[:2].tolist() == [1.0, 2.0]
+    codes = encoder.codes(table, 1, np.arange(4))
+    assert (codes[:, 0] == codes[:, 3]).all()
+    assert all(len(set(row[:3])) == 3 for row in codes.tolist())
+
+
+def converted(frame: pd.DataFrame, library: str) -> Any:
+    """The same table in polars or Arrow."""
+    module = pytest.importorskip(library)
+    return module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_tables_of_other_libraries(library: str) -> None:
+    names = ["number", "string", "colour", "when", "wait"]
+    names += ["size"] if library == "pyarrow" else []  # polars' categories have no order
+    frame = pd.DataFrame({name: MESSY[name] for name in names}).assign(
+        amount=[Decimal("1.5"), None, Decimal("NaN"), Decimal("3")]
+    )
+    expected = TableEncoder.fit(Table(frame), {1: 16})
+    assert expected.features[-1].kind == "number"
+    other = converted(frame, library)
+    found = TableEncoder.fit(Table(other), {1: 16})
+    assert found.names == expected.names
+    assert found.features == expected.features
+    for ours, theirs in zip(expected.axes[1], found.axes[1], strict=True):
+        assert np.array_equal(ours.values, theirs.values, equal_nan=True)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_categories_fitted_in_pandas_are_read_from_other_libraries(library: str) -> None:
+    """Codes differ between the libraries, and between the chunks of Arrow; labels do not."""
+    frame = pd.DataFrame({name: MESSY[name] for name in ("colour", "size")})
+    encoder = TableEncoder.fit(Table(frame), {1: 16})
+    rows = frame[::-1].reset_index(drop=True)
+    other = converted(rows, library)
+    if library == "pyarrow":
+        other = pytest.importorskip("pyarrow").concat_tables([other, other])
+        rows = pd.concat([rows, rows])
+    for ours, theirs in zip(
+        encoder.columns(Table(rows)), encoder.columns(Table(other)), strict=True
+    ):
+        assert np.array_equal(ours, theirs, equal_nan=True)
+
+
+def test_gaps_and_chunks_of_arrow_dictionaries() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parts = [["a", None], ["b", "a"]]  # each chunk has a dictionary of its own
+    column = arrow.chunked_array([arrow.array(part).dictionary_encode() for part in parts])
+    whole = Table(arrow.table({"g": column})).column(0)
+    assert [None if np.isnan(code) else whole.levels[int(code)] for code in whole.values] == (
+        ["a", None, "b", "a"]
+    )
+    batch = arrow.record_batch({"g": arrow.array(["a", None]).dictionary_encode()})
+    assert np.array_equal(Table(batch).column(0).values, [0.0, np.nan], equal_nan=True)
+
+
+def test_polars_enums_are_nominal() -> None:
+    polars = pytest.importorskip("polars")
+    sizes = polars.Series(["S", None, "L"], dtype=polars.Enum(["S", "M", "L"]))
+    assert Table(polars.DataFrame({"size": sizes})).column(0)[0::2] == ("nominal", ("S", "L"))
+
+
+def test_dates_of_pandas_in_arrow_memory() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    days = pd.Series([date(1970, 1, 2), None], dtype=pd.ArrowDtype(arrow.date32()))
+    column = Table(pd.DataFrame({"day": days})).column(0)
+    assert column.kind == "date"
+    assert np.array_equal(column.values, [86_400.0, np.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2], [1.0, np.nan]),
+        ([1.5, 2.5], [1.5, np.nan]),
+        ([True, False], [1.0, np.nan]),
+        (["b", "a"], [0.0, np.nan]),
+        (np.array([2, 3], "timedelta64[s]"), [2.0, np.nan]),
+        (np.array([1, 2], "datetime64[s]"), [1.0, np.nan]),
+    ],
+)
+def test_masked_values_are_missing(values: Any, expected: list[float]) -> None:
+    masked = np.ma.array(np.asarray(values)[:, None], mask=[[False], [True]])
+    assert np.array_equal(Table(masked).column(0).values, expected, equal_nan=True)
+
+
+def test_numbers_beside_strings_in_a_list_stay_numbers() -> None:
+    table = Table([[1, "a"], [3, "b"]])
+    assert table.column(0).kind == "number"
+    assert table.column(0).values.tolist() == [1.0, 3.0]
+    assert table.column(1).levels == ("a", "b")
+
+
+@pytest.mark.parametrize("empty", [[None, None], [np.nan, np.nan]])
+@pytest.mark.parametrize("read", [["x", None], [3.0, np.nan], [timedelta(1), None]])
+def test_a_column_without_a_value_in_fit_has_no_kind(empty: list, read: list) -> None:
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": empty, "b": [1.0, 2.0]})), {1: 8})
+    new = Table(pd.DataFrame({"a": read, "b": [1.0, 2.0]}))
+    with pytest.warns(UserWarning, match=r"^X: levels .* contribute 0 .* in 'a' \(1 of 2 rows\)\."):
+        a, _ = encoder.columns(new)
+    axis = encoder.axes[1][0]
+    assert axis.locate(a)[0].tolist() == [axis.n_nodes, axis.missing_node]
+
+
+def test_new_values_in_an_array_of_finite_numbers_are_warned_about() -> None:
+    train = np.array([[1.0, np.nan], [2.0, np.nan]])
+    encoder = TableEncoder.fit(Table(train), {1: 8}, rules=LevelRules(nominal=[0]))
+    with pytest.warns(UserWarning, match=r"found in 'x0' \(1 of 2 rows\), 'x1' \(2 of 2 rows\)"):
+        encoder.columns(Table(np.array([[1.0, 5.0], [7.0, 6.0]])))
+
+
+def test_levels_that_fit_has_not_seen_fall_on_the_null_node() -> None:
+    encoder = TableEncoder.fit(
+        Table(pd.DataFrame({"a": ["x", "y", "x"], "b": [1.0, 2.0, 3.0]})), {1: 8}
+    )
+    new = encoder.read(pd.DataFrame({"a": ["y", "z", None], "b": [np.nan, 2.0, 9.0]}))
+    with pytest.warns(UserWarning, match=r"^X: levels .* contribute 0 .* 'a' \(2 of 3 .* 'b' \(1"):
+        a, b = encoder.columns(new)
+    assert encoder.axes[1][0].locate(a)[0].tolist() == [1, 2, 2]
+    assert encoder.axes[1][1].locate(b)[0].tolist() == [3, 1, 2]
+
+
+def test_numbers_are_levels_where_asked() -> None:
+    table = Table(pd.DataFrame({"zip": [30, 10, 10, 20]}))
+    encoder = TableEncoder.fit(table, {1: 8}, rules=LevelRules(nominal=[0]))
+    (axis,) = encoder.axes[1]
+    assert axis.is_nominal
+    assert axis.levels == (10, 20, 30)
+    assert encoder.numbers(Table(pd.DataFrame({"zip": [30.0, 10.0]})), 0).tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("fitted", "read", "words"),
+    [
+        (["1", "2"], [1, 2], "must hold levels like those of fit, \\['1', '2'\\], found numbers"),
+        ([1, 2], ["1", "2"], "must hold what it held in fit, numbers, found levels such as \\['1'"),
+        (
+            [1, 2],
+            pd.to_datetime(["2020", "2021"]),
+            "must hold what it held in fit, numbers, found dates",
+        ),
+        (
+            pd.Categorical(pd.to_datetime(["2020", "2021"])),
+            pd.to_datetime(["2020", "2021"]),
+            "must hold levels like those of fit, \\['2020-.*, found dates. Convert it to such",
+        ),
+    ],
+)
+def test_no_silent_conversion(fitted: list, read: list, words: str) -> None:
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": fitted})), {1: 8})
+    with pytest.raises(TypeError, match=f"^X: column 'a' {words}"):
+        encoder.columns(Table(pd.DataFrame({"a": read})))
+
+
+def test_rare_levels_share_a_node_on_request_and_in_small_tables() -> None:
+    labels = ["a"] * 5 + ["b"] * 3 + ["c", "d"]
+    table = Table(pd.DataFrame({"x": labels}))
+    apart = TableEncoder.fit(table, {1: 8, 2: 2})
+    assert apart.axes[1][0].levels == ("a", "b", "c", "d")
+    assert apart.axes[2][0].levels == ("a", OTHERS)
+    shared = TableEncoder.fit(table, {1: 8}, rules=LevelRules(least_rows=2)).axes[1][0]
+    assert shared.levels == ("a", "b", OTHERS)
+    assert shared.weights.tolist() == [0.5, 0.3, 0.2]
+
+
+@pytest.mark.parametrize("unit", [1.0, 7.0, 0.1, 1 / 300])
+def test_small_weights_do_not_make_levels_rare(unit: float) -> None:
+    table = Table(pd.DataFrame({"x": ["a", "b", "b", "c", "c", "d"]}))
+    weights = np.array([9.0, 1.0, 1.0, 2.0, 2.0, 1.0]) * unit
+    axis = TableEncoder.fit(table, {1: 8}, weights).axes[1][0]
+    assert axis.levels == ("a", "c", "b", "d")
+
+
+@pytest.mark.parametrize(
+    ("weights", "levels"),
+    [([9.0, 1, 1, 2, 2, 1], ("a", "c", OTHERS)), ([9.5, 1, 1, 2, 2, 1], ("c", OTHERS))],
+)
+def test_integer_weights_count_rows(weights: list[float], levels: tuple[str, ...]) -> None:
+    table = Table(pd.DataFrame({"x": ["a", "b", "e", "c", "c", "d"]}))
+    rules = LevelRules(least_rows=2)
+    assert TableEncoder.fit(table, {1: 8}, np.array(weights), rules).axes[1][0].levels == levels
