@@ -12,12 +12,14 @@ import lazy_loader
 if TYPE_CHECKING:
     from tpnn import datasets
     from tpnn.anova.components import ComponentSet
+    from tpnn.descent.solver import Descent
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
     from tpnn.explain import plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
+    from tpnn.grow.solver import Grow
     from tpnn.interop.distill import distill
     from tpnn.interop.foreign import purify
     from tpnn.model.model import AnovaModel, load_model
@@ -27,7 +29,9 @@ __version__ = "0.1.0"
 __all__ = [
     "AnovaModel",
     "ComponentSet",
+    "Descent",
     "Explanation",
+    "Grow",
     "TPNNClassifier",
     "TPNNRegressor",
     "TPNNSurvival",
@@ -45,12 +49,14 @@ __getattr__, __dir__, _ = lazy_loader.attach(
     submodules=["datasets"],
     submod_attrs={
         "anova.components": ["ComponentSet"],
+        "descent.solver": ["Descent"],
         "estimators.classifier": ["TPNNClassifier"],
         "estimators.regressor": ["TPNNRegressor"],
         "estimators.survival": ["TPNNSurvival"],
         "explain": ["plots"],
         "explain.explanation": ["Explanation"],
         "explain.stability": ["stability", "stability_scores"],
+        "grow.solver": ["Grow"],
         "interop.distill": ["distill"],
         "interop.foreign": ["purify"],
         "model.model": ["AnovaModel", "load_model"],

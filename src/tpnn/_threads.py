@@ -9,8 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 Result = TypeVar("Result")
 
 
@@ -26,21 +24,30 @@ class Workers:
         Number of threads, by default the cores that this process may use.
     prepare : callable, optional
         What every thread does first.
+    on_error : callable, optional
+        What is done when work raises, or is interrupted, before the other threads are waited for.
     """
 
     def __init__(
-        self, n_threads: int | None = None, prepare: Callable[[], object] | None = None
+        self,
+        n_threads: int | None = None,
+        prepare: Callable[[], object] | None = None,
+        on_error: Callable[[], object] = lambda: None,
     ) -> None:
-        self.n_threads = n_threads or _n_cores()
+        self.n_threads = n_threads or available_cores()
+        self._on_error = on_error
         self._pool: ThreadPoolExecutor | None = None
         if self.n_threads > 1:
             self._pool = ThreadPoolExecutor(self.n_threads, initializer=prepare)
 
     def map(self, work: Callable[..., Result], tasks: Iterable[Any]) -> list[Result]:
         """Results of ``work(task)`` in the order of the tasks."""
-        if self._pool is None:
-            return [work(task) for task in tasks]
-        return list(self._pool.map(work, tasks))
+        try:
+            mapped = map(work, tasks) if self._pool is None else self._pool.map(work, tasks)
+            return list(mapped)
+        except BaseException:
+            self._on_error()
+            raise
 
     def __enter__(self) -> Workers:
         return self
@@ -50,11 +57,24 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
 
-def _n_cores() -> int:
-    """Cores that this process may use, where the system says."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def available_cores() -> int:
+    """Cores that this process may use: its affinity and the quota of its container count."""
+    try:
+        from joblib import cpu_count
+    except ImportError:  # a saved model predicts with NumPy alone
+        return os.cpu_count() or 1
+    return int(cpu_count())
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Return the number of threads of ``n_jobs``: None is all cores, -1 all, -2 all but one.
+
+    >>> threads_of(3), threads_of(None) == threads_of(-1)
+    (3, True)
+    """
+    from joblib import effective_n_jobs
+
+    return available_cores() if n_jobs is None else int(effective_n_jobs(n_jobs))
 
 
 class SharedLimit:
@@ -88,7 +108,14 @@ class SharedLimit:
                 self._restore()
 
 
-ONE_BLAS_THREAD = SharedLimit(lambda: threadpool_limits(1, user_api="blas").restore_original_limits)
+def _limit_blas() -> Callable[[], object]:
+    from threadpoolctl import threadpool_limits
+
+    restore: Callable[[], object] = threadpool_limits(1, user_api="blas").restore_original_limits
+    return restore
+
+
+ONE_BLAS_THREAD = SharedLimit(_limit_blas)
 
 
 def split(size: int, longest: int) -> list[tuple[int, int]]:

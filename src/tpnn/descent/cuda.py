@@ -7,8 +7,6 @@ that the same seed gives the same model bit for bit.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +15,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tpnn._typing import FloatArray
-from tpnn.anova.measure import Marginal
 from tpnn.descent.network import ComponentNetwork
-from tpnn.descent.solver import (
-    HALVING_STEP,
-    TIE,
+from tpnn.descent.training import (
+    TIE_SHARE,
     NetworkSettings,
     Schedule,
-    Stopping,
+    TrainingLog,
+    make_adam,
     make_networks,
+    solution_of,
 )
-from tpnn.loss.losses import Objective
-from tpnn.problem.coded import CodedComponents
-from tpnn.problem.rows import TrainingRows
-from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Progress, Solution
+from tpnn.problem.stopping import Limits
 
 PART_SIZE = 1 << 26  # basis values per network: few launches
 WARM_UP = 3  # steps before the graph is captured, as CUDA asks
@@ -136,78 +132,72 @@ class CudaComponents:
         self.starts[index, 1:] = counts.cumsum(0).int()
 
 
-class CudaSolver:
-    """Trains the networks of all orders on one card; the parameters are those of GradientSolver."""
+class CudaTraining:
+    """Trains the networks of all orders on one card; parameters as of ``GradientTraining``."""
 
     def __init__(
         self,
-        coded: Sequence[CodedComponents],
-        marginals: Sequence[Marginal],
+        problem: Problem,
         settings: NetworkSettings,
-        rows: TrainingRows,
-        objective: Objective,
         schedule: Schedule,
+        limits: Limits,
         seed: int,
     ) -> None:
-        self.coded, self.marginals, self.settings = coded, marginals, settings
-        self.rows, self.objective, self.schedule, self.seed = rows, objective, schedule, seed
-        self.n_bags = rows.training.shape[1]
-        self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
+        self.problem, self.settings, self.seed = problem, settings, seed
+        self.schedule, self.limits = schedule, limits
+        self.objective, self.n_bags = problem.objective, problem.n_bags
+        self.n_lanes = self.n_bags * self.objective.n_outputs  # a lane is one output of one bag
 
-    def _load(self) -> None:
-        """Bring rows and networks onto the card."""
-        self.networks: list[ComponentNetwork] = []
-        self.parts: list[CudaComponents] = []
-        for order, marginal in zip(self.coded, self.marginals, strict=True):
-            narrow = order.codes.dtype == np.uint8
-            codes = torch.as_tensor(order.codes if narrow else order.codes.astype(np.int32)).cuda()
-            for network in make_networks(
-                marginal, order.features, self.settings, self.n_lanes, self.seed, PART_SIZE
-            ):
-                self.networks.append(network.cuda())
-                self.parts.append(CudaComponents(codes, network.features.int(), order.n_nodes))
-        rows = self.rows
-        self.y, self.offset, self.training, self.validation = (
-            torch.as_tensor(part).cuda()
-            for part in (rows.y, rows.offset, rows.training, rows.validation)
-        )
-        self.parameters = [p for network in self.networks for p in network.parameters()]
-        self.means = [torch.zeros_like(p) for p in self.parameters]
-        self.squares = [torch.zeros_like(p) for p in self.parameters]
-        self.best = [p.detach().clone() for p in self.parameters]
-        self.best_losses = torch.full((self.n_bags,), torch.inf, device="cuda")
-        self.losses = torch.zeros(2, self.n_bags, device="cuda")  # training, validation
-        self.done = torch.zeros((), dtype=torch.long, device="cuda")
-
-    def fit(self, start: FloatArray, progress: Progress) -> Solution:
-        """Train from the constants ``start`` (K,); a card that is too small is a clear error."""
+    def fit(self, progress: Progress) -> Solution:
+        """Train from the best constants; a card that is too small is a clear error."""
         try:
             self._load()
-            return self._train(start, progress)
+            return self._train(progress)
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(
                 f"device: codes and tables must fit into the card's memory, which is too small "
                 f"({error}). Lower n_bags, max_nodes or the interactions, or pass device='cpu'."
             ) from error
 
-    def _train(self, start: FloatArray, progress: Progress) -> Solution:
+    def _load(self) -> None:
+        """Bring rows and networks onto the card."""
+        self.networks: list[ComponentNetwork] = []
+        self.parts: list[CudaComponents] = []
+        for order in self.problem.coded:
+            narrow = order.codes.dtype == np.uint8
+            codes = torch.as_tensor(order.codes if narrow else order.codes.astype(np.int32)).cuda()
+            for network in make_networks(
+                self.problem, order.features, self.settings, self.n_lanes, self.seed, PART_SIZE
+            ):
+                self.networks.append(network.cuda())
+                self.parts.append(CudaComponents(codes, network.features.int(), order.n_nodes))
+        rows = self.problem.rows
+        self.y, self.offset, self.training, self.validation = (
+            torch.as_tensor(part).cuda()
+            for part in (rows.y, rows.offset, rows.training, rows.validation)
+        )
+        self.parameters = [p for network in self.networks for p in network.parameters()]
+        self.best = [p.detach().clone() for p in self.parameters]
+        self.best_losses = torch.full((self.n_bags,), torch.inf, device="cuda")
+        self.losses = torch.zeros(2, self.n_bags, device="cuda")  # training, validation
+        self.done = torch.zeros((), dtype=torch.long, device="cuda")
+        self.rate = torch.zeros((), device="cuda")
+        self.optimiser = make_adam(self.networks, self.schedule.l2, self.rate)
+
+    def _train(self, progress: Progress) -> Solution:
         """Train until every bag has stopped improving."""
-        began = time.monotonic()
-        history: list[dict[str, float]] = []
-        constants = np.tile(start, self.n_bags).astype(np.float32)
+        log = TrainingLog(self.schedule, self.limits, progress, self.n_bags)
+        constants = np.tile(self.problem.start, self.n_bags).astype(np.float32)
         self.intercepts = torch.as_tensor(constants).cuda()
         self.best_intercepts = self.intercepts.clone()
-        stopping = Stopping(self.n_bags, self.schedule)
         graph: Any = None
         while True:
-            if graph is None and len(history) == WARM_UP:
+            if graph is None and len(log.events) == WARM_UP:
                 graph = self._capture()
             graph.replay() if graph else self._warm_up()
-            training, validation = self.losses.cpu().numpy()
-            history.append(stopping.record(training, validation, time.monotonic() - began))
-            progress(history[-1])
-            if stopping.must_stop():
-                return self._solution(history)
+            log.record(*self.losses.cpu().numpy())
+            if log.must_stop():
+                return self._solution(log.events)
 
     def _warm_up(self) -> None:
         """Take a step that is not part of a graph, on a stream of its own as CUDA asks."""
@@ -250,41 +240,24 @@ class CudaSolver:
     @torch.no_grad()
     def _keep(self, validation: Tensor) -> None:
         """Remember the parameters of the bags whose held-out loss is the smallest so far."""
-        improved = validation < self.best_losses * (1 - TIE)
+        improved = validation < self.best_losses * (1 - TIE_SHARE)
         self.best_losses.copy_(torch.where(improved, validation, self.best_losses))
         lanes = improved.repeat_interleave(self.objective.n_outputs)
         intercepts = (self.best_intercepts, self.intercepts)
         for best, now in [intercepts, *zip(self.best, self.parameters, strict=True)]:
             best.copy_(torch.where(lanes.view(-1, *[1] * (now.dim() - 1)), now, best))
 
-    @torch.no_grad()
     def _adam(self) -> None:
-        """Adam with the learning rate of the schedule, as ``training.Adam``."""
-        steps = (self.done + 1).float()
-        rate = self.schedule.learning_rate / (1 + self.done / HALVING_STEP) / (1 - 0.9**steps)
-        correction = (1 - 0.999**steps).sqrt()
-        coefficients = {id(network.coefficients) for network in self.networks}
-        for parameter, mean, square in zip(self.parameters, self.means, self.squares, strict=True):
-            assert parameter.grad is not None
-            penalty = self.schedule.l2 if id(parameter) in coefficients else 0.0
-            gradient = parameter.grad + penalty * parameter
-            mean.lerp_(gradient, 0.1)
-            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            parameter.sub_(rate * mean / (square.sqrt() / correction + 1e-8))
+        """Take a step of Adam at the learning rate of the schedule."""
+        self.rate.copy_(self.schedule.rate(self.done))
+        self.optimiser.step()
         for network in self.networks:
             network.bind()
 
-    def _solution(self, history: list[dict[str, float]]) -> Solution:
-        tables: list[Any] = []
-        terms: list[Any] = []
+    def _solution(self, events: list[Event]) -> Solution:
         with torch.no_grad():
             for parameter, best in zip(self.parameters, self.best, strict=True):
                 parameter.copy_(best)
-            for network, part in zip(self.networks, self.parts, strict=True):
-                network.double().cpu()
-                shape = (part.n_nodes,) * part.order
-                tables += [table.reshape(*shape, self.n_lanes) for table in network().numpy()]
-                terms += network.terms()
-        intercepts = self.best_intercepts.double().cpu().numpy()
-        listed = self.objective.n_outputs == 1 and not any(n.has_levels for n in self.networks)
-        return Solution(intercepts, tables, terms if listed else None, history)
+        networks = [network.double().cpu() for network in self.networks]
+        intercepts = self.best_intercepts.cpu().numpy()
+        return solution_of(self.problem, networks, intercepts, events, self.settings)

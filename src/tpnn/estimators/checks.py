@@ -5,7 +5,6 @@ Errors say: the argument, the rule, what was found, what to do.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -114,13 +113,3 @@ def seed_from(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint64))
     return int(random_state)
-
-
-def available_memory() -> float:
-    """Bytes of memory that a program can have without swapping."""
-    try:
-        with open("/proc/meminfo") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return 1024.0 * int(fields["MemAvailable"].split()[0])
-    except (OSError, KeyError):
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

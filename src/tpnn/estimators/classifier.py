@@ -11,15 +11,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from tpnn._typing import FloatArray
+from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_target, checked_weights
-from tpnn.estimators.parameters import check_parameters
+from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
-from tpnn.problem.problem import Targets
+from tpnn.model.model import storable_labels
+from tpnn.problem.problem import Task
+from tpnn.problem.scaling import Targets
 
 
 class TPNNClassifier(ClassifierMixin, TPNNEstimator):
@@ -59,9 +61,6 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         self,
         order: int = 2,
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        required_interactions: Sequence[Sequence[int | str]] = (),
-        forbidden_interactions: Sequence[Sequence[int | str]] = (),
-        interaction_groups: Sequence[Sequence[int | str]] = (),
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
@@ -69,34 +68,23 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
-        solver: str = "auto",
-        growth: str = "auto",
-        n_bases: str | int | dict[int, int] = "auto",
+        solver: str | Grow | Descent = "auto",
         n_bags: int = 8,
-        scale: str = "centred",
-        activation: str = "sigmoid",
-        shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
-        learning_rate: float = 0.02,
-        l2: str | float = "auto",
-        max_steps: int = 2000,
-        patience: int = 50,
         validation_fraction: float = 0.15,
         device: str = "auto",
+        n_jobs: int | None = None,
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
+        **unknown: Any,
     ) -> None:
         super().__init__(
-            order=order, interactions=interactions, required_interactions=required_interactions,
-            forbidden_interactions=forbidden_interactions, interaction_groups=interaction_groups,
-            max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
-            solver=solver, growth=growth, n_bases=n_bases, n_bags=n_bags, scale=scale,
-            activation=activation, shared_bases=shared_bases, max_nodes=max_nodes,
-            learning_rate=learning_rate, l2=l2, max_steps=max_steps, patience=patience,
-            validation_fraction=validation_fraction, device=device, time_limit=time_limit,
-            random_state=random_state, verbose=verbose,
+            order=order, interactions=interactions, max_components=max_components,
+            selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
+            min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
+            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
+            time_limit=time_limit, random_state=random_state, verbose=verbose, **unknown,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -105,8 +93,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
         An offset is for two classes: the same number added to every class changes no probability.
         """
-        self._forget()
-        check_parameters(self.get_params())
+        self._begin()
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
@@ -130,11 +117,11 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
-        if len(classes) == 2:
-            self._fit(X, targets, OBJECTIVES["log_loss"], classes=classes)
-        else:
-            names = tuple(map(str, classes))
-            self._fit(X, targets, several_classes(len(classes)), names, classes)
+        stored = tuple(storable_labels(classes))
+        task = Task(OBJECTIVES["log_loss"], classes=stored)
+        if len(classes) > 2:
+            task = Task(several_classes(len(classes)), tuple(map(str, classes)), stored)
+        self._fit(X, targets, task)
         self.classes_ = classes
         return self
 
@@ -143,14 +130,15 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
         The scores of several classes add up to zero, which makes them unique.
         """
-        check_is_fitted(self)
+        table = self._read(X)
         _check_offset(offset, len(self.classes_))
-        return self._raw_scores(X, offset)
+        return self.model_.raw_scores(table, offset)
 
     def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Probability of each class, shape (n_rows, n_classes)."""
-        raw = self.decision_function(X, offset)
-        means = self.model_.link.inverse(raw)
+        table = self._read(X)
+        _check_offset(offset, len(self.classes_))
+        means = self.model_.predict(table, offset)
         return means if means.ndim == 2 else np.column_stack([1 - means, means])
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:

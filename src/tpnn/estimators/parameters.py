@@ -2,71 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-
-class Rule(NamedTuple):
-    """A parameter's rule in words, as a test, and a value that satisfies it."""
-
-    words: str
-    holds: Callable[[Any], bool]
-    example: Any
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and int(value) >= 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and 0 < value < float("inf")
-
-
-def _is_count_by_order(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(map(_is_count, [*value.keys(), *value.values()]))
-
-
-def _is_max_nodes(value: Any) -> bool:
-    by_order = value if isinstance(value, Mapping) else {1: value}
-    return all(_is_count(o) and _is_count(m) and 2 <= m <= 65535 for o, m in by_order.items())
-
-
-def _one_of(*values: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in values
-
-
-def _is_interactions(value: Any) -> bool:
-    if isinstance(value, str):
-        return value in ("auto", "all")
-    if isinstance(value, Mapping):
-        known = set(value) <= {"method", "count"} and _one_of("histogram", "nid")(
-            value.get("method", "histogram")
-        )
-        return known and _is_count(value.get("count", 1))
-    if _is_count(value):
-        return True
-    return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
+from tpnn._rules import (
+    COUNT,
+    FLAG,
+    Rule,
+    is_count,
+    is_number,
+    is_positive,
+    is_whole,
+    one_of,
+)
+from tpnn.descent.solver import Descent
+from tpnn.grow.solver import Grow
 
 
 def _are_feature_lists(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
 
 
+def _is_max_nodes(value: Any) -> bool:
+    by_order = value if isinstance(value, Mapping) else {1: value}
+    return all(is_count(o) and is_count(m) and 2 <= m <= 65535 for o, m in by_order.items())
+
+
+INTERACTION_RULES: dict[str, Callable[[Any], bool]] = {
+    "count": lambda value: one_of("auto", "all")(value) or is_count(value),
+    "method": one_of("histogram", "nid"),
+    **dict.fromkeys(("required", "forbidden", "groups"), _are_feature_lists),
+}
+
+
+def _is_interactions(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        known = value.keys() <= INTERACTION_RULES.keys()
+        return known and all(INTERACTION_RULES[key](part) for key, part in value.items())
+    return INTERACTION_RULES["count"](value) or _are_feature_lists(value)
+
+
+def _is_solver(value: Any) -> bool:
+    return one_of("auto", "grow", "gradient")(value) or isinstance(value, Grow | Descent)
+
+
 def _is_random_state(value: Any) -> bool:
     if value is None or isinstance(value, np.random.RandomState | np.random.Generator):
         return True
-    return _is_whole(value) and 0 <= int(value) < 2**32
+    return is_whole(value) and 0 <= int(value) < 2**32
 
 
 def _is_objective(value: Any) -> bool:
@@ -81,7 +67,7 @@ def _is_objective(value: Any) -> bool:
 
 def _are_levels(value: Any) -> bool:
     levels = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    inside = levels and all(_is_positive(level) and level < 1 for level in levels)
+    inside = levels and all(is_positive(level) and level < 1 for level in levels)
     return bool(inside) and all(a < b for a, b in pairwise(levels))
 
 
@@ -90,8 +76,8 @@ REGRESSION = (
 )  # fmt: skip
 OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "quantile": ("levels", _are_levels),
-    "huber": ("threshold", _is_positive),
-    "tweedie": ("power", lambda value: _is_number(value) and 1 <= value <= 2),
+    "huber": ("threshold", is_positive),
+    "tweedie": ("power", lambda value: is_number(value) and 1 <= value <= 2),
 }
 SHAPES = ("increasing", "decreasing", "convex", "concave")
 
@@ -104,36 +90,26 @@ def _is_monotone(value: Any) -> bool:
 
 def _is_class_weight(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(_is_positive(weight) for weight in value.values())
-    return value is None or _one_of("balanced")(value)
+        return all(is_positive(weight) for weight in value.values())
+    return value is None or one_of("balanced")(value)
 
-
-COUNT = Rule("a whole number of at least 1", _is_count, 1)
-POSITIVE = Rule("a positive number", _is_positive, 0.01)
-
-FEATURE_LISTS = Rule(
-    "a list of tuples of feature names or indices", _are_feature_lists, [("age", "income")]
-)
 
 RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
-        '"auto", "all", a number of pairs of at least 1, a dict such as {"method": "nid", '
-        '"count": 300} ("histogram" or "nid"), or a list of tuples of feature names or indices, '
-        "[] for none",
+        '"auto", "all", a number of pairs of at least 1, a list of tuples of feature names or '
+        'indices ([] for none), or a dict with some of "count", "method" ("histogram" or "nid"), '
+        '"required", "forbidden" and "groups"',
         _is_interactions,
         "all",
     ),
-    "required_interactions": FEATURE_LISTS,
-    "forbidden_interactions": FEATURE_LISTS,
-    "interaction_groups": FEATURE_LISTS,
     "max_components": Rule(
-        "None or a whole number of at least 1", lambda value: value is None or _is_count(value), 30
+        "None or a whole number of at least 1", lambda value: value is None or is_count(value), 30
     ),
     "selection": Rule(
-        '"auto", "noise", "one_se" or "none"', _one_of("auto", "noise", "one_se", "none"), "auto"
+        '"auto", "noise", "one_se" or "none"', one_of("auto", "noise", "one_se", "none"), "auto"
     ),
-    "heredity": Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False),
+    "heredity": FLAG,
     "objective": Rule(
         f"one of {', '.join(REGRESSION)}; a dict such as {{'name': 'quantile', 'levels': "
         "[0.1, 0.9]}, {'name': 'huber', 'threshold': 1.0} or {'name': 'tweedie', 'power': 1.5}; "
@@ -148,46 +124,34 @@ RULES: dict[str, Rule] = {
     ),
     "categorical": Rule(
         '"auto", or a list of names or indices of columns whose numbers are names',
-        lambda value: _one_of("auto")(value) or isinstance(value, list | tuple),
+        lambda value: one_of("auto")(value) or isinstance(value, list | tuple),
         ["zip_code"],
     ),
     "min_level_rows": COUNT,
     "class_weight": Rule(
         'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),
-    "solver": Rule('"auto", "grow" or "gradient"', _one_of("auto", "grow", "gradient"), "auto"),
-    "growth": Rule('"auto", "smooth" or "none"', _one_of("auto", "smooth", "none"), "smooth"),
-    "n_bases": Rule(
-        'a whole number of at least 1, a dict from order to such numbers, or "auto"',
-        lambda value: _one_of("auto")(value) or _is_count(value) or _is_count_by_order(value),
-        "auto",
-    ),
+    "solver": Rule('"auto", "grow", "gradient", Grow(...) or Descent(...)', _is_solver, "grow"),
     "n_bags": COUNT,
-    "scale": Rule('"centred" or "paper"', _one_of("centred", "paper"), "centred"),
-    "activation": Rule('"sigmoid" or "relu"', _one_of("sigmoid", "relu"), "sigmoid"),
-    "shared_bases": Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False),
     "max_nodes": Rule(
         "a whole number from 2 to 65535, or a dict from order to such numbers",
         _is_max_nodes,
         256,
     ),
-    "learning_rate": POSITIVE,
-    "l2": Rule(
-        'a number of at least 0, or "auto"',
-        lambda value: _one_of("auto")(value) or (_is_number(value) and 0 <= value < float("inf")),
-        1e-3,
-    ),
-    "max_steps": COUNT,
-    "patience": COUNT,
     "validation_fraction": Rule(
         "a number between 0 and 1, both excluded",
-        lambda value: _is_positive(value) and value < 1,
+        lambda value: is_positive(value) and value < 1,
         0.15,
     ),
-    "device": Rule('"auto", "cpu" or "cuda"', _one_of("auto", "cpu", "cuda"), "auto"),
+    "device": Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
+    "n_jobs": Rule(
+        "None or a whole number other than 0",
+        lambda value: value is None or (is_whole(value) and value != 0),
+        -1,
+    ),
     "time_limit": Rule(
         "None or a positive number of seconds",
-        lambda value: value is None or _is_positive(value),
+        lambda value: value is None or is_positive(value),
         60.0,
     ),
     "random_state": Rule(
@@ -195,18 +159,36 @@ RULES: dict[str, Rule] = {
     ),
     "verbose": Rule(
         '"auto", 0 or 1',
-        lambda value: _one_of("auto")(value) or (_is_number(value) and value in (0, 1)),
+        lambda value: one_of("auto")(value) or (is_number(value) and value in (0, 1)),
         1,
     ),
 }
 
+NEW_SPELLINGS = {
+    "growth": "solver=Grow(growth=...)",
+    "l2": "solver=Grow(l2=...) or solver=Descent(l2=...)",
+    "max_steps": "solver=Grow(max_rounds=...) or solver=Descent(max_steps=...)",
+    "patience": "solver=Grow(patience=...) or solver=Descent(patience=...)",
+    "n_bases": "solver=Descent(n_bases=...)",
+    "shared_bases": "solver=Descent(shared_bases=...)",
+    "activation": "solver=Descent(activation=...)",
+    "scale": "solver=Descent(scale=...)",
+    "learning_rate": "solver=Descent(learning_rate=...)",
+    "required_interactions": 'interactions={"required": ...}',
+    "forbidden_interactions": 'interactions={"forbidden": ...}',
+    "interaction_groups": 'interactions={"groups": ...}',
+}
 
-def check_parameters(values: Mapping[str, Any]) -> None:
-    """Raise ValueError for the first value that breaks its rule."""
-    for name, value in values.items():
-        rule = RULES[name]
-        if not rule.holds(value):
-            raise ValueError(
-                f"{name}: must be {rule.words}, found {value!r}. "
-                f"Pass for example {name}={rule.example!r}."
+
+def refuse_unknown(
+    given: Mapping[str, Any], known: Iterable[str], error: type[Exception] = TypeError
+) -> None:
+    """Raise an error for an unknown parameter; it names the new spelling of an old one."""
+    known = sorted(known)
+    for name, value in given.items():
+        if name not in known:
+            new = NEW_SPELLINGS.get(name)
+            remedy = f"Pass {new}." if new else "Correct its name."
+            raise error(
+                f"{name}: must be one of {', '.join(known)}, found {name}={value!r}. {remedy}"
             )

@@ -1,136 +1,233 @@
-"""Fit: from a component set, or a request for a search, to a problem and its solution.
+"""The pipeline: from a table and its targets to a path of frozen models, stage after stage.
 
-A solver that does any order gets all components at once. The growing solver does main effects and
-pairs; higher components are grown on what these leave over.
+    read -> encode -> build -> search -> solve -> freeze -> select -> constrain
+
+Each stage takes records and returns a record. This is the only module that joins the solvers, the
+search and the frozen model. Shapes are enforced by the path, for each of its models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tpnn.anova.components import Component, ComponentSet, InteractionRules
-from tpnn.grow.bag import Limits
-from tpnn.grow.deepening import Deepener
-from tpnn.grow.solver import GrowSolver
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
-from tpnn.search.search import Request, Search
+import psutil
+
+from tpnn._threads import ONE_BLAS_THREAD, threads_of
+from tpnn.anova.components import Component, ComponentSet, InteractionRules, resolve_feature
+from tpnn.estimators.checks import check_rows
+from tpnn.estimators.settings import Settings
+from tpnn.model.model import AnovaModel, check_shape
+from tpnn.problem.problem import Bagging, Problem, Task
+from tpnn.problem.scaling import Targets
+from tpnn.problem.solution import Event, NoProgress, Progress, Solution
+from tpnn.problem.stopping import Limits
+from tpnn.search.held_out import HeldOut
+from tpnn.search.search import Search
+from tpnn.search.select import Path, Rule, required_components, select
+from tpnn.table.encoder import LevelRules, TableEncoder
+from tpnn.table.frame import Table
+
+NODES_OF_HIGHER_ORDERS = 6  # where a solver names none
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A problem and its solution.
+    """What comes out of the pipeline.
+
+    Parameters
+    ----------
+    table : Table
+        The table as it was read.
+    path : Path
+        Models from sparse to full, in their shapes.
+    model : AnovaModel
+        The model of the path that was chosen.
+    events : list of Event
+        What happened.
+    """
+
+    table: Table
+    path: Path
+    model: AnovaModel
+    events: list[Event]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """A solution, and what the search for its components found out.
 
     Parameters
     ----------
     problem : Problem
-        The problem.
+        The problem that was solved.
     solution : Solution
         Its solution.
-    history : list of dict
-        What a search tried before.
+    events : list of Event
+        What the search tried.
     evident : set of tuple of int
-        Components that stood out of the noise of a screen.
-    all_mains : bool
-        Whether all main effects are included.
-    screened : bool
-        Whether main effects and pairs had to stand out of it, instead of being asked for.
+        Components that a screen found above the noise.
+    keeps_mains : bool
+        Whether all main effects are included, and kept.
+    is_screened : bool
+        Whether main effects and pairs had to rise above the noise, instead of being asked for.
     """
 
     problem: Problem
     solution: Solution
-    history: Sequence[dict[str, Any]] = ()
+    events: list[Event]
     evident: frozenset[Component] = frozenset()
-    all_mains: bool = True
-    screened: bool = False
+    keeps_mains: bool = True
+    is_screened: bool = False
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How problems are made and solved.
+def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Progress) -> Fitted:
+    """Fit a model to a table and its targets."""
+    limits = start_clock(settings)
+    table = read(X, targets)
+    encoder = encode(table, targets, settings)
+    rules = interaction_rules(encoder.feature_names, settings)
+    problem = build(table, encoder, targets, task, settings)
+    solve = solve_searched if settings.interactions.are_searched else solve_listed
+    solved = solve(problem, rules, settings, limits, progress)
+    full = solved.problem.freeze(solved.solution, task)
+    path = choose(solved, full, rules, settings)
+    events = [*solved.events, *solved.solution.events]
+    return Fitted(table, path, path.model(path.chosen), events)
 
-    Parameters
-    ----------
-    build : callable
-        Problem of a component set and a number of bags.
-    solve : callable
-        Solution of a problem.
-    any_order : bool
-        Whether ``solve`` does every order; else main effects and pairs.
-    limits : Limits
-        When to stop.
-    seed : int
-        Seed.
-    n_bags : int
-        Number of bags.
-    on_card : bool
-        Whether to screen on an NVIDIA card.
-    """
 
-    build: Callable[[ComponentSet, int], Problem]
-    solve: Callable[[Problem], Solution]
-    any_order: bool
-    limits: Limits
-    seed: int
-    n_bags: int
-    on_card: bool
+def start_clock(settings: Settings) -> Limits:
+    """Limits of a fit that begins now."""
+    deadline = time.monotonic() + (settings.time_limit or math.inf)
+    return Limits(deadline, threads_of(settings.n_jobs), settings.device)
 
-    def of(self, components: ComponentSet) -> Fitted:
-        """Fit the given components."""
-        higher = [s for s in components if len(s) > 2]
-        if self.any_order or not higher:
-            problem = self.build(components, self.n_bags)
-            return Fitted(problem, self.solve(problem))
-        lower = ComponentSet(tuple(s for s in components if len(s) <= 2))
-        return self._deepened(self.of(lower), higher)
 
-    def searched(self, request: Request, n_features: int, rules: InteractionRules) -> Fitted:
-        """Fit the components that a search finds."""
+def read(X: Any, targets: Targets) -> Table:
+    """Read the user's table, which must have a row for each target."""
+    table = Table(X)
+    check_rows(table.n_rows, len(targets.y))
+    return table
 
-        def probe(problem: Problem) -> Solution:
-            solver = grow_solver(problem, self.limits, self.seed)
-            return solver.fit(problem.start, lambda record: None)
 
-        search = Search(
-            self.build, probe, n_features, request, self.seed, rules, self.on_card,
-            self.limits.deadline,
-        )  # fmt: skip
-        fitted = self.of(search.up_to_pairs())
-        higher = search.higher(fitted.problem, fitted.solution)
-        if higher and self.any_order:
-            fitted = self.of(ComponentSet((*fitted.problem.components, *higher)))
-        elif higher:
-            fitted = self._deepened(fitted, higher)
-        return replace(
-            fitted,
-            history=search.history,
-            evident=frozenset(search.evident),
-            all_mains=search.takes_all_mains,
-            screened=request.count is None and not search.takes_all,
+def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
+    """Find the nodes of every feature; refuse what cannot fit into memory."""
+    names = [table.name(feature) for feature in range(table.n_features)]
+    nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
+    nodes = nodes_by_order(table.n_features, settings)
+    rules = LevelRules(nominal, settings.min_level_rows)
+    encoder = TableEncoder.fit(table, nodes, targets.weights, rules)
+    check_memory(encoder, settings)
+    return encoder
+
+
+def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
+    """Most nodes of a feature in the components of each order."""
+    finest = settings.solver.finest_nodes(n_features)
+    asked, nodes = settings.max_nodes, dict[int, int]()
+    for order in range(1, min(settings.order, n_features) + 1):
+        most = finest.get(order, NODES_OF_HIGHER_ORDERS)
+        most = asked.get(order, most) if isinstance(asked, Mapping) else min(most, asked)
+        nodes[order] = min(most, nodes.get(order - 1, most))  # never finer than a lower order
+    return nodes
+
+
+def check_memory(encoder: TableEncoder, settings: Settings) -> None:
+    """Refuse a component set whose tables cannot fit into memory."""
+    needed, n_features = 0.0, encoder.n_features
+    for order, axes in encoder.axes.items():
+        n_nodes = max(axis.n_nodes for axis in axes)
+        count = settings.interactions.most(order, n_features, settings.max_components)
+        needed += count * settings.n_bags * settings.solver.bytes_per_component(order, n_nodes)
+    available = psutil.virtual_memory().available
+    if needed > available:
+        raise MemoryError(
+            f"interactions: the components of {n_features} features up to order "
+            f"{max(encoder.axes)} must fit into memory, they need about {needed / 1e9:.1f} GB and "
+            f"{available / 1e9:.1f} GB are free. Lower order, n_bags or max_nodes, or list the "
+            "interactions to include."
         )
 
-    def _deepened(self, fitted: Fitted, higher: Sequence[Component]) -> Fitted:
-        """Add higher components, and their subsets, to a fit."""
-        before = fitted.problem
-        components = ComponentSet((*before.components, *higher)).with_subsets()
-        problem = self.build(components, self.n_bags)
-        lower = dict(zip(before.ordered, fitted.solution.tables, strict=True))
-        deepener = Deepener(problem, self.limits, self.seed)
-        return Fitted(problem, deepener.fit(lower, fitted.solution))
+
+def interaction_rules(names: Sequence[str], settings: Settings) -> InteractionRules:
+    """Rules of the interactions, features as indices; refuse rules that contradict each other."""
+    rules = settings.interactions.rules(names, settings.order)
+    required_components(rules.required, settings.heredity, settings.max_components)
+    return rules
 
 
-def grow_solver(
+def build(
+    table: Table, encoder: TableEncoder, targets: Targets, task: Task, settings: Settings
+) -> Problem:
+    """Make the problem of all main effects; rows in canonical order, targets scaled."""
+    names = encoder.feature_names
+    shapes = {resolve_feature(j, names, "monotone"): s for j, s in settings.shapes.items()}
+    for feature, shape in shapes.items():
+        check_shape(encoder, feature, shape, "monotone")
+    bagging = Bagging(1, settings.validation_fraction, settings.seed)
+    return Problem.build(table, encoder, targets, task.objective, bagging, shapes)
+
+
+def solve_listed(
     problem: Problem,
+    rules: InteractionRules,
+    settings: Settings,
     limits: Limits,
-    seed: int,
-    shapes: Mapping[int, str] | None = None,
-    from_zero: bool = True,
-    l2: float | None = None,
-) -> GrowSolver:
-    """Return the solver that grows main effects and pairs, from the smooth start alone or not."""
-    axes = problem.encoder.axes
-    return GrowSolver(
-        problem.coded, axes, problem.rows, problem.objective, limits, seed, shapes, from_zero, l2
+    progress: Progress,
+) -> Solved:
+    """Fit the components that the user listed, or all."""
+    listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
+    whole = problem.with_components(rules.applied(listed)).with_bags(settings.n_bags)
+    solution = settings.solver.solve(whole, limits, progress, settings.seed)
+    return Solved(problem=whole, solution=solution, events=[])
+
+
+def solve_searched(
+    problem: Problem,
+    rules: InteractionRules,
+    settings: Settings,
+    limits: Limits,
+    progress: Progress,
+) -> Solved:
+    """Fit the components that a search finds: main effects and pairs, then higher orders."""
+    solver, seed = settings.solver, settings.seed
+
+    def probe(small: Problem) -> Solution:
+        return solver.solve(small, limits, NoProgress(), seed)
+
+    request = settings.interactions.request(settings.order, settings.max_components)
+    search = Search(problem, request, rules, probe, limits, seed)
+    whole = problem.with_components(search.up_to_pairs()).with_bags(settings.n_bags)
+    solution = solver.solve(whole, limits, progress, seed)
+    higher = search.higher(whole, solution)
+    if higher:
+        whole = whole.with_components(ComponentSet((*whole.components, *higher)))
+        solution = solver.solve(whole, limits, progress, seed, start=solution)
+    return Solved(
+        problem=whole,
+        solution=solution,
+        events=search.events,
+        evident=frozenset(search.evident),
+        keeps_mains=search.takes_all_mains,
+        is_screened=search.is_screened,
     )
+
+
+def choose(solved: Solved, full: AnovaModel, rules: InteractionRules, settings: Settings) -> Path:
+    """Rank the components on held-out rows and choose how many to keep; shapes hold for all."""
+    names = full.feature_names
+    mains = ComponentSet.up_to(len(names), 1)
+    rule = Rule.read(
+        settings.selection,
+        settings.max_components,
+        settings.heredity,
+        solved.is_screened,
+        mains if settings.selection == "auto" and solved.keeps_mains else (),
+        required_components(rules.required, settings.heredity, settings.max_components),
+    )
+    shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
+    with ONE_BLAS_THREAD:
+        held_out = HeldOut(solved.problem, solved.solution)
+        return select(held_out, full, rule, solved.evident, shapes)

@@ -10,12 +10,14 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, r2_score
 
 from tpnn._typing import FloatArray
+from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import check_range, checked_targets, checked_weights
-from tpnn.estimators.parameters import check_parameters
+from tpnn.grow.solver import Grow
 from tpnn.loss.losses import resolve
 from tpnn.loss.offset import checked_offset
-from tpnn.problem.problem import Targets
+from tpnn.problem.problem import Task
+from tpnn.problem.scaling import Targets
 
 
 class TPNNRegressor(RegressorMixin, TPNNEstimator):
@@ -27,23 +29,20 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     ----------
     order : int, default=2
         Largest number of features in a component.
-    interactions : {"auto", "all"}, int, dict or list of tuples, default="auto"
+    interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
         Components beyond the main effects. "auto": all pairs where they are few, else those that
-        stand out of the noise of the residual, and likewise triples and so on up to ``order``. A
-        number: that many best pairs; ``{"method": "nid", "count": 300}`` ranks them by the weights
-        of a neural network. "all", or tuples of feature names or indices.
-    required_interactions : list of tuples, default=()
-        Interactions that are always included.
-    forbidden_interactions : list of tuples, default=()
-        Features that no component may contain together.
-    interaction_groups : list of lists of features, default=()
-        Groups within which features may interact; all may where there are none.
+        rise above the noise of the residual, and likewise triples and so on up to ``order``. A
+        number: so many of the best pairs. "all", or a list of tuples of feature names or indices.
+        A dict says more, with any of: "count" ("auto", "all" or a number); "method"
+        ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
+        (tuples that are always included); "forbidden" (features that no component may contain
+        together); "groups" (groups of features within which features may interact).
     max_components : int, optional
         Most components of the model; by default at most 500 interactions of each order.
     selection : {"auto", "noise", "one_se", "none"}, default="auto"
         Which components are dropped after fitting: those that held-out rows cannot tell from
         noise, all that cost less than a standard error, or none. "auto" drops noise where
-        interactions were screened.
+        interactions were searched for.
     heredity : bool, default=False
         Whether every model of the path has the subsets of its components too.
     objective : str, dict or callable, default="squared_error"
@@ -60,45 +59,24 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Columns of numbers that are names. Strings and categories always are.
     min_level_rows : int, default=1
         Levels with fewer rows share one node; integer weights count as that many rows.
-    solver : {"auto", "grow", "gradient"}, default="auto"
-        "grow" adds bases where the residual still has structure; it is the more accurate and faster
-        one. "gradient" learns b, gamma and beta by gradient descent, as the paper does; it needs
-        torch. "auto" grows unless ``n_bases``, ``scale``, ``activation`` or ``shared_bases`` ask
-        for what only gradient descent does.
-    growth : {"auto", "smooth", "none"}, default="auto"
-        What the growing solver starts from: "auto" grows every bag from zero and from a smooth
-        start, and mixes the two as held-out rows like best (large problems from zero alone, several
-        classes from the smooth start alone); "smooth" grows from the smooth start alone; "none"
-        keeps the smooth start. In this order, components get smoother and more
-        stable under re-sampling, and sharp surfaces less accurate.
-    n_bases : int, dict from order to int, or "auto", default="auto"
-        Number of bases K of each component (gradient solver; growth decides by itself).
+    solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
+        :class:`Grow` adds bases where the residual still has structure; it is more accurate and
+        faster. :class:`Descent` learns bases by gradient descent, as the paper does; it needs
+        torch. "grow" and "gradient" are the two with their default parameters; "auto" is "grow",
+        or "gradient" with ``device="cuda"``.
     n_bags : int, default=8
         Models trained on different parts of the rows and averaged. Their differences are the
         bands of the explanation.
-    scale : {"centred", "paper"}, default="centred"
-        Whether bases are divided by eta as in the paper.
-    activation : {"sigmoid", "relu"}, default="sigmoid"
-        Activation of the bases.
-    shared_bases : bool, default=False
-        Share the bases between all components of one order (NBM-TPNN).
     max_nodes : int or dict from order to int, default=256
         Largest number of nodes of a feature; interactions use fewer.
-    learning_rate : float, default=0.02
-        Step size of Adam (gradient solver).
-    l2 : float or "auto", default="auto"
-        Ridge penalty on beta beside the mean loss: of the smooth start of growth, or of the
-        gradient solver. The larger, the more alike features share what they say and the more stable
-        components are. "auto" is small: 3 rows' worth for growth, 1e-3 for the gradient solver.
-    max_steps : int, default=2000
-        Largest number of full-batch steps, or of rounds of growth.
-    patience : int, default=50
-        Steps or rounds without a better validation loss after which a bag is done.
     validation_fraction : float, default=0.15
         Share of the rows that each bag holds out for early stopping.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train: "cuda" is the gradient solver on an NVIDIA card. "auto" uses a card for the
-        gradient solver where there is one.
+        Where to train. "cuda" is an NVIDIA card, for :class:`Descent`; "auto" lets it use one where
+        there is one.
+    n_jobs : int, optional
+        Number of threads of ``fit``; by default all cores that the process may use, whatever the
+        quota of its container. The model does not depend on it.
     time_limit : float, optional
         Seconds after which training stops with the best model so far.
     random_state : int, RandomState, Generator or None, default=None
@@ -115,7 +93,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     intercept_ : float
         Mean of the model under the product of the marginals.
     history_ : list of dict
-        What screening tried and decided; losses and seconds of every step or grown bag.
+        What happened: what the search tried and decided, and the losses of every grown bag or
+        step. All records have the same keys, so ``pandas.DataFrame(model.history_)`` is a table.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -138,9 +117,6 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         self,
         order: int = 2,
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        required_interactions: Sequence[Sequence[int | str]] = (),
-        forbidden_interactions: Sequence[Sequence[int | str]] = (),
-        interaction_groups: Sequence[Sequence[int | str]] = (),
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
@@ -148,34 +124,23 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
-        solver: str = "auto",
-        growth: str = "auto",
-        n_bases: str | int | dict[int, int] = "auto",
+        solver: str | Grow | Descent = "auto",
         n_bags: int = 8,
-        scale: str = "centred",
-        activation: str = "sigmoid",
-        shared_bases: bool = False,
         max_nodes: int | dict[int, int] = 256,
-        learning_rate: float = 0.02,
-        l2: str | float = "auto",
-        max_steps: int = 2000,
-        patience: int = 50,
         validation_fraction: float = 0.15,
         device: str = "auto",
+        n_jobs: int | None = None,
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
+        **unknown: Any,
     ) -> None:
         super().__init__(
-            order=order, interactions=interactions, required_interactions=required_interactions,
-            forbidden_interactions=forbidden_interactions, interaction_groups=interaction_groups,
-            max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
-            solver=solver, growth=growth, n_bases=n_bases, n_bags=n_bags, scale=scale,
-            activation=activation, shared_bases=shared_bases, max_nodes=max_nodes,
-            learning_rate=learning_rate, l2=l2, max_steps=max_steps, patience=patience,
-            validation_fraction=validation_fraction, device=device, time_limit=time_limit,
-            random_state=random_state, verbose=verbose,
+            order=order, interactions=interactions, max_components=max_components,
+            selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
+            min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
+            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
+            time_limit=time_limit, random_state=random_state, verbose=verbose, **unknown,
         )  # fmt: skip
         self.objective = objective
 
@@ -194,8 +159,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         offset : array of shape (n_rows,), optional
             Known part of the raw score.
         """
-        self._forget()
-        check_parameters(self.get_params())
+        self._begin()
         target, names = checked_targets(y)
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
@@ -204,7 +168,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))
-        self._fit(X, targets, objective, outputs)
+        self._fit(X, targets, Task(objective, outputs))
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
@@ -212,8 +176,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
 
         Several quantiles never cross: they are sorted.
         """
-        raw = self._raw_scores(X, offset)
-        return self.model_.link.inverse(raw)
+        return self.model_.predict(self._read(X), offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R^2, or for several quantiles their mean share of the pinball loss explained."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
-from tpnn.estimators.parameters import check_parameters
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
-from tpnn.problem.problem import Targets
+from tpnn.problem.problem import Task
+from tpnn.problem.scaling import Targets
 
 
 class TPNNSurvival(TPNNEstimator):
@@ -58,8 +58,7 @@ class TPNNSurvival(TPNNEstimator):
         sample_weight, offset : array of shape (n_rows,), optional
             Weight and known log risk of each row.
         """
-        self._forget()
-        check_parameters(self.get_params())
+        self._begin()
         times, events = checked_survival(y)
         if not events.any():
             raise ValueError(
@@ -70,17 +69,17 @@ class TPNNSurvival(TPNNEstimator):
         known = checked_offset(offset, len(times))
         ranks = np.unique(times, return_inverse=True)[1].astype(np.float64)
         target = np.column_stack([ranks, events])
-        self._fit(X, Targets(target, weights, known), OBJECTIVES["cox"])
-        self._set_baseline(times, events, self._raw_scores(X, offset), weights)
+        self._fit(X, Targets(target, weights, known), Task(OBJECTIVES["cox"]))
+        self._set_baseline(times, events, self.predict(X, offset), weights)
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Log of each row's risk relative to the baseline, shape (n_rows,)."""
-        return self._raw_scores(X, offset)
+        return self.model_.raw_scores(self._read(X), offset)
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
         """Probability of living beyond each time, shape (n_rows, n_times)."""
-        raw = self._raw_scores(X, offset)
+        raw = self.predict(X, offset)
         steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
         log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard)[steps]
         lived: FloatArray = np.exp(-self.model_.link.inverse(log_hazard))

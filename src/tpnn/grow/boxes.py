@@ -15,9 +15,7 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from tpnn.grow.rectangles import bounded, draw_below, draw_uniform
-
-RAREST_VISIT = 0.03  # chance of a visit, at least, to a component that is drawn
+from tpnn.grow.trees import RAREST_VISIT, bounded, draw_below, draw_uniform
 
 
 class BoxRows(NamedTuple):
@@ -61,22 +59,6 @@ class BoxGrowth(NamedTuple):
     hessian: Any
     gains: Any
     state: Any
-
-
-@nb.njit(nogil=True, cache=True)
-def box_scores(rows: Any, tables: Any) -> Any:
-    """Sum of all tables at each row's cells, (n_rows,)."""
-    raw = np.zeros(rows.codes[0].shape[1])
-    for order in range(len(tables)):
-        codes, n_nodes = rows.codes[order], rows.nodes[order]
-        for component in range(len(tables[order])):
-            table, features = tables[order][component], rows.features[order][component]
-            for i in range(len(raw)):
-                cell = 0
-                for feature in features:
-                    cell = cell * n_nodes + codes[feature, i]
-                raw[i] += table[cell]
-    return raw
 
 
 @nb.njit(nogil=True, cache=True)

@@ -7,23 +7,25 @@ logistic loss adds a few rounds of reweighting. Small noisy data owe most of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._threads import Workers, split
-from tpnn._typing import BoolArray, CodeArray, IntArray, RealArray
+from tpnn._typing import BoolArray, CodeArray, FloatArray, IntArray, RealArray
 from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
+from tpnn.problem.rows import TrainingRows
+from tpnn.problem.stopping import EarlyStopping, Limits
 
 PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
-RIDGE, MOST_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
-PAIR_NODES = 32  # per feature, while solving
-MAX_ITERATIONS, PATIENCE = 60, 4
+RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
+SOLVED_PAIR_NODES = 32  # per feature, while solving
+MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
 ROWS_PER_TASK = 4096
 
 
@@ -116,32 +118,26 @@ class BestCoefficients:
 
     Parameters
     ----------
-    losses : array of shape (n_bags,)
-        Loss on the held-out rows.
     coefficients : list of array of shape (..., n_bags * K)
         One array per order.
     intercepts : array of shape (n_bags * K,)
         Constants.
     """
 
-    losses: RealArray
     coefficients: list[RealArray]
     intercepts: RealArray
 
     def update(
-        self, losses: RealArray, coefficients: list[RealArray], intercepts: RealArray
-    ) -> BoolArray:
-        """Take over the bags whose loss is smaller than before, and say which."""
-        improved = losses < self.losses
-        self.losses[improved] = losses[improved]
-        lanes = np.repeat(improved, len(intercepts) // len(losses))
+        self, improved: BoolArray, coefficients: list[RealArray], intercepts: RealArray
+    ) -> None:
+        """Take over the bags (n_bags,) that improved."""
+        lanes = np.repeat(improved, len(intercepts) // len(improved))
         self.intercepts[lanes] = intercepts[lanes]
         for kept, new in zip(self.coefficients, coefficients, strict=True):
             kept[..., lanes] = new[..., lanes]
-        return improved
 
 
-class SmoothStart:
+class RidgeStart:
     """Conjugate gradients for the ridge problem of all bags.
 
     Parameters
@@ -150,18 +146,10 @@ class SmoothStart:
         One dictionary per order.
     coded : list of CodedComponents
         Components of each order over the rows.
-    y : array of shape (n, T)
-        Targets on the training scale.
-    offset : array of shape (n, 1)
-        Known part of the raw score.
-    training, validation : array of shape (n, n_bags)
-        Weight of each row in each bag: training in rows, validation as shares.
+    rows : TrainingRows
+        Targets, offsets and bag weights.
     objective : Objective
         The loss.
-    workers : Workers
-        Threads.
-    must_stop : callable
-        Says that time is up; the best so far is then the start.
     l2 : float, optional
         Ridge as a share of the rows; a few rows by default.
     """
@@ -170,69 +158,56 @@ class SmoothStart:
         self,
         dictionaries: Sequence[Dictionary],
         coded: Sequence[CodedComponents],
-        y: RealArray,
-        offset: RealArray,
-        training: RealArray,
-        validation: RealArray,
+        rows: TrainingRows,
         objective: Objective,
-        workers: Workers,
-        must_stop: Callable[[], bool],
         l2: float | None = None,
     ) -> None:
-        self.dictionaries, self.coded, self.workers = dictionaries, coded, workers
-        self.must_stop = must_stop
-        self.y, self.training, self.validation = y, training, validation
-        self.offset, self.objective = offset, objective
-        self.n_rows, n_bags = training.shape
-        self.n_lanes = n_bags * objective.n_outputs  # a lane is one output of one bag
-        self.masses = np.repeat(training, objective.n_outputs, axis=1)
+        self.dictionaries, self.coded = dictionaries, coded
+        self.rows, self.objective = rows, objective
+        self.training = rows.training * rows.sizes  # weights in rows
+        self.n_rows, self.n_bags = self.training.shape
+        self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
+        self.masses = np.repeat(self.training, objective.n_outputs, axis=1)
         size = self.masses.sum(0)
-        few = np.minimum(np.float32(RIDGE), np.float32(MOST_SHARE) * size)
+        few = np.minimum(np.float32(RIDGE_ROWS), np.float32(LARGEST_RIDGE_SHARE) * size)
         self.ridge = few if l2 is None else np.float32(l2) * size
 
-    def fit(self, start: RealArray) -> BestCoefficients:
+    def fit(self, start: FloatArray, workers: Workers, limits: Limits) -> BestCoefficients:
         """Find the best coefficients of every bag, from the given constants (K,) on."""
-        n_bags = self.training.shape[1]
-        intercepts = np.tile(start, n_bags).astype(np.float32)
+        self.workers, self.limits = workers, limits
+        intercepts = np.tile(start, self.n_bags).astype(np.float32)
         coefficients = [d.zeros(self.n_lanes) for d in self.dictionaries]
-        raw: RealArray = self.offset + intercepts
-        best = BestCoefficients(
-            np.full(n_bags, np.inf, np.float32),
-            [c.copy() for c in coefficients],
-            intercepts.copy(),
-        )
-        best.update(self._loss(raw), coefficients, intercepts)
+        raw: RealArray = self.rows.offset + intercepts
+        self.best = BestCoefficients([c.copy() for c in coefficients], intercepts.copy())
+        self.stopping = EarlyStopping(self.n_bags, PATIENCE_ITERATIONS)
+        self.stopping.update(self._loss(raw), 0)
         for _ in range(self.objective.reweightings):
-            coefficients = self._solve(raw, coefficients, intercepts, best)
-            gradient, hessian = self.objective.slopes(self.y, raw, self.training)
+            coefficients = self._solve(raw, coefficients, intercepts)
+            gradient, hessian = self.objective.slopes(self.rows.y, raw, self.training)
             shift = (self.masses * gradient).sum(0) / (self.masses * hessian).sum(0)
             intercepts, raw = intercepts - shift, raw - shift
-        return best
+        return self.best
 
     def _solve(
-        self,
-        raw: RealArray,
-        coefficients: list[RealArray],
-        intercepts: RealArray,
-        best: BestCoefficients,
+        self, raw: RealArray, coefficients: list[RealArray], intercepts: RealArray
     ) -> list[RealArray]:
         """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
-        slope, hessian = self.objective.slopes(self.y, raw, self.training)
+        slope, hessian = self.objective.slopes(self.rows.y, raw, self.training)
         scale = np.sqrt(self.masses * hessian)
         residual = -np.sqrt(self.masses / hessian) * slope
         gradient = self._downhill(scale * residual, coefficients)
         direction, size = gradient, _squares(gradient)
-        stalled = np.zeros(self.training.shape[1], int)
-        for _ in range(MAX_ITERATIONS):
+        self.stopping.restart()
+        for iteration in range(1, MAX_ITERATIONS + 1):
             change = self._gather(direction)
             scaled = scale * change
             length = size / (_squares([scaled]) + self.ridge * _squares(direction) + 1e-30)
             coefficients = [c + length * d for c, d in zip(coefficients, direction, strict=True)]
             residual -= length * scaled
             raw += length * change
-            improved = best.update(self._loss(raw), coefficients, intercepts)
-            stalled = np.where(improved, 0, stalled + 1)
-            if (stalled >= PATIENCE).all() or self.must_stop():
+            improved = self.stopping.update(self._loss(raw), iteration)
+            self.best.update(improved, coefficients, intercepts)
+            if self.stopping.has_stalled or self.limits.are_reached():
                 break
             gradient = self._downhill(scale * residual, coefficients)
             before, size = size, _squares(gradient)
@@ -269,8 +244,9 @@ class SmoothStart:
         return values
 
     def _loss(self, raw: RealArray) -> RealArray:
-        losses = self.objective.losses(self.y, raw, self.validation)
-        loss: RealArray = (losses * self.validation).sum(0)
+        validation = self.rows.validation
+        losses = self.objective.losses(self.rows.y, raw, validation)
+        loss: RealArray = (losses * validation).sum(0)
         return loss
 
 

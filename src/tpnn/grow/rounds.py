@@ -15,19 +15,16 @@ from tpnn.grow.rectangles import (
     ORDERED,
     area_cells,
     arranged,
-    bounded,
     cell_sums,
-    draw_uniform,
     fill_step,
     grow_tree,
     node_order,
-    one_way,
     subtract_step,
     summed_area,
 )
+from tpnn.grow.trees import RAREST_VISIT, bounded, draw_uniform, one_way
 
-REFRESH_MASS = 50  # rounds between exact sums of the hessian
-RAREST_VISIT = 0.03  # a component is visited at least this often
+MASS_REFRESH_ROUNDS = 50  # rounds between exact sums of the hessian
 
 
 class Rows(NamedTuple):
@@ -39,8 +36,6 @@ class Rows(NamedTuple):
         Nodes of the features in main effects and in pairs.
     nil : array of shape (n_rows,)
         Zeros: the only column of a main effect's table.
-    offset : array of shape (n_rows,)
-        Known part of the raw score.
     pairs : array of shape (n_pairs, 2)
         Features of each pair.
     """
@@ -48,7 +43,6 @@ class Rows(NamedTuple):
     fine: Any
     coarse: Any
     nil: Any
-    offset: Any
     pairs: Any
 
 
@@ -85,22 +79,6 @@ class Growth(NamedTuple):
     ages: Any
     intercept: Any
     state: Any
-
-
-@nb.njit(nogil=True, cache=True, fastmath=True)
-def raw_scores(rows: Any, mains: Any, pairs: Any, intercept: float) -> Any:
-    """Sum of all tables at each row's cells, (n_rows,)."""
-    raw = rows.offset + np.float32(intercept)
-    for feature in range(len(mains)):
-        codes, table = rows.fine[feature], mains[feature]
-        for i in range(len(raw)):
-            raw[i] += table[codes[i], 0]
-    for pair in range(len(pairs)):
-        first, second = rows.coarse[rows.pairs[pair, 0]], rows.coarse[rows.pairs[pair, 1]]
-        table = pairs[pair]
-        for i in range(len(raw)):
-            raw[i] += table[first[i], second[i]]
-    return raw
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
@@ -184,7 +162,7 @@ def grow_rounds(
         for index in range(first, len(growth.gains)):
             if draw_uniform(growth.state) > max(RAREST_VISIT, growth.gains[index] / largest):
                 continue
-            stale = growth.ages[index] >= REFRESH_MASS
+            stale = growth.ages[index] >= MASS_REFRESH_ROUNDS
             if index < n_pairs:
                 a, b = rows.pairs[index]
                 m, k = coarse_sizes[a], coarse_sizes[b]

@@ -5,8 +5,9 @@ With cell(i, S) the cell of component S that row i falls into,
     gather:     raw[i, b] = sum_S table_S[cell(i, S), b]
     histogram:  grad_S[m, b] = sum of gradient[i, b] over the rows with cell(i, S) = m
 
-These two are the only work that grows with the number of rows. Bags are the last axis of every
-array, so that one pass over the codes serves all of them. Rows of the gather and components of the
+These two are the only work that grows with the number of rows. Lanes, one for
+each output of each bag, are the last axis of every array, so that one pass over the codes serves
+all of them. Rows of the gather and components of the
 histogram are independent, hence the result is the same whatever the number of threads.
 """
 
@@ -18,7 +19,10 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
+from tpnn.anova.components import Component
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.frame import Table
 
 BLOCK = 1024  # rows whose cells are computed at a time; their numbers stay in the L1 cache
 
@@ -35,42 +39,60 @@ def _fill_cells(codes: Any, features: Any, n_nodes: int, start: int, stop: int, 
 
 
 @nb.njit(nogil=True, cache=True)
+def _gather_one_lane(
+    codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
+) -> None:
+    """``_gather`` of a single lane, without cell numbers for main effects and pairs."""
+    cells = np.empty(BLOCK, np.int64)
+    for low in range(start, stop, BLOCK):
+        high = min(low + BLOCK, stop)
+        for component in range(len(features)):
+            table = tables[component, :, 0]
+            first, second = codes[features[component, 0]], codes[features[component, -1]]
+            if features.shape[1] == 1:
+                for i in range(low, high):
+                    raw[i - start, 0] += table[first[i]]
+            elif features.shape[1] == 2:
+                for i in range(low, high):
+                    raw[i - start, 0] += table[first[i] * np.int64(n_nodes) + second[i]]
+            else:
+                _fill_cells(codes, features[component], n_nodes, low, high, cells)
+                for i in range(low, high):
+                    raw[i - start, 0] += table[cells[i - low]]
+
+
+@nb.njit(nogil=True, cache=True)
 def _gather(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
-    n_bags = tables.shape[2]
     cells = np.empty(BLOCK, np.int64)
     for low in range(start, stop, BLOCK):
         high = min(low + BLOCK, stop)
         for component in range(len(features)):
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
             table = tables[component]
-            if n_bags == 1:
-                for i in range(low, high):
-                    raw[i - start, 0] += table[cells[i - low], 0]
-            else:
-                for i in range(low, high):
-                    cell = cells[i - low]
-                    for bag in range(n_bags):
-                        raw[i - start, bag] += table[cell, bag]
+            for i in range(low, high):
+                cell = cells[i - low]
+                for lane in range(tables.shape[2]):
+                    raw[i - start, lane] += table[cell, lane]
 
 
 @nb.njit(nogil=True, cache=True)
 def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any) -> None:
-    n_rows, n_bags = gradient.shape
+    n_rows, n_lanes = gradient.shape
     cells = np.empty(BLOCK, np.int64)
     for component in range(len(features)):
         table = sums[component]
         for low in range(0, n_rows, BLOCK):
             high = min(low + BLOCK, n_rows)
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
-            if n_bags == 1:
+            if n_lanes == 1:
                 for i in range(low, high):
                     table[cells[i - low], 0] += gradient[i, 0]
             else:
                 for i in range(low, high):
                     cell = cells[i - low]
-                    for bag in range(n_bags):
+                    for bag in range(n_lanes):
                         table[cell, bag] += gradient[i, bag]
 
 
@@ -78,7 +100,7 @@ def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any
 class CodedComponents:
     """Components of one order over coded rows.
 
-    Tables have shape (n_components, n_cells, n_bags), cells in row-major order.
+    Tables have shape (n_components, n_cells, n_lanes), cells in row-major order.
 
     Parameters
     ----------
@@ -100,13 +122,62 @@ class CodedComponents:
         n_components, order = self.features.shape
         return n_components, self.n_nodes**order
 
-    def gather(self, tables: Float32Array, start: int, raw: Float32Array) -> None:
-        """Add the components' values on the rows from ``start`` on to ``raw`` (n, n_bags)."""
+    def gather(self, tables: Float32Array, start: int, raw: RealArray) -> None:
+        """Add the components' values on the rows from ``start`` on to ``raw`` (n, n_lanes)."""
         stop = start + len(raw)
-        _gather(self.codes, self.features, self.n_nodes, tables, start, stop, raw)
+        gather = _gather_one_lane if tables.shape[2] == 1 else _gather
+        gather(self.codes, self.features, self.n_nodes, tables, start, stop, raw)
 
     def histogram(self, gradient: Float32Array, first: int, last: int) -> Float32Array:
-        """Sum ``gradient`` (n_rows, n_bags) over the rows in each cell of some components."""
+        """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components."""
         sums = np.zeros((last - first, self.shape[1], gradient.shape[1]), np.float32)
         _histogram(self.codes, self.features[first:last], self.n_nodes, gradient, sums)
         return sums
+
+
+class Codes:
+    """Nodes of all features on the training rows, coded once for each order.
+
+    Parameters
+    ----------
+    table : Table
+        The user's table.
+    encoder : TableEncoder
+        Nodes of the features.
+    rows : array of shape (n,)
+        Which rows of the table are coded.
+    """
+
+    def __init__(self, table: Table, encoder: TableEncoder, rows: IntArray) -> None:
+        self.table, self.encoder, self.rows = table, encoder, rows
+        self._by_order: dict[int, CodeArray] = {}
+
+    def of_order(self, order: int) -> CodeArray:
+        """Codes (n_features, n) at the resolution of an order."""
+        if order not in self._by_order:
+            self._by_order[order] = self.encoder.codes(self.table, order, self.rows)
+        return self._by_order[order]
+
+    def coded(self, components: list[Component]) -> CodedComponents:
+        """Components of one order over the rows."""
+        order = len(components[0])
+        n_nodes = max(axis.n_nodes for axis in self.encoder.axes[order])
+        return CodedComponents(self.of_order(order), np.array(components), n_nodes)
+
+    def cells(self, component: Component, rows: Any = slice(None)) -> tuple[CodeArray, ...]:
+        """Node of each feature of a component on some rows."""
+        codes = self.of_order(len(component))
+        return tuple(codes[feature][rows] for feature in component)
+
+    def values(
+        self, component: Component, table: FloatArray, rows: Any = slice(None), lanes: Any = None
+    ) -> FloatArray:
+        """Values of a component's table (M_1, ..., M_d, n_lanes) on rows, (n, n_lanes).
+
+        With ``lanes`` (n, K), the lanes of each row.
+        """
+        cells = self.cells(component, rows)
+        if lanes is not None:
+            cells = (*(nodes[:, None] for nodes in cells), lanes)
+        values: FloatArray = table[cells]
+        return values

@@ -6,32 +6,24 @@ user passed them. This is the only module that knows both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
-from tpnn.loss.losses import Objective, weighted_quantiles
-from tpnn.model.model import AnovaModel
-from tpnn.problem.coded import CodedComponents
+from tpnn.loss.losses import Objective
+from tpnn.model.model import AnovaModel, Label
+from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
+from tpnn.problem.scaling import Targets, scaled
 from tpnn.problem.solution import Solution
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
-
-QUARTILE_RANGE = 1.349  # between the quartiles of a normal distribution, in standard deviations
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What the user passed beside the table: y (n_rows, T), the others (n_rows,)."""
-
-    y: FloatArray
-    weights: FloatArray | None
-    offset: FloatArray
 
 
 @dataclass(frozen=True)
@@ -44,6 +36,15 @@ class Bagging:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What is predicted: the loss, names of several outputs, labels of a classifier."""
+
+    objective: Objective
+    outputs: tuple[str, ...] = ()
+    classes: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """What a solver works on.
 
@@ -51,16 +52,18 @@ class Problem:
     ----------
     encoder : TableEncoder
         Nodes of the features, in the user's order.
+    codes : Codes
+        The distinct rows, coded.
     components : ComponentSet
-        The subsets S, in the user's order.
-    ordered : list of tuple of int
-        The same subsets in canonical order, axes included.
-    coded : list of CodedComponents
-        For each order, its components in canonical order over the distinct rows.
+        The subsets S to fit, in the user's order.
+    shapes : dict from feature to shape
+        Shapes that the function must have along some features.
     rows : TrainingRows
         Targets and bag weights of the distinct rows.
     distinct : DistinctRows
         The distinct rows themselves.
+    bagging : Bagging
+        How the bags are drawn.
     objective : Objective
         The loss.
     start : array of shape (K,)
@@ -70,11 +73,12 @@ class Problem:
     """
 
     encoder: TableEncoder
+    codes: Codes
     components: ComponentSet
-    ordered: list[Component]
-    coded: list[CodedComponents]
+    shapes: Mapping[int, str]
     rows: TrainingRows
     distinct: DistinctRows
+    bagging: Bagging
     objective: Objective
     start: FloatArray
     shift: FloatArray
@@ -85,90 +89,110 @@ class Problem:
         cls,
         table: Table,
         encoder: TableEncoder,
-        components: ComponentSet,
         targets: Targets,
         objective: Objective,
         bagging: Bagging,
+        shapes: Mapping[int, str],
     ) -> Problem:
-        """Bring rows and columns into canonical order and targets onto the training scale."""
+        """Bring rows into canonical order and targets onto the training scale; main effects."""
         features = encoder.canonical_order()
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
         known = np.vstack([targets.y.T, targets.offset])
         distinct = distinct_rows(keys, known, targets.weights)
         y, offset = targets.y[distinct.rows], targets.offset[distinct.rows, None]
-        shift, scale = np.zeros(1), np.ones(1)
-        if objective.standardised:  # the offset is then a part of the target
-            y, offset = y - offset, np.zeros_like(offset)
-            squared = objective.name == "squared_error"
-            measure = _mean_and_deviation if squared else _median_and_quartiles
-            shift, scale = measure(y, distinct.weights)
-            y = (y - shift) / scale
-        elif objective.is_relative:
-            shift = np.log(distinct.weights @ y)
-            y = y / np.exp(shift)
-        start = objective.start(y, offset, distinct.weights)
-        if objective.is_relative:
-            objective = objective.in_units_of_dispersion(y, offset + start, distinct.weights)
+        target = scaled(y, offset, distinct.weights, objective)
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
-        ordered = canonical(components, features)
-        coded = [
-            _code(table, encoder, [s for s in ordered if len(s) == order], distinct.rows)
-            for order in components.orders
-        ]
-        rows = TrainingRows(y.astype(np.float32), offset.astype(np.float32), *bags)
         return cls(
-            encoder, components, ordered, coded, rows, distinct, objective, start, shift, scale
+            encoder=encoder,
+            codes=Codes(table, encoder, distinct.rows),
+            components=ComponentSet.up_to(encoder.n_features, 1),
+            shapes=shapes,
+            rows=TrainingRows(target.y.astype(np.float32), target.offset.astype(np.float32), *bags),
+            distinct=distinct,
+            bagging=bagging,
+            objective=target.objective,
+            start=target.start,
+            shift=target.shift,
+            scale=target.scale,
         )
 
-    def with_components(self, table: Table, components: ComponentSet, bagging: Bagging) -> Problem:
-        """Change components and bags; rows and what is coded already stay."""
-        bags = draw_bags(self.distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
-        ordered = canonical(components, self.encoder.canonical_order())
-        known = {part.features.shape[1]: part for part in self.coded}
-        coded = []
-        for order in components.orders:
-            features = [s for s in ordered if len(s) == order]
-            coded.append(
-                replace(known[order], features=np.array(features))
-                if order in known
-                else _code(table, self.encoder, features, self.distinct.rows)
-            )
-        rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
-        return replace(self, components=components, ordered=ordered, coded=coded, rows=rows)
+    @cached_property
+    def ordered(self) -> list[Component]:
+        """The components in canonical order, axes included."""
+        return canonical(self.components, self.encoder.canonical_order())
 
-    def freeze(
-        self, solution: Solution, activation: str, scale: str, outputs: tuple[str, ...] = ()
-    ) -> AnovaModel:
+    @cached_property
+    def coded(self) -> list[CodedComponents]:
+        """For each order, its components in canonical order over the distinct rows."""
+        orders = self.components.orders
+        return [self.codes.coded([s for s in self.ordered if len(s) == d]) for d in orders]
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return self.bagging.n_bags
+
+    def with_components(self, components: ComponentSet) -> Problem:
+        """Change the components; rows, and what is coded already, stay."""
+        return replace(self, components=components)
+
+    def with_bags(self, n_bags: int) -> Problem:
+        """Change the number of bags; the rows stay."""
+        bagging = replace(self.bagging, n_bags=n_bags)
+        bags = draw_bags(self.distinct, n_bags, bagging.validation_fraction, bagging.seed)
+        rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
+        return replace(self, rows=rows, bagging=bagging)
+
+    def raw_scores(
+        self, solution: Solution, rows: Any = slice(None), lanes: Any = None
+    ) -> FloatArray:
+        """Raw scores of rows in double precision, (n, n_bags * K).
+
+        With ``lanes`` (n, K) only those of each row, such as its bag's, (n, K).
+        """
+        intercepts = solution.intercepts if lanes is None else solution.intercepts[lanes]
+        raw: FloatArray = self.rows.offset[rows] + intercepts
+        for component, table in zip(solution.components, solution.tables, strict=True):
+            raw += self.codes.values(component, table, rows, lanes)
+        return raw
+
+    def freeze(self, solution: Solution, task: Task) -> AnovaModel:
         """Average the bags, leave the training scale, restore the user's order."""
         tables = {
             tuple(sorted(given)): self._restore_table(given, padded)
-            for given, padded in zip(self.ordered, solution.tables, strict=True)
+            for given, padded in zip(solution.components, solution.tables, strict=True)
         }
+        components = ComponentSet(tuple(tables))
         constants = self._by_output(solution.intercepts).mean(0)
         intercept = self.shift + self.scale * constants  # (K,)
-        terms = None
-        if solution.terms is not None:
-            restored = map(self._restore_terms, self.ordered, solution.terms)
-            by_component = {t.features: t for t in restored}
-            terms = tuple(by_component[component] for component in self.components)
         means, spreads = (
-            [self.scale * function(tables[s], axis=len(s)) for s in self.components]
+            [self.scale * function(tables[s], axis=len(s)) for s in components]
             for function in (np.mean, np.std)
         )
-        if not outputs:
+        if not task.outputs:
             means, spreads = ([table[..., 0] for table in side] for side in (means, spreads))
         return AnovaModel(
-            self.encoder,
-            self.components,
-            tuple(means),
-            tuple(spreads),
-            intercept if outputs else float(intercept[0]),
-            self.objective.link,
-            activation,
-            scale,
-            terms,
-            outputs,
+            encoder=self.encoder,
+            components=components,
+            tables=tuple(means),
+            spreads=tuple(spreads),
+            intercept=intercept if task.outputs else float(intercept[0]),
+            link=self.objective.link,
+            activation=solution.activation,
+            scale=solution.scale,
+            stored_terms=self._stored_terms(solution, components),
+            output_names=task.outputs,
+            classes=task.classes,
         )
+
+    def _stored_terms(
+        self, solution: Solution, components: ComponentSet
+    ) -> tuple[Terms, ...] | None:
+        if solution.terms is None:
+            return None
+        restored = map(self._restore_terms, solution.components, solution.terms)
+        by_component = {terms.features: terms for terms in restored}
+        return tuple(by_component[component] for component in components)
 
     def _by_output(self, values: FloatArray) -> FloatArray:
         """Reshape (..., n_bags * K) to (..., n_bags, K); class scores are centred over classes."""
@@ -188,32 +212,3 @@ class Problem:
         axes = sorted(range(len(given)), key=given.__getitem__)
         component = tuple(given[axis] for axis in axes)
         return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])
-
-
-def _bag_axis(component: Component) -> int:
-    return len(component)
-
-
-def _mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column of y (n, T), one where it is constant."""
-    mean = weights @ y
-    largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
-    largest[largest == 0] = 1.0
-    deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)
-    return mean, np.where(deviation > 0, deviation, 1.0)
-
-
-def _median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Median and standard deviation by the quartiles, as if y (n, 1) were normal."""
-    low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
-    if high > low:
-        return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])
-    return _mean_and_deviation(y, weights)
-
-
-def _code(
-    table: Table, encoder: TableEncoder, components: Sequence[Component], rows: IntArray
-) -> CodedComponents:
-    order = len(components[0])
-    n_nodes = max(axis.n_nodes for axis in encoder.axes[order])
-    return CodedComponents(encoder.codes(table, order, rows), np.array(components), n_nodes)

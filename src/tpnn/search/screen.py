@@ -35,6 +35,7 @@ from tpnn._threads import ONE_BLAS_THREAD, Workers, split
 from tpnn._typing import CodeArray, Float32Array, IntArray
 from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
+from tpnn.problem.stopping import Limits
 from tpnn.search.columns import Columns
 
 Component = tuple[int, ...]
@@ -105,8 +106,8 @@ class ResidualScreen:
         Negative gradient of the loss in each output, times the row's weight.
     seed : int
         Seed of the random signs.
-    on_card : bool
-        Whether to compute on an NVIDIA card; it needs torch.
+    limits : Limits
+        On how many threads, and whether on an NVIDIA card, which needs torch.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class ResidualScreen:
         marginal: Marginal,
         residual: NDArray[np.floating[Any]],
         seed: int,
-        on_card: bool = False,
+        limits: Limits,
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0
@@ -123,8 +124,8 @@ class ResidualScreen:
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
         self.block_scores: BlockScores = block_scores
-        self.n_threads: int | None = None
-        if on_card:
+        self.n_threads = limits.n_threads
+        if limits.device == "cuda":
             card = import_module("tpnn.search.screen_cuda").CardScorer(codes, self.residuals)
             self.block_scores, self.n_threads = card.block_scores, 1
 

@@ -10,150 +10,96 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
-from tpnn.anova.measure import Marginal
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
-from tpnn.search.screen import Ranking, ResidualScreen, affordable_features
-from tpnn.search.select import HeldOut
+from tpnn.problem.solution import Event, Solution
+from tpnn.problem.stopping import Limits
+from tpnn.search.held_out import HeldOut
+from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
+from tpnn.search.residual import Screen
+from tpnn.search.screen import Ranking, affordable_features
 
-MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
 # More pairs than that are all included where features have so few values that rows abound:
-FEWEST_ROWS, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
-MOST_MAINS = 100  # main effects of more features are screened too
+FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
 PROBE_BAGS = 2  # of the fits that only tell whether to go on
 TRIES = 3  # additions at most
 NETWORK_SHARE = 0.5  # of the time that is left; the fit itself needs the rest
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a search is asked for.
-
-    Parameters
-    ----------
-    order : int
-        Largest number of features.
-    method : {"histogram", "nid"}
-        How pairs are ranked.
-    count : int or None
-        How many of the best pairs; None for those that stand out of the noise.
-    budget : int
-        Most interactions of each order.
-    """
-
-    order: int
-    method: str
-    count: int | None
-    budget: int
-
-    @classmethod
-    def read(cls, interactions: Any, order: int, max_components: int | None) -> Request | None:
-        """Understand "auto", a number of pairs, or a dict; None where interactions are listed."""
-        if interactions == "all" or isinstance(interactions, list | tuple):
-            return None
-        asked = interactions if isinstance(interactions, dict) else {}
-        method, count = asked.get("method", "histogram"), asked.get("count")
-        if not isinstance(interactions, str | dict):
-            count = int(interactions)
-        budget = max_components or MOST_INTERACTIONS
-        if method == "nid" and count is None:  # a network knows no noise floor
-            count = budget
-        if count is not None and order < 2:
-            raise ValueError(
-                f"interactions: pairs need an order of at least 2, found order={order} and "
-                f"interactions={interactions!r}. Raise order, or pass interactions=[]."
-            )
-        return cls(order, method, count, count or budget)
-
-
-def most_components(
-    interactions: Any, order: int, n_features: int, max_components: int | None
-) -> int:
-    """How many components of an order a fit may have."""
-    if isinstance(interactions, list | tuple) and order > 1:
-        return sum(len(component) == order for component in interactions)
-    request = Request.read(interactions, max(order, 2), max_components)
-    count = math.comb(n_features, order)
-    if order == 1:
-        return count if request is None else min(count, MOST_MAINS)
-    return count if request is None else min(count, max(request.budget, MOST_INTERACTIONS))
-
-
+@dataclass
 class Search:
     """Finds the components of a problem.
 
     Parameters
     ----------
-    build : callable
-        Problem of a component set and a number of bags.
-    solve : callable
-        Solution of a problem of main effects and pairs.
-    n_features : int
-        Number of features.
+    problem : Problem
+        Main effects of all features.
     request : Request
         What to find.
-    seed : int
-        Seed of the noise floor.
     rules : InteractionRules
         What may and what must be included.
-    on_card : bool
-        Whether to screen on an NVIDIA card.
-    deadline : float
-        Time of ``time.monotonic`` from which on nothing new is tried.
+    solve : callable
+        Solution of a problem: the user's own solver, shapes and penalties.
+    limits : Limits
+        When nothing new is tried any more, and where to screen.
+    seed : int
+        Seed of the noise floor.
 
     Attributes
     ----------
-    history : list of dict
+    events : list of Event
         What was tried and decided.
     evident : set of tuple of int
-        Components that stood out of the noise.
-    takes_all : bool
-        Whether main effects and pairs are so few that all are included.
+        Components above the noise.
     """
 
-    def __init__(
-        self,
-        build: Callable[[ComponentSet, int], Problem],
-        solve: Callable[[Problem], Solution],
-        n_features: int,
-        request: Request,
-        seed: int,
-        rules: InteractionRules,
-        on_card: bool,
-        deadline: float,
-    ) -> None:
-        self.build, self.solve, self.n_features = build, solve, n_features
-        self.request, self.seed, self.rules = request, seed, rules
-        self.on_card, self.deadline = on_card, deadline
-        self.began = time.monotonic()
-        self.evident: set[Component] = set()
-        self.history: list[dict[str, Any]] = []
-        self.takes_all = request.count is None and self._few()
+    problem: Problem
+    request: Request
+    rules: InteractionRules
+    solve: Callable[[Problem], Solution]
+    limits: Limits
+    seed: int
+    events: list[Event] = field(default_factory=list)
+    evident: set[Component] = field(default_factory=set)
+    began: float = field(default_factory=time.monotonic)
 
-    def _few(self) -> bool:
-        """Whether components are few, or pairs have few free cells against the rows."""
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.problem.encoder.n_features
+
+    @cached_property
+    def takes_all(self) -> bool:
+        """Whether main effects and pairs are so few that all are included.
+
+        They are few by number, or because pairs have few free cells against the rows.
+        """
         order = min(self.request.order, 2)
         count = math.comb(self.n_features, order)
         most = MOST_MAINS if order == 1 else min(self.request.budget, MOST_INTERACTIONS)
+        if self.request.count is not None:
+            return False
         if count <= most or order == 1 or count > MOST_CELLS or self.request.budget < most:
             return count <= most
-        problem = self.build(ComponentSet.up_to(self.n_features, 1), 1)
-        free = np.array([axis.n_nodes - 1 for axis in problem.encoder.axes[1]])
+        free = np.array([axis.n_nodes - 1 for axis in self.problem.encoder.axes[1]])
         n_cells = (free.sum() ** 2 - (free**2).sum()) // 2
-        return bool(n_cells <= min(MOST_CELLS, len(problem.rows.y) / FEWEST_ROWS))
+        n_rows = len(self.problem.rows.y)
+        return bool(n_cells <= min(MOST_CELLS, n_rows / FEWEST_ROWS_PER_CELL))
 
     @property
     def takes_all_mains(self) -> bool:
         """Whether main effects are so few that all are included, and kept."""
         return self.n_features <= MOST_MAINS
+
+    @property
+    def is_screened(self) -> bool:
+        """Whether main effects and pairs have to rise above the noise."""
+        return self.request.count is None and not self.takes_all
 
     def up_to_pairs(self) -> ComponentSet:
         """Choose main effects and pairs."""
@@ -165,7 +111,7 @@ class Search:
         if self.request.count is None:
             return self._while_it_gains(self._first_mains())
         mains = ComponentSet.up_to(self.n_features, 1)
-        problem = self.build(mains, PROBE_BAGS)
+        problem = self.problem.with_bags(PROBE_BAGS)
         ranking = self._rank_pairs(problem)
         self._note(problem, ranking, "the best pairs, as many as asked for")
         permitted = list(filter(self.rules.permit, ranking.components))
@@ -199,16 +145,15 @@ class Search:
         mains = ComponentSet.up_to(self.n_features, 1)
         if self.takes_all_mains:
             return mains
-        problem = self.build(mains, 1)
-        ranking = self._screen(problem, None).rank(1, self.n_features)
-        self._note(problem, ranking, "main effects, above the noise")
+        ranking = self._screen(self.problem, None).rank(1, self.n_features)
+        self._note(self.problem, ranking, "main effects, above the noise")
         return ComponentSet(tuple(ranking.found or ranking.components[:1]))
 
     def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
         """Add what the residual has above the noise until the held-out rows gain nothing."""
-        accepted, before = included, None
+        accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(TRIES + 1):
-            problem = self.build(included, PROBE_BAGS)
+            problem = probe.with_components(included)
             solution = self.solve(problem)
             held_out = HeldOut(problem, solution)
             if before is not None and not _gains(before, held_out):
@@ -224,7 +169,7 @@ class Search:
         return accepted
 
     def _time_is_up(self, problem: Problem) -> bool:
-        is_up = time.monotonic() >= self.deadline
+        is_up = self.limits.are_reached()
         if is_up:
             self._note(problem, None, "stop: the time limit is reached")
         return is_up
@@ -248,95 +193,37 @@ class Search:
         return included
 
     def _screen(self, problem: Problem, solution: Solution | None) -> Screen:
-        return Screen(problem, solution, self.seed, self.on_card)
+        return Screen(problem, solution, self.seed, self.limits)
 
     def _rank_pairs(self, problem: Problem) -> Ranking:
         screen = self._screen(problem, self.solve(problem))
         if self.request.method == "nid":
             now = time.monotonic()
-            share = NETWORK_SHARE * (self.deadline - now)
+            share = NETWORK_SHARE * (self.limits.deadline - now)
             return screen.rank_by_network(self.request.budget, now + share)
         return screen.rank(2, self.request.budget)
 
     def _note(
-        self, problem: Problem, ranking: Ranking | None, decision: str, loss: float = math.nan
+        self, problem: Problem, ranking: Ranking | None, note: str, loss: float | None = None
     ) -> None:
         """Remember what was tried."""
-        record: dict[str, Any] = {"stage": "screening", "decision": decision}
-        record |= {"n_components": len(problem.components), "validation_loss": loss}
+        event = Event(
+            stage="search",
+            note=note,
+            n_components=len(problem.components),
+            validation_loss=loss,
+            seconds=time.monotonic() - self.began,
+        )
         if ranking is not None:
-            best = float(ranking.scores[0]) if len(ranking.scores) else 0.0
-            record |= {"n_candidates": ranking.n_candidates, "n_found": len(ranking.found)}
-            record |= {"best_score": best, "noise_floor": ranking.floor}
+            event = replace(
+                event,
+                n_candidates=ranking.n_candidates,
+                n_found=len(ranking.found),
+                best_score=float(ranking.scores[0]) if len(ranking.scores) else 0.0,
+                noise_floor=ranking.floor,
+            )
             self.evident |= set(ranking.found)
-        self.history.append(record | {"seconds": time.monotonic() - self.began})
-
-
-class Screen:
-    """Screens the residual of a solution, features in the order that columns do not change.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows.
-    solution : Solution or None
-        What is fitted so far; None for the constant.
-    seed : int
-        Seed of the noise floor.
-    on_card : bool
-        Whether to screen on an NVIDIA card.
-    """
-
-    def __init__(
-        self, problem: Problem, solution: Solution | None, seed: int, on_card: bool
-    ) -> None:
-        self.features = np.array(problem.encoder.canonical_order())
-        marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
-        codes = problem.coded[0].codes[self.features]
-        self.n_rows, self.seed = codes.shape[1], seed
-        residual = _residual(problem, solution)
-        self.screen = ResidualScreen(codes, marginal, residual, seed, on_card)
-
-    def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
-        """Rank interactions among the given features, or all; the best ``most`` are kept."""
-        position = {feature: place for place, feature in enumerate(self.features.tolist())}
-        among = None if features is None else [position[feature] for feature in features]
-        return self._renamed(self.screen.rank(order, most, among))
-
-    def rank_by_network(self, most: int, deadline: float) -> Ranking:
-        """Rank pairs by neural interaction detection until a deadline; it needs torch."""
-        try:
-            nid = import_module("tpnn.search.nid")
-        except ImportError as error:
-            raise ImportError(
-                f'interactions: the method "nid" needs torch ({error}). '
-                'Run: pip install "tpnn[torch]", or use the method "histogram".'
-            ) from error
-        positions = self.screen.marginal.positions
-        inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
-        residual = self.screen.residuals[0].T.astype(np.float64)
-        return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed, deadline))
-
-    def _renamed(self, ranking: Ranking) -> Ranking:
-        """Ranking in terms of the table's columns."""
-        components = [tuple(sorted(self.features[list(s)].tolist())) for s in ranking.components]
-        return replace(ranking, components=components)
-
-
-def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
-    """Negative gradient (n, K) of the loss at the mean of the bags, times each row's weight."""
-    raw = problem.rows.offset + problem.start  # (n, K)
-    if solution is not None:
-        n_outputs = problem.objective.n_outputs
-        raw = problem.rows.offset + solution.intercepts.reshape(-1, n_outputs).mean(0)
-        codes = {part.features.shape[1]: part.codes for part in problem.coded}
-        for component, table in zip(problem.ordered, solution.tables, strict=True):
-            cells = tuple(codes[len(component)][feature] for feature in component)
-            raw += table.reshape(*table.shape[:-1], -1, n_outputs).mean(-2)[cells]
-    weights = problem.distinct.weights[:, None]
-    gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
-    residual: FloatArray = -weights * gradient
-    return residual
+        self.events.append(event)
 
 
 def _gains(before: HeldOut, after: HeldOut) -> bool:

@@ -9,88 +9,18 @@ contribution.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import compress
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.model.model import AnovaModel
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
+from tpnn.search.held_out import HeldOut
 
-CLEAR = 3.0  # standard errors from which a contribution cannot be noise
-ENOUGH = 200_000  # held-out rows; further bags add little
-
-
-class HeldOut:
-    """Scores of the held-out rows of the bags.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets, bags.
-    solution : Solution
-        Tables of every component and bag.
-    """
-
-    def __init__(self, problem: Problem, solution: Solution) -> None:
-        self.objective, self.tables = problem.objective, solution.tables
-        validation = problem.rows.validation
-        enough = int(np.searchsorted(np.cumsum(np.count_nonzero(validation, 0)), ENOUGH)) + 1
-        validation = validation[:, :enough]
-        self.bags, self.rows = np.nonzero(validation.T)
-        self.weights = validation[self.rows, self.bags].astype(np.float64) / validation.shape[1]
-        n_outputs = self.objective.n_outputs
-        self.lanes = self.bags[:, None] * n_outputs + np.arange(n_outputs)
-        self.y = problem.rows.y[self.rows]
-        self.components = problem.ordered
-        self.codes = {part.features.shape[1]: part.codes for part in problem.coded}
-        raw = problem.rows.offset[self.rows] + solution.intercepts[self.lanes]
-        for component in range(len(self.components)):
-            raw = raw + self.values(component)
-        self.raw: FloatArray = raw
-        self.losses = self._losses(raw)
-        self.curvature = self.objective.slopes(self.y, raw, self.weights[:, None])[1]
-
-    @property
-    def loss(self) -> float:
-        """Mean loss."""
-        return float(self.weights @ self.losses)
-
-    def values(self, component: int) -> FloatArray:
-        """Values of one component on the held-out rows, (n_held_out, K)."""
-        cells = (codes[:, None] for codes in self._cells(component))
-        values: FloatArray = self.tables[component][(*cells, self.lanes)]
-        return values
-
-    def averaged_noise(self, component: int) -> float:
-        """Loss that a component's noise costs each bag but not their mean."""
-        table = self.tables[component]
-        by_bag = table.reshape(*table.shape[:-1], -1, self.lanes.shape[1])
-        variance = by_bag.var(-2)[self._cells(component)]
-        return float(0.5 * self.weights @ (self.curvature * variance).sum(1))
-
-    def change(self, raw: FloatArray) -> tuple[float, float]:
-        """Mean difference of the loss of other scores to that of the model, and standard error.
-
-        A row that several bags hold out counts once.
-        """
-        difference = self._losses(raw) - self.losses
-        mean = float(self.weights @ difference)
-        deviations = np.bincount(self.rows, self.weights * (difference - mean))
-        return mean, float(np.sqrt(deviations @ deviations))
-
-    def _losses(self, raw: FloatArray) -> FloatArray:
-        losses: FloatArray = self.objective.losses(self.y, raw, self.weights[:, None])[:, 0]
-        return losses
-
-    def _cells(self, component: int) -> tuple[IntArray, ...]:
-        features = self.components[component]
-        codes = self.codes[len(features)]
-        return tuple(codes[feature][self.rows] for feature in features)
+N_STANDARD_ERRORS_CLEAR = 3.0  # from which a contribution cannot be noise
 
 
 @dataclass(frozen=True)
@@ -131,21 +61,25 @@ class Path:
         One model for each number of components.
     chosen : int
         Number of components of the fitted model.
+    shapes : dict from feature name to shape
+        Shapes that every model of the path has.
     """
 
     full: AnovaModel
     order: list[Component]
     steps: list[Step]
     chosen: int
+    shapes: dict[str, str] = field(default_factory=dict)
 
     def model(self, n_components: int) -> AnovaModel:
-        """Model of the best components."""
+        """Model of the best components, in its shapes."""
         if not 1 <= n_components <= len(self.order):
             raise ValueError(
                 f"n_components: must be a whole number from 1 to {len(self.order)}, found "
                 f"{n_components}. Pass the n_components of a step of the path."
             )
-        return restrict(self.full, self.order[:n_components])
+        sparse = restrict(self.full, self.order[:n_components])
+        return sparse.with_shapes(self.shapes) if self.shapes else sparse
 
     def one_standard_error(self) -> Step:
         """Sparsest step whose loss is within one standard error of the lowest."""
@@ -195,7 +129,14 @@ class Rule:
         """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
         if method == "auto":
             method = "noise" if screened else "none"
-        return cls(method, most, heredity, float(screened), frozenset(certain), frozenset(required))
+        return cls(
+            method=method,
+            most=most,
+            heredity=heredity,
+            tolerance=float(screened),
+            certain=frozenset(certain),
+            required=frozenset(required),
+        )
 
 
 def required_components(
@@ -212,52 +153,84 @@ def required_components(
     return needed
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """Components, best first.
+
+    Parameters
+    ----------
+    indices : list of int
+        Places of the components in the solution.
+    clarity : array of shape (n_components,)
+        Contribution of each in standard errors; larger where it is known not to be noise.
+    noise : array of shape (n_components,)
+        Loss that its noise costs each bag but not their mean.
+    """
+
+    indices: list[int]
+    clarity: FloatArray
+    noise: FloatArray
+
+
 def select(
-    problem: Problem,
-    solution: Solution,
+    held_out: HeldOut,
     full: AnovaModel,
     rule: Rule,
-    evident: Collection[Component],
+    evident: Collection[Component] = (),
+    shapes: Mapping[str, str] | None = None,
 ) -> Path:
     """Path of a fitted model with the number of components that a rule keeps.
 
     What a screen has found ``evident`` need not be told from noise once more, unless the held-out
-    rows speak against it.
+    rows speak against it. ``shapes``, by feature name, hold for every model of the path.
     """
-    held_out = HeldOut(problem, solution)
     components = [tuple(sorted(s)) for s in held_out.components]
     names = dict(zip(full.components, full.component_names, strict=True))
-    noise = [held_out.averaged_noise(index) for index in range(len(components))]
-    alone = [held_out.change(held_out.raw - held_out.values(i)) for i in range(len(components))]
-    clarity = np.array(
-        [(mean + n) / max(error, 1e-300) for (mean, error), n in zip(alone, noise, strict=True)]
-    )
-    alone_clarity = clarity
-    known = [s in evident for s in components] & (clarity > 0)
-    known |= [s in rule.certain | rule.required for s in components]
-    clarity = np.where(known, np.maximum(clarity, CLEAR), clarity)
-    if rule.heredity:  # equally clear then: the subset first
-        clarity = _inherited(components, clarity)
-    ranked = sorted(
-        range(len(components)),
-        key=lambda i: (
-            components[i] not in rule.required, -clarity[i], rule.heredity * len(components[i]),
-            -alone_clarity[i], components[i],
-        ),
-    )  # fmt: skip
-    changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
-    for index in reversed(ranked[1:]):
-        raw, removed = raw - held_out.values(index), removed + noise[index]
-        mean, error = held_out.change(raw)
-        changes.append((mean + removed, error))
+    ranked = _ranked(held_out, components, rule, evident)
     steps = [
         Step(count, names[components[index]], held_out.loss + mean, error)
-        for count, index, (mean, error) in zip(
-            range(1, len(ranked) + 1), ranked, reversed(changes), strict=True
+        for count, (index, (mean, error)) in enumerate(
+            zip(ranked.indices, _changes(held_out, ranked), strict=True), 1
         )
     ]
-    path = Path(full, [components[index] for index in ranked], steps, len(steps))
-    return replace(path, chosen=_chosen(path, clarity[ranked], rule))
+    order = [components[index] for index in ranked.indices]
+    path = Path(full, order, steps, len(steps), dict(shapes or {}))
+    return replace(path, chosen=_chosen(path, ranked.clarity, rule))
+
+
+def _ranked(
+    held_out: HeldOut, components: list[Component], rule: Rule, evident: Collection[Component]
+) -> Ranked:
+    """Rank components by how clearly the held-out rows tell them from noise."""
+    indices = range(len(components))
+    noise = np.array([held_out.averaged_noise(index) for index in indices])
+    alone = [held_out.change(held_out.raw - held_out.values(index)) for index in indices]
+    pairs = zip(alone, noise, strict=True)
+    own = np.array([(mean + n) / max(error, 1e-300) for (mean, error), n in pairs])
+    known = [s in evident for s in components] & (own > 0)
+    known |= [s in rule.certain | rule.required for s in components]
+    clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
+    if rule.heredity:  # equally clear then: the subset first
+        clarity = _inherited(components, clarity)
+    order = sorted(
+        indices,
+        key=lambda i: (
+            components[i] not in rule.required, -clarity[i], rule.heredity * len(components[i]),
+            -own[i], components[i],
+        ),
+    )  # fmt: skip
+    return Ranked(order, clarity[order], noise[order])
+
+
+def _changes(held_out: HeldOut, ranked: Ranked) -> list[tuple[float, float]]:
+    """Change of the loss, and its standard error, of the model of the best k components."""
+    changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
+    for place in reversed(range(1, len(ranked.indices))):
+        raw = raw - held_out.values(ranked.indices[place])
+        removed = removed + ranked.noise[place]
+        mean, error = held_out.change(raw)
+        changes.append((mean + removed, error))
+    return changes[::-1]
 
 
 def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
@@ -266,7 +239,7 @@ def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
     if rule.method == "one_se":
         chosen = path.one_standard_error().n_components
     elif rule.method == "noise":
-        clear = max(int((clarity >= CLEAR).sum()), 1)
+        clear = max(int((clarity >= N_STANDARD_ERRORS_CLEAR).sum()), 1)
         most = [path.steps[-1].loss + rule.tolerance * step.standard_error for step in path.steps]
         chosen = next(
             step.n_components

@@ -1,0 +1,62 @@
+"""Rules of parameters: which values are valid, and the sentence when one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Rule(NamedTuple):
+    """A parameter's rule in words, as a test, and a value that satisfies it."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    example: Any
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not True or False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least 1."""
+    return is_whole(value) and int(value) >= 1
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and not True or False."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite number above 0."""
+    return is_number(value) and 0 < value < float("inf")
+
+
+def is_not_negative(value: Any) -> bool:
+    """Whether a value is a finite number of at least 0."""
+    return is_number(value) and 0 <= value < float("inf")
+
+
+def one_of(*values: str) -> Callable[[Any], bool]:
+    """Test for being one of some strings."""
+    return lambda value: isinstance(value, str) and value in values
+
+
+COUNT = Rule("a whole number of at least 1", is_count, 1)
+POSITIVE = Rule("a positive number", is_positive, 0.01)
+FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False)
+
+
+def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Raise ValueError for the first value that breaks its rule; those without one are free."""
+    for name, value in values.items():
+        rule = rules.get(name)
+        if rule is not None and not rule.holds(value):
+            raise ValueError(
+                f"{name}: must be {rule.words}, found {value!r}. "
+                f"Pass for example {name}={rule.example!r}."
+            )

@@ -1,0 +1,393 @@
+"""Gradient training: full-batch Adam on the tables, early stopping for each bag.
+
+One step: parameters -> tables (torch) -> raw scores of all rows (gather) -> loss and gradient per
+row -> histograms of the gradient (its adjoint) -> back through the tables to the parameters. The
+validation loss of every bag comes out of the same pass over the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from tpnn._threads import SharedLimit, Workers, split
+from tpnn._typing import BoolArray, Float32Array, IntArray, RealArray
+from tpnn.anova.measure import Marginal
+from tpnn.descent.basis import Activation, Scale
+from tpnn.descent.network import ComponentNetwork, start_centres
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Progress, Solution
+from tpnn.problem.stopping import EarlyStopping, Limits
+
+PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
+TIE_SHARE = 1e-6  # losses closer than this are equal, so that rounding does not choose a step
+PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress
+HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
+ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How fast and how long to train.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Step size of Adam.
+    l2 : float
+        Ridge penalty on beta.
+    max_steps, patience : int
+        Steps at most, and steps without a better validation loss after which a bag is done.
+    """
+
+    learning_rate: float
+    l2: float
+    max_steps: int
+    patience: int
+
+    def rate(self, step: Any) -> Any:
+        """Learning rate at a step, counted from 0."""
+        return self.learning_rate / (1 + step / HALVING_STEP)
+
+    def stopping(self, n_bags: int) -> EarlyStopping:
+        """Early stopping of so many bags."""
+        return EarlyStopping(n_bags, self.patience, tolerance=PROGRESS_SHARE, tie=TIE_SHARE)
+
+
+class NetworkSettings(NamedTuple):
+    """Kind and number of the bases.
+
+    Parameters
+    ----------
+    n_bases : dict from order to int
+        Number of bases K of each component.
+    shared_bases, activation, scale
+        As in ``ComponentNetwork``.
+    signs : dict from feature to float
+        1 or -1 for main effects that may only increase or decrease.
+    """
+
+    n_bases: dict[int, int]
+    shared_bases: bool
+    activation: Activation
+    scale: Scale
+    signs: Mapping[int, float] = MappingProxyType({})
+
+
+def make_networks(
+    problem: Problem,
+    features: IntArray,
+    settings: NetworkSettings,
+    n_bags: int,
+    seed: int,
+    part_size: int = PART_SIZE,
+) -> list[ComponentNetwork]:
+    """Networks that together hold the components of one order; shared bases need a single one."""
+    count, order = features.shape
+    marginal = Marginal.of(problem.encoder.axes[order])
+    n_bases, shared = settings.n_bases[order], settings.shared_bases
+    centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
+    most = count if shared else max(1, part_size // (n_bags * order * marginal.n_nodes * n_bases))
+    return [
+        ComponentNetwork(
+            marginal,
+            torch.as_tensor(features[first:last]),
+            centres if shared else centres[:, first:last].clone(),
+            shared,
+            settings.activation,
+            settings.scale,
+            _signs(features[first:last], settings.signs),
+        )
+        for first, last in split(count, most)
+    ]
+
+
+def _signs(features: IntArray, signs: Mapping[int, float]) -> torch.Tensor | None:
+    """Sign of each component, None where none is bound."""
+    if features.shape[1] > 1 or not signs:
+        return None
+    return torch.tensor([signs.get(feature, 0.0) for feature in features[:, 0].tolist()])
+
+
+class TrainingLog:
+    """Events of a run, and whether it is over; the same on a CPU and on a card.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Steps and patience.
+    limits : Limits
+        When to stop in any case.
+    progress : Progress
+        Who is told of every step.
+    n_bags : int
+        Number of bags.
+    """
+
+    def __init__(self, schedule: Schedule, limits: Limits, progress: Progress, n_bags: int) -> None:
+        self.schedule, self.limits, self.progress = schedule, limits, progress
+        self.stopping = schedule.stopping(n_bags)
+        self.events: list[Event] = []
+        self.began = time.monotonic()
+        progress.begin(schedule.max_steps, "step")
+
+    @property
+    def step(self) -> int:
+        """Number of the last step, counted from 0."""
+        return len(self.events) - 1
+
+    def record(self, training: Float32Array, validation: Float32Array) -> BoolArray:
+        """Take note of the losses (n_bags,) of the next step; return the bags at their best."""
+        event = Event(
+            stage="descent",
+            step=len(self.events),
+            training_loss=float(training.mean()),
+            validation_loss=float(validation.mean()),
+            seconds=time.monotonic() - self.began,
+        )
+        self.events.append(event)
+        self.progress.advance(event)
+        return self.stopping.update(validation, self.step)
+
+    def must_stop(self) -> bool:
+        """Whether every bag has stalled, or steps or time are used up."""
+        over = self.step >= self.schedule.max_steps
+        return self.stopping.has_stalled or over or self.limits.are_reached()
+
+
+def make_adam(
+    networks: Sequence[ComponentNetwork], l2: float, rate: torch.Tensor | None = None
+) -> torch.optim.Adam:
+    """Adam for all parameters of some networks, with a ridge on beta alone.
+
+    A learning rate that is a tensor on a card can change while a recorded graph is replayed.
+    """
+    parameters = [p for network in networks for p in network.parameters()]
+    betas = {id(network.coefficients) for network in networks}
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in parameters if id(p) in betas], "weight_decay": l2},
+        {"params": [p for p in parameters if id(p) not in betas]},
+    ]
+    first = 1e-3 if rate is None else rate
+    return torch.optim.Adam(groups, first, foreach=False, capturable=rate is not None)
+
+
+class _Part:
+    """Some components of one order: network, optimiser, best parameters, place in the tables."""
+
+    def __init__(
+        self,
+        network: ComponentNetwork,
+        coded: CodedComponents,
+        first: int,
+        tables: Float32Array,
+        l2: float,
+    ) -> None:
+        self.network, self.coded = network, coded
+        self.first, self.last = first, first + network.n_components
+        self.tables = torch.from_numpy(tables[self.first : self.last])  # what the gather reads
+        self.best = [parameter.detach().clone() for parameter in network.parameters()]
+        self.optimiser = make_adam([network], l2)
+
+    def publish(self) -> None:
+        """Compute the tables of the current parameters."""
+        self.output = self.network()
+        self.tables.copy_(self.output.detach())
+
+    def keep(self, improved: BoolArray) -> None:
+        """Remember the current parameters of the bags that improved."""
+        bags = torch.from_numpy(improved)
+        for best, parameter in zip(self.best, self.network.parameters(), strict=True):
+            best[bags] = parameter.detach()[bags]
+
+    def advance(self, gradient: Float32Array, learning_rate: float) -> None:
+        """One Adam step down the gradient (n_rows, n_bags) of the loss in the raw scores."""
+        sums = self.coded.histogram(gradient, self.first, self.last)
+        self.network.zero_grad()
+        self.output.backward(torch.tensor(sums))  # copied, so that its alignment is always the same
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate
+        self.optimiser.step()
+        self.network.bind()
+        self.publish()
+
+    def restore(self) -> None:
+        """Go back to the best parameters, in double precision."""
+        with torch.no_grad():
+            for best, parameter in zip(self.best, self.network.parameters(), strict=True):
+                parameter.copy_(best)
+        self.network.double()
+
+
+def card_is_present(device: str) -> bool:
+    """Whether there is an NVIDIA card to train on; asking for one that is not there is an error."""
+    present = torch.cuda.is_available()
+    if device == "cuda" and not present:
+        raise ValueError(
+            "device: 'cuda' needs an NVIDIA card and a CUDA build of torch, found none "
+            f"(torch {torch.__version__}). Pass device='cpu'."
+        )
+    return present
+
+
+def _one_thread() -> None:
+    """Keep torch to the calling thread: a pool of its own gives other bits from run to run."""
+    torch.set_num_threads(1)
+
+
+def _limit_torch() -> Callable[[], object]:
+    before = torch.get_num_threads()
+    _one_thread()
+    return lambda: torch.set_num_threads(before)
+
+
+# The parallel work is that of Workers; a second pool of spinning threads would fight for the cores.
+ONE_TORCH_THREAD = SharedLimit(_limit_torch)
+
+
+class GradientTraining:
+    """Trains the networks of all orders on one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Coded rows, targets, bags.
+    settings : NetworkSettings
+        Kind and number of the bases.
+    schedule : Schedule
+        Step size and stopping.
+    limits : Limits
+        When to stop in any case.
+    seed : int
+        Seed of the starting b.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: NetworkSettings,
+        schedule: Schedule,
+        limits: Limits,
+        seed: int,
+    ) -> None:
+        self.problem, self.settings = problem, settings
+        self.schedule, self.limits = schedule, limits
+        self.coded, self.rows, self.objective = problem.coded, problem.rows, problem.objective
+        self.n_rows, self.n_bags = self.rows.training.shape
+        self.n_lanes = self.n_bags * self.objective.n_outputs  # a lane is one output of one bag
+        self.training = np.repeat(self.rows.training, self.objective.n_outputs, axis=1)
+        self.tables = [np.empty((*order.shape, self.n_lanes), np.float32) for order in self.coded]
+        self.parts = [
+            _Part(network, order, first, tables, schedule.l2)
+            for order, tables in zip(self.coded, self.tables, strict=True)
+            for network, first in _with_offsets(
+                make_networks(problem, order.features, settings, self.n_lanes, seed)
+            )
+        ]
+        self.gradient = np.empty_like(self.training)
+        self.intercepts = np.zeros(self.n_lanes, np.float32)
+
+    def fit(self, progress: Progress) -> Solution:
+        """Train from the best constants until every bag has stopped improving."""
+        log = TrainingLog(self.schedule, self.limits, progress, self.n_bags)
+        self.intercepts = np.tile(self.problem.start, self.n_bags).astype(np.float32)
+        best_intercepts = self.intercepts
+        with ONE_TORCH_THREAD, self.limits.workers(_one_thread) as workers:
+            workers.map(_Part.publish, self.parts)
+            while True:
+                training, validation, newton = self._evaluate(workers)
+                improved = log.record(training, validation)
+                lanes = np.repeat(improved, self.objective.n_outputs)
+                best_intercepts = np.where(lanes, self.intercepts, best_intercepts)
+                for part in self.parts:
+                    part.keep(lanes)
+                if log.must_stop():
+                    return self._solution(best_intercepts, log.events)
+                # NOTE[DIFF] there is an intercept; a Newton step needs no step size of its own.
+                self.intercepts = self.intercepts - newton
+                rate = self.schedule.rate(log.step)
+                step = partial(_Part.advance, gradient=self.gradient, learning_rate=rate)
+                workers.map(step, self.parts)
+
+    def _evaluate(self, workers: Workers) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """Training and validation loss (n_bags,), and the Newton step of the intercepts (n_lanes,).
+
+        Leaves the training loss's derivative in the raw scores in ``self.gradient``.
+        """
+
+        def score(task: tuple[int, int]) -> tuple[Float32Array, Float32Array]:
+            rows = slice(*task)
+            raw = self.rows.offset[rows] + self.intercepts
+            for order, tables in zip(self.coded, self.tables, strict=True):
+                order.gather(tables, task[0], raw)
+            return self._losses_and_slopes(rows, raw)
+
+        most = self.n_rows if self.objective.couples_rows else ROWS_PER_TASK
+        sums = workers.map(score, split(self.n_rows, most))
+        losses = np.sum([loss for loss, _ in sums], axis=0)
+        slopes = np.sum([slope for _, slope in sums], axis=0)
+        return losses[0], losses[1], slopes[0] / slopes[1]
+
+    def _losses_and_slopes(
+        self, rows: slice, raw: Float32Array
+    ) -> tuple[Float32Array, Float32Array]:
+        """Add up losses (2, n_bags) and both derivatives (2, n_lanes) of some rows."""
+        y, weights = self.rows.y[rows], self.training[rows]
+        losses = [
+            (self.objective.losses(y, raw, side[rows]) * side[rows]).sum(0)
+            for side in (self.rows.training, self.rows.validation)
+        ]
+        gradient, hessian = self.objective.slopes(y, raw, self.rows.training[rows])
+        self.gradient[rows] = gradient * weights
+        return np.stack(losses), np.stack([self.gradient[rows].sum(0), (hessian * weights).sum(0)])
+
+    def _solution(self, intercepts: RealArray, events: list[Event]) -> Solution:
+        for part in self.parts:
+            part.restore()
+        networks = [part.network for part in self.parts]
+        return solution_of(self.problem, networks, intercepts, events, self.settings)
+
+
+def solution_of(
+    problem: Problem,
+    networks: Sequence[ComponentNetwork],
+    intercepts: RealArray,
+    events: list[Event],
+    settings: NetworkSettings,
+) -> Solution:
+    """Solution of trained networks, in double precision and on the CPU."""
+    n_nodes = {part.features.shape[1]: part.n_nodes for part in problem.coded}
+    tables: list[Any] = []
+    for network in networks:
+        order = network.features.shape[1]
+        with torch.no_grad():
+            values = network().numpy()  # (C, cells, B)
+        tables += [t.reshape(*(n_nodes[order],) * order, values.shape[-1]) for t in values]
+    one_output = problem.objective.n_outputs == 1
+    listed = one_output and not any(network.has_levels for network in networks)
+    return Solution(
+        components=problem.ordered,
+        intercepts=intercepts.astype(np.float64),
+        tables=tables,
+        terms=[terms for network in networks for terms in network.terms()] if listed else None,
+        events=events,
+        activation=settings.activation,
+        scale=settings.scale,
+    )
+
+
+def _with_offsets(
+    networks: Sequence[ComponentNetwork],
+) -> Iterator[tuple[ComponentNetwork, int]]:
+    first = 0
+    for network in networks:
+        yield network, first
+        first += network.n_components

@@ -1,0 +1,53 @@
+"""ProgressBar: how far a fit is, on a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+from tpnn.problem.solution import Event
+
+DELAY_SECONDS = 0.5  # quick fits show no bar unless one is asked for
+
+
+class ProgressBar:
+    """A progress bar, by default on a terminal and only when fitting takes a while.
+
+    Parameters
+    ----------
+    title : str
+        What stands before the bar.
+    verbose : "auto", 0 or 1
+        Whether there is one: on a terminal, never, or always.
+    """
+
+    def __init__(self, title: str, verbose: str | int) -> None:
+        self.title, self.delay = title, DELAY_SECONDS if verbose == "auto" else 0.0
+        self.is_shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+        self._bar: Any = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._close()
+
+    def begin(self, total: int, unit: str) -> None:
+        """Show a new bar for so many events of a unit."""
+        self._close()
+        self._bar = tqdm(
+            total=total, desc=self.title, unit=unit, leave=self.is_shown,
+            disable=not self.is_shown, delay=self.delay,
+        )  # fmt: skip
+
+    def advance(self, event: Event) -> None:
+        """Move the bar by one event."""
+        self._bar.set_postfix(validation_loss=f"{event.validation_loss:.4f}", refresh=False)
+        self._bar.update(1)
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.total = self._bar.n  # stopped early: the bar is full
+            self._bar.close()

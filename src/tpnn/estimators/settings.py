@@ -1,0 +1,67 @@
+"""Settings: an estimator's parameters as the pipeline reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpnn._rules import check_parameters
+from tpnn.descent.solver import Descent
+from tpnn.estimators.checks import seed_from
+from tpnn.grow.solver import Grow
+from tpnn.problem.solver import Solver
+from tpnn.search.request import Interactions
+
+TAKEN_OVER = (
+    "order", "max_components", "selection", "heredity", "min_level_rows", "n_bags", "max_nodes",
+    "validation_fraction", "device", "n_jobs", "time_limit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of the estimators, read: a solver object, interactions, a seed."""
+
+    order: int
+    interactions: Interactions
+    max_components: int | None
+    selection: str
+    heredity: bool
+    shapes: Mapping[int | str, str]
+    nominal: Sequence[int | str]
+    min_level_rows: int
+    solver: Solver
+    n_bags: int
+    max_nodes: int | Mapping[int, int]
+    validation_fraction: float
+    device: str
+    n_jobs: int | None
+    time_limit: float | None
+    seed: int
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Settings:
+        """Read an estimator's valid parameters."""
+        categorical = parameters["categorical"]
+        return cls(
+            interactions=Interactions.read(parameters["interactions"]),
+            shapes=dict(parameters["monotone"] or {}),
+            nominal=() if isinstance(categorical, str) else categorical,
+            solver=solver_of(parameters["solver"], parameters["device"]),
+            seed=seed_from(parameters["random_state"]),
+            **{name: parameters[name] for name in TAKEN_OVER},
+        )
+
+
+def solver_of(given: Any, device: str) -> Solver:
+    """Solver object of a name, or the one given; its parameters and the device must suit it."""
+    by_name = {"auto": Descent if device == "cuda" else Grow, "grow": Grow, "gradient": Descent}
+    solver: Solver = by_name[given]() if isinstance(given, str) else given
+    check_parameters(solver.get_params(), solver.rules)
+    if device not in ("auto", *solver.devices):
+        raise ValueError(
+            f"device: {type(solver).__name__} runs on {' or '.join(solver.devices)}, found "
+            f"{device!r}. Pass device='cpu', or solver=Descent()."
+        )
+    return solver

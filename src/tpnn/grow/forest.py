@@ -1,0 +1,195 @@
+"""RectangleForest: main effects and pairs of one bag, grown by rectangle trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn.anova.constraints import MONOTONE
+from tpnn.anova.measure import Marginal
+from tpnn.grow.bag import Side, Tables
+from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
+from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, Growth, Rows, grow_rounds
+from tpnn.grow.trees import NEW_GAIN, TreeSettings
+from tpnn.loss.losses import Objective
+
+MAIN_TREE = TreeSettings(
+    n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
+)
+LONE_MAIN_TREE = MAIN_TREE._replace(n_leaves=4, rate=0.3)  # without pairs small steps stall
+PAIR_TREE = MAIN_TREE._replace(n_leaves=16, random_first=True)
+GENTLE_PAIR_TREE = PAIR_TREE._replace(n_leaves=4, rate=0.01)  # of classes, which compete
+ROUNDS_PER_CHECK = 10
+SLOPE_REFRESH_ROUNDS = 5  # rounds between exact slopes of a loss that is not quadratic
+ROUNDS_OF_MAINS_ALONE = 50
+PROGRESS_SHARE = 2e-4  # of the held-out loss that `patience` rounds must gain
+LARGEST_LOG_STEP = 1.0  # of a leaf on a logarithmic scale, before it is shrunk
+LARGEST_SHARE_OF_ROWS = 0.01  # that ridge and smallest leaf may amount to
+MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # from where on larger steps are as good
+
+
+def bounded_tree(tree: TreeSettings, objective: Objective) -> TreeSettings:
+    """Bound the steps of a loss whose curvature has no bound: Newton's could be of any size."""
+    return tree._replace(largest=LARGEST_LOG_STEP) if objective.steep else tree
+
+
+def tree_for_size(tree: TreeSettings, size: float) -> TreeSettings:
+    """Keep ridge and smallest leaf small against the mass of few distinct rows."""
+    most = LARGEST_SHARE_OF_ROWS * size
+    return tree._replace(ridge=min(tree.ridge, most), min_mass=min(tree.min_mass, most))
+
+
+def axis_kinds(marginal: Marginal) -> NDArray[np.int64]:
+    """How a tree may cut each feature: in order, in order but for missing values, or in groups."""
+    ordered = np.where(marginal.missing, MISSING, ORDERED)
+    return np.where(marginal.nominal, NOMINAL, ordered)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What trees need to know of the axes, fine ones of main effects first, then coarse ones.
+
+    Parameters
+    ----------
+    sizes, kinds : pairs of arrays of shape (n_features,)
+        Number of nodes of each feature and how it may be cut.
+    signs : array of shape (n_features,)
+        1 or -1 for main effects that may only increase or decrease, else 0.
+    """
+
+    sizes: tuple[IntArray, IntArray]
+    kinds: tuple[NDArray[np.int64], NDArray[np.int64]]
+    signs: FloatArray
+
+    @classmethod
+    def of(
+        cls, fine: Marginal, coarse: Marginal, mains: Sequence[int], shapes: Mapping[int, str]
+    ) -> Layout:
+        """Layout of the main effects of some features and of pairs of any."""
+        signs = [MONOTONE.get(shapes.get(feature, ""), 0.0) for feature in mains]
+        listed = np.asarray(mains)
+        return cls(
+            (fine.sizes[listed], coarse.sizes),
+            (axis_kinds(fine)[listed], axis_kinds(coarse)),
+            np.array(signs),
+        )
+
+
+class RectangleForest:
+    """Main effects and pairs of one bag.
+
+    Parameters
+    ----------
+    layout : Layout
+        Sizes and kinds of the axes.
+    objective : Objective
+        The loss.
+    training : Side
+        Rows to train on; ``coded`` are the main effects and, where there are any, the pairs.
+    start : Tables
+        Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and constants to grow from.
+    seed : int
+        Seed of the random cuts.
+    with_pairs : bool, default=True
+        Whether pairs grow, or main effects alone.
+    """
+
+    rounds_per_check = ROUNDS_PER_CHECK
+    visits_per_check = ROUNDS_PER_CHECK // SLOPE_REFRESH_ROUNDS
+    tolerance = PROGRESS_SHARE
+    grace = ROUNDS_OF_MAINS_ALONE
+
+    def __init__(
+        self,
+        layout: Layout,
+        objective: Objective,
+        training: Side,
+        start: Tables,
+        seed: int,
+        with_pairs: bool = True,
+    ) -> None:
+        self.layout, self.objective = layout, objective
+        self.grows_pairs = with_pairs and start.by_order[1].shape[1] > 0
+        self.keeps_slopes = objective.reweightings == 1  # visits are exact for a quadratic loss
+        self.trees = _trees(objective, training, self.grows_pairs)
+        self.rows = _rows(training)
+        self.growths = _new_growths(len(training.y), start, seed)
+
+    def visit(self, rounds: int) -> None:
+        """Visit the components of every output for some rounds."""
+        also_pairs = self.grows_pairs and rounds >= ROUNDS_OF_MAINS_ALONE
+        for growth in self.growths:
+            grow_rounds(
+                self.rows, growth, SLOPE_REFRESH_ROUNDS, self.layout.sizes, self.layout.kinds,
+                self.layout.signs, *self.trees, also_pairs,
+            )  # fmt: skip
+
+    def scores(self, side: Side) -> Float32Array:
+        """Raw scores of rows, (n_rows, K)."""
+        scores = np.empty((len(side.y), len(self.growths)), np.float32)
+        for output, growth in enumerate(self.growths):
+            raw = side.raw + np.float32(growth.intercept[0])  # (n_rows, 1)
+            for part, tables in zip(side.coded, (growth.mains, growth.pairs), strict=False):
+                part.gather(tables.reshape(*part.shape, 1), 0, raw)
+            scores[:, output] = raw[:, 0]
+        return scores
+
+    def tables(self) -> Tables:
+        """Copy of the tables as they are."""
+        mains = np.stack([growth.mains for growth in self.growths])
+        pairs = np.stack([growth.pairs for growth in self.growths])
+        return Tables([mains, pairs], np.concatenate([g.intercept for g in self.growths]))
+
+    def slopes_changed(self) -> None:
+        """Let the sums of the hessian grow old."""
+        for growth in self.growths:
+            growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
+
+
+def _trees(
+    objective: Objective, training: Side, with_pairs: bool
+) -> tuple[TreeSettings, TreeSettings]:
+    """Trees of main effects and of pairs, as suits the loss and the rows."""
+    main, pair = MAIN_TREE, PAIR_TREE
+    if objective.couples_outputs:
+        pair = GENTLE_PAIR_TREE
+    elif not with_pairs:
+        main = LONE_MAIN_TREE
+    if len(training.y) > MANY_ROWS:
+        main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
+    size = float(training.weights.sum())
+    main, pair = (tree_for_size(tree, size) for tree in (main, pair))
+    return bounded_tree(main, objective), bounded_tree(pair, objective)
+
+
+def _rows(training: Side) -> Rows:
+    """Training rows as compiled rounds want them."""
+    fine, coarse = training.coded[0], training.coded[-1]
+    pairs = coarse.features if len(training.coded) > 1 else np.empty((0, 2), np.intp)
+    return Rows(fine.codes, coarse.codes, np.zeros(len(training.y), np.uint8), pairs)
+
+
+def _new_growths(n_rows: int, start: Tables, seed: int) -> list[Growth]:
+    """State of every output."""
+    mains, pairs = start.by_order
+    n_outputs, n_mains, fine, _ = mains.shape
+    _, n_pairs, coarse, _ = pairs.shape
+    return [
+        Growth(
+            mains=np.array(mains[output], order="C"),
+            pairs=np.array(pairs[output], order="C"),
+            main_mass=np.zeros((n_mains, fine + 1, 2)),
+            pair_mass=np.zeros((n_pairs, coarse + 1, coarse + 1)),
+            residual=np.zeros(n_rows, np.float32),
+            hessian=np.zeros(n_rows, np.float32),
+            gains=np.full(n_mains + n_pairs, NEW_GAIN),
+            ages=np.full(n_mains + n_pairs, MASS_REFRESH_ROUNDS),
+            intercept=start.intercepts[output : output + 1].copy(),
+            state=np.array([seed * n_outputs + output], np.uint64),
+        )
+        for output in range(n_outputs)
+    ]

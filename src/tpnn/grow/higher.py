@@ -1,0 +1,236 @@
+"""Components of three and more features, grown on the residual of main effects and pairs.
+
+Every bag starts from its fitted model and adds boxes to the tables of the higher components until
+its held-out loss stops falling. Where there is nothing to find it stops at once and the model stays
+what it was. The result is purified: what a table has of lower orders moves there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.purify import purify_tables
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables
+from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
+from tpnn.grow.forest import bounded_tree, tree_for_size
+from tpnn.grow.trees import NEW_GAIN, TreeSettings
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Solution
+from tpnn.table.axis import Axis
+
+VISITS_PER_CHECK = 25  # of each output
+BOX_TREE = TreeSettings(
+    n_leaves=0, rate=0.1, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
+)
+
+
+class BoxForest:
+    """Higher components of one bag; a round is some visits of every output.
+
+    Parameters
+    ----------
+    rows : BoxRows
+        Training rows.
+    trees : tuple of TreeSettings
+        For each order, its trees.
+    growths : list of BoxGrowth
+        State of every output.
+    """
+
+    rounds_per_check = 1
+    visits_per_check = 1
+    keeps_slopes = False  # rounding adds up over many small visits
+    tolerance = 0.0
+    grace = 0
+
+    def __init__(
+        self, rows: BoxRows, trees: tuple[TreeSettings, ...], growths: list[BoxGrowth]
+    ) -> None:
+        self.rows, self.trees, self.growths = rows, trees, growths
+
+    def visit(self, rounds: int) -> None:
+        """Visit components of every output."""
+        for growth in self.growths:
+            grow_visits(self.rows, growth, VISITS_PER_CHECK, self.trees)
+
+    def scores(self, side: Side) -> FloatArray:
+        """Raw scores of rows, (n_rows, K)."""
+        added = np.zeros((len(side.y), len(self.growths)))
+        for output, growth in enumerate(self.growths):
+            raw = np.zeros((len(side.y), 1))
+            for part, tables in zip(side.coded, growth.tables, strict=True):
+                part.gather(tables[..., None], 0, raw)
+            added[:, output] = raw[:, 0]
+        return np.asarray(side.raw + added)
+
+    def tables(self) -> Tables:
+        """Copy of the tables as they are; higher orders move no constant."""
+        n_orders = len(self.growths[0].tables)
+        by_order = [np.stack([g.tables[o] for g in self.growths]) for o in range(n_orders)]
+        return Tables(by_order, np.zeros(len(self.growths)))
+
+    def slopes_changed(self) -> None:
+        """Do nothing: visits sum the slopes anew."""
+
+
+class HigherOrders:
+    """Grows the components of orders above two.
+
+    Parameters
+    ----------
+    problem : Problem
+        Components of every order, the higher ones and all their subsets included.
+    grower : BagGrower
+        Grows one bag.
+    seed : int
+        Seed of the random cuts.
+    """
+
+    def __init__(self, problem: Problem, grower: BagGrower, seed: int) -> None:
+        self.problem, self.grower, self.seed = problem, grower, seed
+        self.objective, self.axes = problem.objective, problem.encoder.axes
+        self.higher = [part for part in problem.coded if part.features.shape[1] > 2]
+
+    def fit(self, lower: Solution) -> Solution:
+        """Add higher components to a solution of main effects and pairs; pure again."""
+        began = time.monotonic()
+        n_bags = self.problem.n_bags
+        raw = self.problem.raw_scores(lower)
+        raw = raw.reshape(len(raw), n_bags, -1)
+        with self.grower.limits.workers() as workers:
+            bags = workers.map(lambda bag: self._grow(bag, raw[:, bag]), range(n_bags))
+        seconds = time.monotonic() - began
+        events = [
+            Event(
+                stage="grow", note="higher orders", bag=bag, step=grown.rounds,
+                n_components=len(self.problem.components), validation_loss=grown.loss,
+                seconds=seconds,
+            )
+            for bag, grown in enumerate(bags)
+        ]  # fmt: skip
+        known = dict(zip(lower.components, lower.tables, strict=True))
+        constants, pure = purify_tables(self._combined(known, bags), self.axes)
+        components = self.problem.ordered
+        return replace(
+            lower,
+            components=components,
+            intercepts=lower.intercepts + constants,
+            tables=[pure[component] for component in components],
+            events=[*lower.events, *events],
+        )
+
+    def _grow(self, bag: int, raw: FloatArray) -> Grown:
+        rows = self.problem.rows
+        places = self._shuffled_levels(bag)
+        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw, places)
+        validation = self._side(rows.validation[:, bag], raw, places)
+        trees = tuple(self._tree(part, float(rows.sizes[bag])) for part in self.higher)
+        growths = self._new_growths(len(training.y), bag)
+        forest = BoxForest(_box_rows(training.coded, self.axes), trees, growths)
+        grown = self.grower.grow(forest, training, validation)
+        return replace(grown, tables=self._unshuffled(grown.tables, places))
+
+    def _tree(self, part: CodedComponents, size: float) -> TreeSettings:
+        """Four times as many boxes as random cuts make; ridge and leaves fit the rows."""
+        tree = BOX_TREE._replace(n_leaves=2 ** (part.features.shape[1] + 1))
+        return bounded_tree(tree_for_size(tree, size), self.objective)
+
+    def _shuffled_levels(self, bag: int) -> list[IntArray]:
+        """Place of every node on its axis, (n_features, M) for each order.
+
+        Levels without order are shuffled, for each bag anew: boxes hold neighbours together, and
+        no level should have the same ones in all bags.
+        """
+        rng = np.random.default_rng((self.seed, bag))
+        shuffled = []
+        for part in self.higher:
+            axes = self.axes[part.features.shape[1]]
+            places = np.tile(np.arange(part.n_nodes), (len(axes), 1))
+            for feature in self.problem.encoder.canonical_order():
+                size = axes[feature].n_regular
+                if axes[feature].is_nominal:
+                    places[feature, :size] = rng.permutation(size)
+            shuffled.append(places)
+        return shuffled
+
+    def _unshuffled(self, grown: Tables, places: Sequence[IntArray]) -> Tables:
+        """Tables (K, n_components, M^order) with all nodes back in their own order."""
+        restored = []
+        for part, own, by_output in zip(self.higher, places, grown.by_order, strict=True):
+            shape = [part.n_nodes] * part.features.shape[1]
+            ordered = [
+                [
+                    t.reshape(shape)[np.ix_(*own[s])]
+                    for t, s in zip(flat, part.features, strict=True)
+                ]
+                for flat in by_output
+            ]
+            restored.append(np.array(ordered).reshape(by_output.shape))
+        return Tables(restored, grown.intercepts)
+
+    def _side(self, weights: Float32Array, raw: FloatArray, places: Sequence[IntArray]) -> Side:
+        where = np.flatnonzero(weights)
+        coded = []
+        for part, own in zip(self.higher, places, strict=True):
+            codes = np.take_along_axis(own, part.codes[:, where].astype(np.intp), 1)
+            coded.append(replace(part, codes=codes.astype(part.codes.dtype)))
+        y = self.problem.rows.y[where].astype(np.float64)
+        return Side(coded, y, weights[where, None].astype(np.float64), raw[where])
+
+    def _new_growths(self, n_rows: int, bag: int) -> list[BoxGrowth]:
+        """State of every output."""
+        n_components = sum(len(part.features) for part in self.higher)
+        first = (self.seed * self.problem.n_bags + bag) * self.objective.n_outputs
+        return [
+            BoxGrowth(
+                tables=tuple(np.zeros(part.shape, np.float32) for part in self.higher),
+                residual=np.zeros(n_rows),
+                hessian=np.zeros(n_rows),
+                gains=np.full(n_components, NEW_GAIN),
+                state=np.array([first + output], np.uint64),
+            )
+            for output in range(self.objective.n_outputs)
+        ]
+
+    def _combined(
+        self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
+    ) -> dict[Component, FloatArray]:
+        """Tables (M_1, ..., M_d, n_bags * K) of all components, zero where nothing was grown."""
+        n_lanes = self.problem.n_bags * self.objective.n_outputs
+        combined = {}
+        for component in self.problem.ordered:
+            sizes = (self.axes[len(component)][feature].n_nodes for feature in component)
+            combined[component] = lower.get(component, np.zeros((*sizes, n_lanes)))
+        for number, part in enumerate(self.higher):
+            shape = [part.n_nodes] * part.features.shape[1]
+            lanes = np.concatenate([bag.tables.by_order[number] for bag in bags])
+            for index, component in enumerate(map(tuple, part.features.tolist())):
+                cells = tuple(map(slice, combined[component].shape[:-1]))
+                grown = np.moveaxis(lanes[:, index].reshape(n_lanes, *shape), 0, -1)
+                combined[component] = grown[cells].astype(np.float64)
+        return combined
+
+
+def _box_rows(coded: Sequence[CodedComponents], axes: Mapping[int, Sequence[Axis]]) -> BoxRows:
+    """Training rows as compiled visits want them."""
+    orders = [part.features.shape[1] for part in coded]
+    return BoxRows(
+        codes=tuple(part.codes for part in coded),
+        features=tuple(part.features for part in coded),
+        sizes=tuple(np.array([axis.n_nodes for axis in axes[order]]) for order in orders),
+        nodes=tuple(part.n_nodes for part in coded),
+    )
+
+
+def with_higher(problem: Problem, lower: Solution) -> Problem:
+    """Problem of a solution's components, the higher ones asked for, and all their subsets."""
+    higher = [component for component in problem.components if len(component) > 2]
+    components = ComponentSet((*lower.components, *higher)).with_subsets()
+    return problem.with_components(components)

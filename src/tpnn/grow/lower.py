@@ -1,0 +1,224 @@
+"""Main effects and pairs of all bags: started, grown, mixed, shaped, purified, smoothed.
+
+Every bag grows from zero and from the smooth start, each until its held-out loss stops falling;
+large problems from zero alone, several classes from the smooth start alone. The held-out rows of
+all bags then choose how to mix the two and how wide the sigmoids of each main effect are. The
+result is purified: centred exactly, what is averaged out moves down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._threads import ONE_BLAS_THREAD
+from tpnn._typing import Float32Array, FloatArray, RealArray
+from tpnn.anova.components import Component
+from tpnn.anova.constraints import constrained
+from tpnn.anova.purify import purify_tables
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables, held_out_loss
+from tpnn.grow.forest import Layout, RectangleForest
+from tpnn.grow.starts import measures, smooth_starts, zero_start
+from tpnn.grow.widths import choose_widths
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Progress, Solution
+
+SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
+KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Weighted mean of two grown models of one bag.
+
+    Parameters
+    ----------
+    tables : list of array of shape (M_1, ..., M_d, K)
+        Main effects first, then pairs.
+    intercepts : array of shape (K,)
+        Constants.
+    held_out : array of shape (n_held_out, K)
+        Raw scores of the held-out rows.
+    """
+
+    tables: list[FloatArray]
+    intercepts: FloatArray
+    held_out: FloatArray
+
+
+def _mixture(zero: Grown, smooth: Grown, share: float) -> Mixture:
+    def mean(a: RealArray, b: RealArray) -> FloatArray:
+        return np.asarray((1 - share) * a + share * b, np.float64)
+
+    mains, pairs = map(mean, zero.tables.by_order, smooth.tables.by_order)
+    tables = [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
+    intercepts = mean(zero.tables.intercepts, smooth.tables.intercepts)
+    return Mixture(tables, intercepts, mean(zero.held_out, smooth.held_out))
+
+
+class LowerOrders:
+    """Grows the main effects and pairs of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Coded rows, targets, bags, shapes; main effects of all features and any pairs.
+    grower : BagGrower
+        Grows one bag.
+    starts : tuple of bool
+        From what each bag grows: False for zero, True for the smooth start.
+    l2 : float, optional
+        Ridge of the smooth start, as a share of the rows; a few rows by default.
+    seed : int
+        Seed of the random cuts.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        grower: BagGrower,
+        starts: tuple[bool, ...],
+        l2: float | None,
+        seed: int,
+    ) -> None:
+        self.problem, self.grower = problem, grower
+        self.starts, self.l2, self.seed = starts, l2, seed
+        self.mains = problem.coded[0].features[:, 0]
+        self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
+
+    def fit(self, progress: Progress) -> Solution:
+        """Grow every bag from its starts, mix, shape, purify, smooth."""
+        events: list[Event] = []
+        first, last = self._grown(progress, events)
+        share = self._best_share(first, last)
+        mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
+        if self.problem.shapes:
+            mixed = self._all_shaped(mixed)
+        intercepts, tables = self._purified(mixed)
+        if not self.problem.objective.couples_outputs:
+            tables = choose_widths(self.problem, tables, [bag.held_out for bag in mixed])
+        events.sort(key=lambda event: (event.bag, event.note))
+        return Solution(
+            components=list(tables),
+            intercepts=intercepts,
+            tables=list(tables.values()),
+            terms=None,
+            events=events,
+        )
+
+    def _grown(
+        self, progress: Progress, events: list[Event]
+    ) -> tuple[Sequence[Grown], Sequence[Grown]]:
+        """Grow every bag from its first and from its last start, the same where there is one."""
+        began = time.monotonic()
+        n_bags = self.problem.n_bags
+
+        def grow(task: tuple[int, bool, Tables]) -> Grown:
+            bag, is_smooth, start = task
+            seed = (self.seed * n_bags + bag) * 2 + is_smooth
+            grown = self._grow(bag, start, seed)
+            event = Event(
+                stage="grow", note="from the smooth start" if is_smooth else "from 0", bag=bag,
+                step=grown.rounds, n_components=len(self.problem.ordered),
+                validation_loss=grown.loss, seconds=time.monotonic() - began,
+            )  # fmt: skip
+            events.append(event)
+            progress.advance(event)
+            return grown
+
+        progress.begin(n_bags * len(self.starts), "bag")
+        limits = self.grower.limits
+        with ONE_BLAS_THREAD, limits.workers() as workers:
+            starts = {False: [zero_start(self.problem, self.problem.start)] * n_bags}
+            if True in self.starts:
+                starts[True] = smooth_starts(self.problem, self.l2, limits, workers)
+            tasks = [(b, kind, starts[kind][b]) for b in range(n_bags) for kind in self.starts]
+            grown = workers.map(grow, tasks)
+        n_kinds = len(self.starts)
+        return grown[::n_kinds], grown[n_kinds - 1 :: n_kinds]
+
+    def _grow(self, bag: int, start: Tables, seed: int, with_pairs: bool = True) -> Grown:
+        training, validation = self._sides(bag)
+        forest = RectangleForest(
+            self.layout, self.problem.objective, training, start, seed, with_pairs
+        )
+        return self.grower.grow(forest, training, validation)
+
+    def _sides(self, bag: int) -> tuple[Side, Side]:
+        """Training rows of a bag, their weights in rows, and held-out rows."""
+        rows = self.problem.rows
+        in_rows = rows.training[:, bag] * rows.sizes[bag]
+        return self._side(in_rows), self._side(rows.validation[:, bag])
+
+    def _side(self, weights: Float32Array) -> Side:
+        """Rows with a weight, codes side by side."""
+        where = np.flatnonzero(weights)
+        mains, *pairs = self.problem.coded
+        fine = np.ascontiguousarray(mains.codes[self.mains][:, where])
+        coded = [CodedComponents(fine, np.arange(len(fine))[:, None], mains.n_nodes)]
+        for part in pairs:
+            codes = np.ascontiguousarray(part.codes[:, where])
+            coded.append(CodedComponents(codes, part.features, part.n_nodes))
+        rows = self.problem.rows
+        return Side(coded, rows.y[where], weights[where, None], rows.offset[where])
+
+    def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
+        """Share of the smooth start in the mixture that minimises the held-out loss."""
+        sides = [self._side(weights) for weights in self.problem.rows.validation.T]
+
+        def loss(share: float) -> float:
+            return sum(
+                held_out_loss(
+                    self.problem.objective, side, (1 - share) * a.held_out + share * b.held_out
+                )
+                for side, a, b in zip(sides, zero, smooth, strict=True)
+            )
+
+        return min(SMOOTH_SHARES, key=loss)
+
+    def _purified(self, bags: Sequence[Mixture]) -> tuple[FloatArray, dict[Component, FloatArray]]:
+        """Return constants (n_bags * K,) and pure tables (M_1, ..., n_bags * K) of the bags."""
+        axes = self.problem.encoder.axes
+        raw: dict[Component, FloatArray] = {}
+        for index, component in enumerate(self.problem.ordered):
+            cells = tuple(slice(axes[len(component)][j].n_nodes) for j in component)
+            raw[component] = np.concatenate([bag.tables[index][cells] for bag in bags], -1)
+        constants, pure = purify_tables(raw, axes)
+        return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
+
+    def _all_shaped(self, bags: Sequence[Mixture]) -> list[Mixture]:
+        """Bring all bags into their shapes, keeping the share of interactions that is best.
+
+        Interactions of a feature that has a shape are clipped, and what is left of them may do more
+        harm than good; held-out rows decide.
+        """
+
+        def shaped(share: float) -> list[Grown]:
+            with self.grower.limits.workers() as workers:
+                return workers.map(lambda b: self._shaped(b, bags[b], share), range(len(bags)))
+
+        best = min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
+        return [_mixture(bag, bag, 0.0) for bag in best]
+
+    def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
+        """Bring a bag into its shapes, then let its main effects grow on within them."""
+        axes, shapes = self.problem.encoder.axes, self.problem.shapes
+        constants, pure = self._purified([mixture])
+        start = zero_start(self.problem, constants)
+        mains, pairs = start.by_order
+        bound = {s: share for s in pure if len(s) > 1 and not shapes.keys().isdisjoint(s)}
+        for output in range(len(constants)):
+            one = {s: table[..., output] * bound.get(s, 1.0) for s, table in pure.items()}
+            shift, tables = constrained(one, axes, shapes)
+            constants[output] += shift
+            for index, component in enumerate(self.problem.ordered):
+                cells = tuple(map(slice, tables[component].shape))
+                if len(component) == 1:
+                    mains[output, index][cells] = tables[component][:, None]
+                else:
+                    pairs[output, index - len(self.mains)][cells] = tables[component]
+        return self._grow(bag, start, self.seed + bag, with_pairs=False)

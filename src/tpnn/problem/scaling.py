@@ -1,0 +1,82 @@
+"""Targets on the training scale: y = shift + scale * target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.loss.losses import Objective, weighted_quantiles
+
+QUARTILE_RANGE = 1.349  # between the quartiles of a normal distribution, in standard deviations
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the user passed beside the table: y (n_rows, T), the others (n_rows,)."""
+
+    y: FloatArray
+    weights: FloatArray | None
+    offset: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """Targets as a solver sees them.
+
+    Parameters
+    ----------
+    y : array of shape (n, T)
+        Targets on the training scale.
+    offset : array of shape (n, 1)
+        Known part of the raw score.
+    objective : Objective
+        The loss, in units of the dispersion where the scale of y does not change f.
+    start : array of shape (K,)
+        Raw score of the best constant.
+    shift, scale : array of shape (K,) or (1,)
+        The way back: a raw score of the user is shift + scale * raw score.
+    """
+
+    y: FloatArray
+    offset: FloatArray
+    objective: Objective
+    start: FloatArray
+    shift: FloatArray
+    scale: FloatArray
+
+
+def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Objective) -> Scaled:
+    """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
+    shift, scale = np.zeros(1), np.ones(1)
+    if objective.standardised:  # the offset is then a part of the target
+        y, offset = y - offset, np.zeros_like(offset)
+        squared = objective.name == "squared_error"
+        measure = mean_and_deviation if squared else median_and_quartiles
+        shift, scale = measure(y, weights)
+        y = (y - shift) / scale
+    elif objective.is_relative:
+        shift = np.log(weights @ y)
+        y = y / np.exp(shift)
+    start = objective.start(y, offset, weights)
+    if objective.is_relative:
+        objective = objective.in_units_of_dispersion(y, offset + start, weights)
+    return Scaled(y=y, offset=offset, objective=objective, start=start, shift=shift, scale=scale)
+
+
+def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column of y (n, T), one where it is constant."""
+    mean = weights @ y
+    largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
+    largest[largest == 0] = 1.0
+    deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Median and standard deviation by the quartiles, as if y (n, 1) were normal."""
+    low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
+    if high > low:
+        return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])
+    return mean_and_deviation(y, weights)

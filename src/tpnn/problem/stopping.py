@@ -1,0 +1,96 @@
+"""When training stops: limits of time and threads, and the one rule of early stopping."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tpnn._threads import Workers
+from tpnn._typing import BoolArray, FloatArray, RealArray
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a fit may take, on how many threads and on which device.
+
+    Parameters
+    ----------
+    deadline : float
+        Time of ``time.monotonic`` at which to stop with the best so far.
+    n_threads : int, optional
+        Number of threads; by default the cores that this process may use.
+    device : {"auto", "cpu", "cuda"}
+        Where to compute.
+    cancelled : Event
+        Set where the fit was interrupted, so that all threads stop.
+    """
+
+    deadline: float = math.inf
+    n_threads: int | None = None
+    device: str = "cpu"
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def are_reached(self) -> bool:
+        """Whether time is up or the fit was interrupted."""
+        return self.cancelled.is_set() or time.monotonic() >= self.deadline
+
+    def workers(self, prepare: Callable[[], object] | None = None) -> Workers:
+        """Threads of this fit; an exception in one of them, or Ctrl-C, cancels the others."""
+        return Workers(self.n_threads, prepare, on_error=self.cancelled.set)
+
+
+class EarlyStopping:
+    """The lowest held-out loss of every bag, and whether all bags have stalled.
+
+    Parameters
+    ----------
+    n_bags : int
+        Number of bags.
+    patience : int
+        A bag has stalled this many steps after its loss last fell.
+    tolerance : float, default=0
+        Relative fall of the loss that counts as progress.
+    tie : float, default=0
+        Losses that are relatively closer than this are equal, so that rounding does not choose
+        the best step.
+    grace : int, default=0
+        Step up to which no bag stalls.
+    """
+
+    def __init__(
+        self,
+        n_bags: int,
+        patience: int,
+        tolerance: float = 0.0,
+        tie: float = 0.0,
+        grace: int = 0,
+    ) -> None:
+        self.patience, self.tolerance, self.tie, self.grace = patience, tolerance, tie, grace
+        self.best: FloatArray = np.full(n_bags, np.inf)
+        self.mark: FloatArray = np.full(n_bags, np.inf)  # the last loss that was clearly lower
+        self.restart()
+
+    def restart(self) -> None:
+        """Count the steps from zero again; what is best stays."""
+        self.step = 0
+        self.last_fall = np.full(len(self.best), self.grace)
+
+    def update(self, losses: RealArray, step: int) -> BoolArray:
+        """Take note of the losses (n_bags,) of a step; return which bags are at their best."""
+        better: BoolArray = losses < self.best * (1 - self.tie)
+        self.best = np.where(better, losses, self.best)
+        fell = losses < self.mark * (1 - self.tolerance)
+        self.mark = np.where(fell, losses, self.mark)
+        self.last_fall[fell] = max(step, self.grace)
+        self.step = step
+        return better
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether no bag has made progress for too long."""
+        return bool((self.step - self.last_fall >= self.patience).all())

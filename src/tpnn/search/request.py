@@ -1,0 +1,130 @@
+"""Interactions: what a user asks for beyond the main effects, and what a search makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from tpnn.anova.components import (
+    ComponentSet,
+    InteractionRules,
+    resolve_feature,
+    resolve_interactions,
+)
+
+MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
+MOST_MAINS = 100  # main effects of more features are screened too
+
+Features = Sequence[Sequence[int | str]]  # subsets of features, by name or index
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search is asked for.
+
+    Parameters
+    ----------
+    order : int
+        Largest number of features.
+    method : {"histogram", "nid"}
+        How pairs are ranked.
+    count : int or None
+        How many of the best pairs; None for those above the noise.
+    budget : int
+        Most interactions of each order.
+    """
+
+    order: int
+    method: str
+    count: int | None
+    budget: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interactions:
+    """The estimators' ``interactions``, read.
+
+    Parameters
+    ----------
+    listed : list of tuples of features, or None
+        The interactions themselves, where they are listed.
+    count : {"auto", "all"} or int
+        Otherwise how many: those above the noise, all, or so many of the best pairs.
+    method : {"histogram", "nid"}
+        How pairs are ranked.
+    required, forbidden, groups : list of tuples of features
+        What is always included, what never occurs together, and within what features interact.
+    """
+
+    listed: Features | None = None
+    count: Any = "auto"
+    method: str = "histogram"
+    required: Features = ()
+    forbidden: Features = ()
+    groups: Features = ()
+
+    @classmethod
+    def read(cls, given: Any) -> Interactions:
+        """Understand "auto", "all", a number, a list or a dict."""
+        if isinstance(given, Mapping):
+            return cls(**given)
+        return cls(listed=given) if isinstance(given, list | tuple) else cls(count=given)
+
+    @property
+    def are_searched(self) -> bool:
+        """Whether a search has to find them."""
+        return self.listed is None and self.count != "all"
+
+    def components(self, names: Sequence[str], order: int) -> ComponentSet:
+        """Return main effects and the interactions listed, or all up to an order."""
+        if self.listed is None:
+            return ComponentSet.up_to(len(names), order)
+        chosen = resolve_interactions(self.listed, names, order)
+        return ComponentSet.with_mains(len(names), chosen)
+
+    def request(self, order: int, max_components: int | None) -> Request:
+        """Return what a search is asked for."""
+        count = None if self.count == "auto" else int(self.count)
+        budget = max_components or MOST_INTERACTIONS
+        if self.method == "nid" and count is None:  # a network knows no noise floor
+            count = budget
+        if count is not None and order < 2:
+            raise ValueError(
+                f"interactions: pairs need an order of at least 2, found order={order} and "
+                f"{count} interactions. Raise order, or pass interactions=[]."
+            )
+        return Request(order, self.method, count, count or budget)
+
+    def most(self, order: int, n_features: int, max_components: int | None) -> int:
+        """Count the components that a fit may have of an order, at most."""
+        count = math.comb(n_features, order)
+        if self.listed is not None and order > 1:
+            return sum(len(component) == order for component in self.listed)
+        if not self.are_searched:
+            return count
+        if order == 1:
+            return min(count, MOST_MAINS)
+        budget = self.request(order, max_components).budget
+        return min(count, max(budget, MOST_INTERACTIONS))
+
+    def rules(self, names: Sequence[str], order: int) -> InteractionRules:
+        """Rules with features as indices; a required interaction may not be a forbidden one."""
+        required = resolve_interactions(self.required, names, order, "interactions['required']")
+        forbidden = resolve_interactions(
+            self.forbidden, names, len(names), "interactions['forbidden']"
+        )
+        for one, other in product(required, forbidden):
+            if set(one) >= set(other):
+                raise ValueError(
+                    f"interactions: no required one may contain a forbidden one, found "
+                    f"{tuple(names[j] for j in one)} and {tuple(names[j] for j in other)}. "
+                    "Leave one of the two out."
+                )
+        groups = tuple(
+            tuple(resolve_feature(feature, names, "interactions['groups']") for feature in group)
+            for group in self.groups
+        )
+        return InteractionRules(tuple(forbidden), groups, tuple(required))

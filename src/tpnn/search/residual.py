@@ -1,0 +1,89 @@
+"""Screen: interactions ranked on the residual of a solution, in terms of the table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.anova.measure import Marginal
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Solution
+from tpnn.problem.stopping import Limits
+from tpnn.search.screen import Ranking, ResidualScreen
+
+
+class Screen:
+    """Screens the residual of a solution, features in the order that columns do not change.
+
+    Parameters
+    ----------
+    problem : Problem
+        Coded rows.
+    solution : Solution or None
+        What is fitted so far; None for the constant.
+    seed : int
+        Seed of the noise floor.
+    limits : Limits
+        On how many threads and on which device to compute.
+    """
+
+    def __init__(
+        self, problem: Problem, solution: Solution | None, seed: int, limits: Limits
+    ) -> None:
+        self.features = np.array(problem.encoder.canonical_order())
+        marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
+        codes = problem.codes.of_order(1)[self.features]
+        self.n_rows, self.seed = codes.shape[1], seed
+        residual = _residual(problem, solution)
+        self.screen = ResidualScreen(codes, marginal, residual, seed, limits)
+
+    def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
+        """Rank interactions among the given features, or all; the best ``most`` are kept."""
+        position = {feature: place for place, feature in enumerate(self.features.tolist())}
+        among = None if features is None else [position[feature] for feature in features]
+        return self._renamed(self.screen.rank(order, most, among))
+
+    def rank_by_network(self, most: int, deadline: float) -> Ranking:
+        """Rank pairs by neural interaction detection until a deadline; it needs torch."""
+        try:
+            nid = import_module("tpnn.search.nid")
+        except ImportError as error:
+            raise ImportError(
+                f'interactions: the method "nid" needs torch ({error}). '
+                'Run: pip install "tpnn[torch]", or use the method "histogram".'
+            ) from error
+        positions = self.screen.marginal.positions
+        inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
+        residual = self.screen.residuals[0].T.astype(np.float64)
+        return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed, deadline))
+
+    def _renamed(self, ranking: Ranking) -> Ranking:
+        """Ranking in terms of the table's columns."""
+        components = [tuple(sorted(self.features[list(s)].tolist())) for s in ranking.components]
+        return replace(ranking, components=components)
+
+
+def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
+    """Negative gradient (n, K) of the loss at the mean of the bags, times each row's weight."""
+    raw = problem.rows.offset + problem.start  # (n, K)
+    if solution is not None:
+        raw = problem.raw_scores(_bag_mean(solution, problem.objective.n_outputs))
+    weights = problem.distinct.weights[:, None]
+    gradient, _ = problem.objective.slopes(problem.rows.y, raw, weights)
+    residual: FloatArray = -weights * gradient
+    return residual
+
+
+def _bag_mean(solution: Solution, n_outputs: int) -> Solution:
+    """Average of the bags, as the solution of a single bag."""
+
+    def mean(lanes: FloatArray) -> FloatArray:
+        averaged: FloatArray = lanes.reshape(*lanes.shape[:-1], -1, n_outputs).mean(-2)
+        return averaged
+
+    tables = [mean(table) for table in solution.tables]
+    return replace(solution, intercepts=mean(solution.intercepts), tables=tables)
