@@ -8,10 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-QUICK: dict[str, Any] = {
-    "n_bags": 2, "n_bases": {1: 8, 2: 6, 3: 4}, "max_nodes": {1: 32, 2: 12, 3: 6},
-    "max_steps": 40, "patience": 40, "random_state": 0, "verbose": 0,
+from tpnn import Descent, Grow
+
+SMALL: dict[str, Any] = {
+    "n_bags": 2, "max_nodes": {1: 32, 2: 12, 3: 6}, "random_state": 0, "verbose": 0,
 }  # fmt: skip
+# Fits of a fraction of a second, by the default solver and by gradient descent.
+QUICK: dict[str, Any] = {**SMALL, "solver": Grow(max_rounds=40, patience=40)}
+QUICK_DESCENT: dict[str, Any] = {
+    **SMALL,
+    "solver": Descent(n_bases={1: 8, 2: 6, 3: 4}, max_steps=40, patience=40),
+}
 
 
 def pytest_configure() -> None:
