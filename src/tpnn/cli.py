@@ -211,7 +211,7 @@ def _draw(model: tpnn.TPNNRegressor, folder: Path) -> None:
 
 
 def _quick_fit(X: pd.DataFrame, y: pd.Series[Any]) -> None:
-    tpnn.TPNNRegressor(n_bags=1, max_steps=60, verbose=0).fit(X[:200], y[:200])
+    tpnn.TPNNRegressor(n_bags=1, solver=tpnn.Grow(max_rounds=60), verbose=0).fit(X[:200], y[:200])
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -16,15 +16,8 @@ import triton.language as tl
 from torch import Tensor
 
 from tpnn.descent.network import ComponentNetwork
-from tpnn.descent.training import (
-    TIE_SHARE,
-    NetworkSettings,
-    Schedule,
-    TrainingLog,
-    make_adam,
-    make_networks,
-    solution_of,
-)
+from tpnn.descent.networks import NetworkSettings, make_networks, solution_of
+from tpnn.descent.schedule import TIE_SHARE, Schedule, TrainingLog, make_adam
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 from tpnn.problem.stopping import Limits

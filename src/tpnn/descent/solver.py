@@ -12,9 +12,9 @@ from tpnn._rules import COUNT, FLAG, POSITIVE, Rule, is_count, is_not_negative, 
 from tpnn.anova.constraints import MONOTONE
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
-FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # beyond, finer nodes cost more than they give
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20
 BYTES_PER_VALUE = 16.0  # of a table or a basis, at the peak
 
@@ -111,17 +111,18 @@ class Descent(BaseEstimator):
         start: Solution | None = None,
     ) -> Solution:
         """Train all components of a problem together; ``start`` is not used."""
+        networks, schedules = _torch_module("networks"), _torch_module("schedule")
         training = _torch_module("training")
         orders = problem.components.orders
         signs = {j: MONOTONE[shape] for j, shape in problem.shapes.items() if shape in MONOTONE}
-        settings = training.NetworkSettings(
+        settings = networks.NetworkSettings(
             n_bases={order: self._bases(order) for order in orders},
             shared_bases=self.shared_bases,
             activation=self.activation,
             scale=self.scale,
             signs=signs,
         )
-        schedule = training.Schedule(self.learning_rate, self.l2, self.max_steps, self.patience)
+        schedule = schedules.Schedule(self.learning_rate, self.l2, self.max_steps, self.patience)
         on_card = limits.device != "cpu" and training.card_is_present(limits.device)
         run = _torch_module("cuda").CudaTraining if on_card else training.GradientTraining
         solution: Solution = run(problem, settings, schedule, limits, seed).fit(progress)

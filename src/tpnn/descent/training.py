@@ -7,177 +7,23 @@ validation loss of every bag comes out of the same pass over the rows.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from tpnn._threads import SharedLimit, Workers, split
-from tpnn._typing import BoolArray, Float32Array, IntArray, RealArray
-from tpnn.anova.measure import Marginal
-from tpnn.descent.basis import Activation, Scale
-from tpnn.descent.network import ComponentNetwork, start_centres
+from tpnn._typing import BoolArray, Float32Array, RealArray
+from tpnn.descent.network import ComponentNetwork
+from tpnn.descent.networks import NetworkSettings, make_networks, solution_of
+from tpnn.descent.schedule import Schedule, TrainingLog, make_adam
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
-from tpnn.problem.stopping import EarlyStopping, Limits
+from tpnn.problem.stopping import Limits
 
-PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
-TIE_SHARE = 1e-6  # losses closer than this are equal, so that rounding does not choose a step
-PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress
-HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How fast and how long to train.
-
-    Parameters
-    ----------
-    learning_rate : float
-        Step size of Adam.
-    l2 : float
-        Ridge penalty on beta.
-    max_steps, patience : int
-        Steps at most, and steps without a better validation loss after which a bag is done.
-    """
-
-    learning_rate: float
-    l2: float
-    max_steps: int
-    patience: int
-
-    def rate(self, step: Any) -> Any:
-        """Learning rate at a step, counted from 0."""
-        return self.learning_rate / (1 + step / HALVING_STEP)
-
-    def stopping(self, n_bags: int) -> EarlyStopping:
-        """Early stopping of so many bags."""
-        return EarlyStopping(n_bags, self.patience, tolerance=PROGRESS_SHARE, tie=TIE_SHARE)
-
-
-class NetworkSettings(NamedTuple):
-    """Kind and number of the bases.
-
-    Parameters
-    ----------
-    n_bases : dict from order to int
-        Number of bases K of each component.
-    shared_bases, activation, scale
-        As in ``ComponentNetwork``.
-    signs : dict from feature to float
-        1 or -1 for main effects that may only increase or decrease.
-    """
-
-    n_bases: dict[int, int]
-    shared_bases: bool
-    activation: Activation
-    scale: Scale
-    signs: Mapping[int, float] = MappingProxyType({})
-
-
-def make_networks(
-    problem: Problem,
-    features: IntArray,
-    settings: NetworkSettings,
-    n_bags: int,
-    seed: int,
-    part_size: int = PART_SIZE,
-) -> list[ComponentNetwork]:
-    """Networks that together hold the components of one order; shared bases need a single one."""
-    count, order = features.shape
-    marginal = Marginal.of(problem.encoder.axes[order])
-    n_bases, shared = settings.n_bases[order], settings.shared_bases
-    centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
-    most = count if shared else max(1, part_size // (n_bags * order * marginal.n_nodes * n_bases))
-    return [
-        ComponentNetwork(
-            marginal,
-            torch.as_tensor(features[first:last]),
-            centres if shared else centres[:, first:last].clone(),
-            shared,
-            settings.activation,
-            settings.scale,
-            _signs(features[first:last], settings.signs),
-        )
-        for first, last in split(count, most)
-    ]
-
-
-def _signs(features: IntArray, signs: Mapping[int, float]) -> torch.Tensor | None:
-    """Sign of each component, None where none is bound."""
-    if features.shape[1] > 1 or not signs:
-        return None
-    return torch.tensor([signs.get(feature, 0.0) for feature in features[:, 0].tolist()])
-
-
-class TrainingLog:
-    """Events of a run, and whether it is over; the same on a CPU and on a card.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Steps and patience.
-    limits : Limits
-        When to stop in any case.
-    progress : Progress
-        Who is told of every step.
-    n_bags : int
-        Number of bags.
-    """
-
-    def __init__(self, schedule: Schedule, limits: Limits, progress: Progress, n_bags: int) -> None:
-        self.schedule, self.limits, self.progress = schedule, limits, progress
-        self.stopping = schedule.stopping(n_bags)
-        self.events: list[Event] = []
-        self.began = time.monotonic()
-        progress.begin(schedule.max_steps, "step")
-
-    @property
-    def step(self) -> int:
-        """Number of the last step, counted from 0."""
-        return len(self.events) - 1
-
-    def record(self, training: Float32Array, validation: Float32Array) -> BoolArray:
-        """Take note of the losses (n_bags,) of the next step; return the bags at their best."""
-        event = Event(
-            stage="descent",
-            step=len(self.events),
-            training_loss=float(training.mean()),
-            validation_loss=float(validation.mean()),
-            seconds=time.monotonic() - self.began,
-        )
-        self.events.append(event)
-        self.progress.advance(event)
-        return self.stopping.update(validation, self.step)
-
-    def must_stop(self) -> bool:
-        """Whether every bag has stalled, or steps or time are used up."""
-        over = self.step >= self.schedule.max_steps
-        return self.stopping.has_stalled or over or self.limits.are_reached()
-
-
-def make_adam(
-    networks: Sequence[ComponentNetwork], l2: float, rate: torch.Tensor | None = None
-) -> torch.optim.Adam:
-    """Adam for all parameters of some networks, with a ridge on beta alone.
-
-    A learning rate that is a tensor on a card can change while a recorded graph is replayed.
-    """
-    parameters = [p for network in networks for p in network.parameters()]
-    betas = {id(network.coefficients) for network in networks}
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if id(p) in betas], "weight_decay": l2},
-        {"params": [p for p in parameters if id(p) not in betas]},
-    ]
-    first = 1e-3 if rate is None else rate
-    return torch.optim.Adam(groups, first, foreach=False, capturable=rate is not None)
 
 
 class _Part:
@@ -354,34 +200,6 @@ class GradientTraining:
             part.restore()
         networks = [part.network for part in self.parts]
         return solution_of(self.problem, networks, intercepts, events, self.settings)
-
-
-def solution_of(
-    problem: Problem,
-    networks: Sequence[ComponentNetwork],
-    intercepts: RealArray,
-    events: list[Event],
-    settings: NetworkSettings,
-) -> Solution:
-    """Solution of trained networks, in double precision and on the CPU."""
-    n_nodes = {part.features.shape[1]: part.n_nodes for part in problem.coded}
-    tables: list[Any] = []
-    for network in networks:
-        order = network.features.shape[1]
-        with torch.no_grad():
-            values = network().numpy()  # (C, cells, B)
-        tables += [t.reshape(*(n_nodes[order],) * order, values.shape[-1]) for t in values]
-    one_output = problem.objective.n_outputs == 1
-    listed = one_output and not any(network.has_levels for network in networks)
-    return Solution(
-        components=problem.ordered,
-        intercepts=intercepts.astype(np.float64),
-        tables=tables,
-        terms=[terms for network in networks for terms in network.terms()] if listed else None,
-        events=events,
-        activation=settings.activation,
-        scale=settings.scale,
-    )
 
 
 def _with_offsets(

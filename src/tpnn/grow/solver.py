@@ -14,9 +14,9 @@ from tpnn.grow.higher import HigherOrders, with_higher
 from tpnn.grow.lower import LowerOrders
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
-FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # beyond, finer nodes cost more than they give
 FEW_FEATURES = 12  # up to here pairs afford twice the nodes
 LARGEST_STARTED = 1e8  # rows times pairs times bags; larger problems grow from zero alone
 BYTES_PER_CELL = 40.0  # at the peak

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
+from tpnn.problem.bits import scrambled
+
 NEW_GAIN = 1e30  # of a component that was not visited yet
 RAREST_VISIT = 0.03  # chance of a visit, at least, to a component whose last gain was small
 
@@ -69,10 +71,7 @@ def bounded(value: float, settings: Any) -> Any:
 def draw(state: Any) -> Any:
     """Next 64 random bits (splitmix64); ``state`` is an array of one uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
-    bits = state[0]
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    return scrambled(state[0])
 
 
 @nb.njit(nogil=True, cache=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
+from tpnn.problem.bits import scrambled
 from tpnn.table.weights import whole_counts
 
 KeyArray = NDArray[np.uint64]
@@ -25,20 +26,13 @@ HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one si
 COMMON_TARGET = 0.02  # share of such rows that makes a target too common to stand on one side
 
 
-def _mix(keys: KeyArray) -> KeyArray:
-    """Scramble 64-bit keys (the finaliser of splitmix64)."""
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
-
-
 def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
     """One 64-bit key per row, equal for rows with equal values; it depends on the column order."""
     keys = np.zeros(n_rows, np.uint64)
     for column in columns:
         same = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, and no -0.0
         bits = same.view(np.uint64)
-        keys = _mix(keys * np.uint64(0x9E3779B97F4A7C15) + _mix(bits + np.uint64(1)))
+        keys = scrambled(keys * np.uint64(0x9E3779B97F4A7C15) + scrambled(bits + np.uint64(1)))
     return keys
 
 
@@ -109,7 +103,7 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
         merged / merged.sum(),
         (np.cumsum(new_key) - 1)[starts],
         key[starts],
-        _mix(key[starts] + row_keys(target[:, starts], len(starts))),
+        scrambled(key[starts] + row_keys(target[:, starts], len(starts))),
         _size(merged, len(kept)),
     )
 
@@ -136,8 +130,8 @@ def draw_bags(
     training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
     sizes = np.empty(n_bags, np.float32)
     for bag in range(n_bags):
-        salt = _mix(_mix(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
-        drawn = light[np.argsort(_mix(keys[light] ^ salt))]
+        salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
+        drawn = light[np.argsort(scrambled(keys[light] ^ salt))]
         cumulated = np.cumsum(mass[drawn])
         most = int((cumulated <= validation_fraction * mass[drawn].sum()).sum())
         held_out = np.where(divided, validation_fraction, 0.0)

@@ -10,6 +10,8 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution
 from tpnn.problem.stopping import Limits
 
+FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; finer nodes cost more than they give
+
 
 class Solver(Protocol):
     """An object that solves problems; what it can do is declared as data.
