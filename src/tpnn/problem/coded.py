@@ -42,23 +42,23 @@ def _fill_cells(codes: Any, features: Any, n_nodes: int, start: int, stop: int, 
 def _gather_one_lane(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
-    """``_gather`` of a single lane, without cell numbers for main effects and pairs."""
-    cells = np.empty(BLOCK, np.int64)
-    for low in range(start, stop, BLOCK):
-        high = min(low + BLOCK, stop)
-        for component in range(len(features)):
-            table = tables[component, :, 0]
-            first, second = codes[features[component, 0]], codes[features[component, -1]]
-            if features.shape[1] == 1:
-                for i in range(low, high):
-                    raw[i - start, 0] += table[first[i]]
-            elif features.shape[1] == 2:
-                for i in range(low, high):
-                    raw[i - start, 0] += table[first[i] * np.int64(n_nodes) + second[i]]
-            else:
+    """``_gather`` of a single lane, tables (C, cells) and raw (n,): plain loops of two or three."""
+    for component in range(len(features)):
+        table, first = tables[component], codes[features[component, 0], start:stop]
+        if features.shape[1] == 1:
+            for i in range(len(raw)):
+                raw[i] += table[first[i]]
+        elif features.shape[1] == 2:
+            second = codes[features[component, 1], start:stop]
+            for i in range(len(raw)):
+                raw[i] += table[np.intp(first[i]) * n_nodes + second[i]]
+        else:
+            cells = np.empty(BLOCK, np.int64)
+            for low in range(start, stop, BLOCK):
+                high = min(low + BLOCK, stop)
                 _fill_cells(codes, features[component], n_nodes, low, high, cells)
                 for i in range(low, high):
-                    raw[i - start, 0] += table[cells[i - low]]
+                    raw[i - start] += table[cells[i - low]]
 
 
 @nb.njit(nogil=True, cache=True)
@@ -125,8 +125,11 @@ class CodedComponents:
     def gather(self, tables: Float32Array, start: int, raw: RealArray) -> None:
         """Add the components' values on the rows from ``start`` on to ``raw`` (n, n_lanes)."""
         stop = start + len(raw)
-        gather = _gather_one_lane if tables.shape[2] == 1 else _gather
-        gather(self.codes, self.features, self.n_nodes, tables, start, stop, raw)
+        where = self.codes, self.features, self.n_nodes
+        if tables.shape[2] == 1:
+            _gather_one_lane(*where, tables.reshape(self.shape), start, stop, raw.reshape(-1))
+        else:
+            _gather(*where, tables, start, stop, raw)
 
     def histogram(self, gradient: Float32Array, first: int, last: int) -> Float32Array:
         """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components."""
