@@ -159,7 +159,9 @@ def _class_weights(
     if class_weight != "balanced":
         return np.asarray(compute_sample_weight(class_weight, labels), np.float64)
     classes, members = np.unique(labels, return_inverse=True)
-    masses = np.bincount(members, weights, minlength=len(classes))
+    order = np.arange(len(labels)) if weights is None else np.argsort(weights)  # one order of sums
+    factors = None if weights is None else weights[order]
+    masses = np.bincount(members[order], factors, minlength=len(classes))
     present = masses > 0
     balanced = masses.sum() / (present.sum() * np.where(present, masses, 1.0))
     return np.asarray(balanced[members], np.float64)

@@ -179,7 +179,8 @@ def solve_listed(
 ) -> Solved:
     """Fit the components that the user listed, or all."""
     listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
-    whole = problem.with_components(rules.applied(listed)).with_bags(settings.n_bags)
+    components = inherited(rules.applied(listed), settings)
+    whole = problem.with_components(components).with_bags(settings.n_bags)
     solution = settings.solver.solve(whole, limits, progress, settings.seed)
     return Solved(problem=whole, solution=solution, events=[])
 
@@ -203,7 +204,8 @@ def solve_searched(
     solution = solver.solve(whole, limits, progress, seed)
     higher = search.higher(whole, solution)
     if higher:
-        whole = whole.with_components(ComponentSet((*whole.components, *higher)))
+        components = ComponentSet((*whole.components, *higher))
+        whole = whole.with_components(inherited(components, settings))
         solution = solver.solve(whole, limits, progress, seed, start=solution)
     return Solved(
         problem=whole,
@@ -213,6 +215,11 @@ def solve_searched(
         keeps_mains=search.takes_all_mains,
         is_screened=search.is_screened,
     )
+
+
+def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
+    """Components and, with heredity, all their subsets."""
+    return components.with_subsets() if settings.heredity else components
 
 
 def choose(solved: Solved, full: AnovaModel, rules: InteractionRules, settings: Settings) -> Path:

@@ -153,7 +153,7 @@ class HigherOrders:
         for part in self.higher:
             axes = self.axes[part.features.shape[1]]
             places = np.tile(np.arange(part.n_nodes), (len(axes), 1))
-            for feature in self.problem.encoder.canonical_order():
+            for feature in self.problem.features:
                 size = axes[feature].n_regular
                 if axes[feature].is_nominal:
                     places[feature, :size] = rng.permutation(size)

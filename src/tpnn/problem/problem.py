@@ -22,6 +22,7 @@ from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.problem.scaling import Targets, scaled
 from tpnn.problem.solution import Solution
+from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
@@ -52,6 +53,8 @@ class Problem:
     ----------
     encoder : TableEncoder
         Nodes of the features, in the user's order.
+    features : list of int
+        The features in canonical order.
     codes : Codes
         The distinct rows, coded.
     components : ComponentSet
@@ -73,6 +76,7 @@ class Problem:
     """
 
     encoder: TableEncoder
+    features: list[int]
     codes: Codes
     components: ComponentSet
     shapes: Mapping[int, str]
@@ -95,7 +99,7 @@ class Problem:
         shapes: Mapping[int, str],
     ) -> Problem:
         """Bring rows into canonical order and targets onto the training scale; main effects."""
-        features = encoder.canonical_order()
+        features = canonical_features(encoder, table, targets)
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
         known = np.vstack([targets.y.T, targets.offset])
         distinct = distinct_rows(keys, known, targets.weights)
@@ -104,6 +108,7 @@ class Problem:
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
         return cls(
             encoder=encoder,
+            features=features,
             codes=Codes(table, encoder, distinct.rows),
             components=ComponentSet.up_to(encoder.n_features, 1),
             shapes=shapes,
@@ -119,7 +124,7 @@ class Problem:
     @cached_property
     def ordered(self) -> list[Component]:
         """The components in canonical order, axes included."""
-        return canonical(self.components, self.encoder.canonical_order())
+        return canonical(self.components, self.features)
 
     @cached_property
     def coded(self) -> list[CodedComponents]:

@@ -26,12 +26,16 @@ HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one si
 COMMON_TARGET = 0.02  # share of such rows that makes a target too common to stand on one side
 
 
+def float_bits(values: FloatArray) -> KeyArray:
+    """Bits of numbers, the same for equal numbers: one NaN, and no -0.0."""
+    return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
+
+
 def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
     """One 64-bit key per row, equal for rows with equal values; it depends on the column order."""
     keys = np.zeros(n_rows, np.uint64)
     for column in columns:
-        same = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, and no -0.0
-        bits = same.view(np.uint64)
+        bits = float_bits(column)
         keys = scrambled(keys * np.uint64(0x9E3779B97F4A7C15) + scrambled(bits + np.uint64(1)))
     return keys
 
@@ -92,7 +96,7 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
     """
     masses = np.ones(len(keys)) if weights is None else weights
     kept = np.flatnonzero(masses > 0)
-    order = kept[np.lexsort((*targets[:, kept], keys[kept]))]
+    order = kept[np.lexsort((masses[kept], *targets[:, kept], keys[kept]))]  # sums in one order
     key, target = keys[order], targets[:, order]
     new_key = np.r_[True, key[1:] != key[:-1]]
     new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]

@@ -34,7 +34,7 @@ class Screen:
     def __init__(
         self, problem: Problem, solution: Solution | None, seed: int, limits: Limits
     ) -> None:
-        self.features = np.array(problem.encoder.canonical_order())
+        self.features = np.array(problem.features)
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.codes.of_order(1)[self.features]
         self.n_rows, self.seed = codes.shape[1], seed

@@ -139,10 +139,11 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
 
 def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Distinct values, NaN last, and the mass of each; values of no mass are left out."""
+    x = x + 0.0  # no -0.0, which would be a node where it comes first
     if weights is None:
         values, counts = np.unique(x, return_counts=True)
         return values, counts.astype(np.float64)
-    order = np.argsort(x, kind="stable")
+    order = np.lexsort((weights, x))  # sums do not depend on the order of the rows
     values, starts = np.unique(x[order], return_index=True)
     masses = np.add.reduceat(weights[order], starts)
     return values[masses > 0], masses[masses > 0]

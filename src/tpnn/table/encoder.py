@@ -177,20 +177,16 @@ class TableEncoder:
             codes[feature] = axis.codes(self.numbers(table, feature)[rows])
         return codes
 
-    def canonical_order(self) -> list[int]:
-        """Features in an order that does not depend on how the table's columns are arranged.
+    def canonical_key(self, feature: int) -> tuple[str | bytes, bytes, str]:
+        """Key of a feature that does not depend on where its column stands.
 
-        By name where there are names, else by the nodes themselves. Training runs in this order,
-        which makes a permutation of the columns a mere permutation of the answer.
+        Its name where there are names, else its nodes; then its masses and levels. Training runs in
+        the order of these keys, which makes a permutation of the columns a mere permutation of the
+        answer.
         """
-        finest = self.axes[min(self.axes)]
-
-        def key(feature: int) -> tuple[str | bytes, bytes, str]:
-            axis = finest[feature]
-            name = self.names[feature] if self.names else axis.values.tobytes()
-            return name, axis.weights.tobytes(), repr(self.features[feature])
-
-        return sorted(range(self.n_features), key=key)
+        axis = self.axes[min(self.axes)][feature]
+        name = self.names[feature] if self.names else axis.values.tobytes()
+        return name, axis.weights.tobytes(), repr(self.features[feature])
 
 
 def _row_counts(weights: FloatArray | None) -> FloatArray | None:

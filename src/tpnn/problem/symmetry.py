@@ -1,0 +1,54 @@
+"""The canonical order of the features: no arrangement of rows or columns changes it.
+
+Columns are ordered by name or, without names, by their nodes and masses. Columns that are alike in
+these are told apart by what stands beside their values: the key of a column is the sum, over the
+distinct rows, of scrambled (value, whole row), where the whole row does not depend on the order of
+its columns. Only columns that are interchangeable in every row keep the same key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from tpnn._typing import BoolArray
+from tpnn.problem.bits import scrambled
+from tpnn.problem.rows import KeyArray, float_bits, row_keys
+from tpnn.problem.scaling import Targets
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.frame import Table
+
+
+def canonical_features(encoder: TableEncoder, table: Table, targets: Targets) -> list[int]:
+    """Features in an order that does not depend on how rows and columns are arranged."""
+    keys = [encoder.canonical_key(feature) for feature in range(encoder.n_features)]
+    counts = Counter(keys)
+    alike = [feature for feature, key in enumerate(keys) if counts[key] > 1]
+    beside = dict.fromkeys(range(encoder.n_features), 0)
+    if alike:
+        ranks = {key: rank for rank, key in enumerate(sorted(counts))}
+        rows = _whole_rows(encoder, table, targets, [ranks[key] for key in keys])
+        counted = np.ones(table.n_rows, bool) if targets.weights is None else targets.weights > 0
+        beside |= {j: _column_key(encoder, table, j, rows, counted) for j in alike}
+    return sorted(range(encoder.n_features), key=lambda feature: (keys[feature], beside[feature]))
+
+
+def _whole_rows(
+    encoder: TableEncoder, table: Table, targets: Targets, ranks: list[int]
+) -> KeyArray:
+    """One key per row of all its values, targets and its offset, whatever the order of columns."""
+    salts = scrambled(np.arange(1, len(ranks) + 1).astype(np.uint64))
+    rows = row_keys([*targets.y.T, targets.offset], table.n_rows)
+    for feature, rank in enumerate(ranks):
+        rows = rows + scrambled(float_bits(encoder.numbers(table, feature)) ^ salts[rank])
+    return rows
+
+
+def _column_key(
+    encoder: TableEncoder, table: Table, feature: int, rows: KeyArray, counted: BoolArray
+) -> int:
+    """Key of a column beside whole rows; copies of a row, and rows of no weight, change nothing."""
+    bits = float_bits(encoder.numbers(table, feature))
+    pairs = scrambled(scrambled(bits) + rows)[counted]
+    return int(np.unique(pairs).sum())  # wraps around
