@@ -16,7 +16,7 @@ import pandas as pd
 import tpnn
 
 ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
-FEW_VALUES = 2  # a target of at most so many distinct values is a class
+MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,7 +92,7 @@ def fit_model(given: argparse.Namespace) -> None:
     task = given.task
     if task == "auto":
         is_number = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
-        task = "regression" if is_number and y.nunique() > FEW_VALUES else "classification"
+        task = "regression" if is_number and y.nunique() > MAX_CLASS_NUMBERS else "classification"
     kind = tpnn.TPNNRegressor if task == "regression" else tpnn.TPNNClassifier
     settings = {"n_bags": given.bags, "random_state": given.seed, "verbose": 1}
     model = kind(order=given.order, **settings).fit(X, y.to_numpy())

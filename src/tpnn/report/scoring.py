@@ -17,7 +17,8 @@ from sklearn.metrics import (
 )
 
 from tpnn._typing import FloatArray
-from tpnn.model.model import AnovaModel, Label, storable_labels
+from tpnn.model.files import Label, storable_labels
+from tpnn.model.model import AnovaModel
 
 
 def held_out_scores(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> dict[str, float]:
