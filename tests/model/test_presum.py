@@ -62,7 +62,7 @@ def test_a_row_alone_is_the_row_among_many(model: Any, monkeypatch: pytest.Monke
     plain = model.raw_scores(X)
     for row in range(8):
         assert np.array_equal(model.raw_scores(X[row : row + 1])[0], plain[row])
-    monkeypatch.setattr("tpnn.model.interpolate.COMPILED_FROM", 0)
+    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
     assert np.array_equal(model.raw_scores(X), plain)
 
 
