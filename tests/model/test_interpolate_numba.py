@@ -51,9 +51,7 @@ def test_compiled_and_plain_scores_are_the_same_bits(seed: int, kinds: list[bool
         odd = [np.nan, np.inf] if is_level else ODD_VALUES
         columns.append(np.append(x, rng.choice(odd, 12)))
     components = [(0,), (1,), (0, 1), (0, 1, 2)][: len(kinds) + 1]
-    tables = {
-        s: rng.normal(size=[*(axes[len(s)][j].n_nodes for j in s), 2]) for s in components
-    }
+    tables = {s: rng.normal(size=[*(axes[len(s)][j].n_nodes for j in s), 2]) for s in components}
     flat = flatten_tables(tables)
     plain, compiled = np.zeros((len(flat), 62)), np.zeros((len(flat), 62))
     Predictor(axes, flat)._add_rows(columns, range(len(flat)), plain)
@@ -82,6 +80,19 @@ def test_a_range_next_to_nothing_or_next_to_everything(scale: float) -> None:
     many = model.raw_scores(np.tile(X, (300, 1)))
     assert np.array_equal(many[:200], model.raw_scores(X))
     assert np.isfinite(many).all()
+
+
+@pytest.mark.parametrize("sentinel", [-3.4e38, -1e16, 1e18, 1.7e308])
+def test_a_value_far_from_all_others_does_not_hide_their_nodes(sentinel: float) -> None:
+    """All other nodes then lie in one bucket, whichever end the far one is at."""
+    rng = np.random.default_rng(0)
+    axis = Axis(np.sort(np.append(rng.random(200), sentinel)), np.full(201, 1 / 201))
+    x = np.append(rng.random(1000), sentinel)
+    flat = flatten_tables({(0,): rng.normal(size=(201, 1))})
+    plain, compiled = np.zeros((1, 1001)), np.zeros((1, 1001))
+    Predictor({1: [axis]}, flat)._add_rows([x], [0], plain)
+    CompiledTables({1: [axis]}, flat).add_rows([x], [0], compiled)
+    assert np.array_equal(plain, compiled)
 
 
 @settings(max_examples=40, deadline=None)

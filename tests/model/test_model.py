@@ -173,7 +173,7 @@ def test_identifiability_error_sees_a_violation() -> None:
 def test_identifiability_error_is_that_of_the_worst_output() -> None:
     model = random_model(3, 2, n_outputs=2)
     assert model.identifiability_error() < 1e-12
-    only_second = tuple(table + [0.0, 0.01] for table in model.tables)
+    only_second = tuple(table + np.array([0.0, 0.01]) for table in model.tables)
     assert replace(model, tables=only_second).identifiability_error() > 1e-3
 
 

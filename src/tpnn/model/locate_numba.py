@@ -139,11 +139,20 @@ def _kind(axes: Sequence[Axis]) -> int:
 
 
 def _buckets(nodes: FloatArray) -> tuple[Int32Array, int]:
-    """Find a node at or below every value of each bucket, and the halvings that remain."""
-    edges = np.linspace(nodes[0] / 2, nodes[-1] / 2, N_BUCKETS + 1)
-    below = np.maximum(np.searchsorted(nodes / 2, edges, side="right") - 2, 0)
-    most = int(np.diff(below).max()) + 3  # rounding may put a value into the next bucket
-    return below.astype(np.int32), int(np.ceil(np.log2(most)))
+    """Find a node at or below every value of each bucket, and the halvings that remain.
+
+    Buckets are computed as in ``_find``. Rounding keeps their order, so the largest value below
+    node i + 1 tells the last bucket that has values from node i on, however unequal the gaps are.
+    """
+    scale = N_BUCKETS / (nodes[-1] / 2 - nodes[0] / 2)
+
+    def bucket_of(values: FloatArray) -> Int32Array:
+        return ((values / 2 - nodes[0] / 2) * scale).astype(np.int32)
+
+    last_buckets = bucket_of(np.nextafter(nodes[1:], -np.inf))
+    guesses = np.searchsorted(last_buckets, np.arange(N_BUCKETS + 1), side="left")
+    farthest = int((np.arange(len(nodes)) - guesses[bucket_of(nodes)]).max())
+    return guesses.astype(np.int32), farthest.bit_length()
 
 
 def starts_of(arrays: Sequence[NDArray[Any]]) -> Int32Array:
