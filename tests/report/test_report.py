@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.explain.test_explanation import random_model
+from tests.models import random_model
 from tests.report.browser import chromium, open_page
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor, TPNNSurvival, distill
 from tpnn.loss.links import LINKS

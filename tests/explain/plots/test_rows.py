@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_unseen_levels_have_no_rank_and_are_grey(table: Any, quick: Any) -> None
 def test_bars_of_a_waterfall_join_and_are_coloured_by_their_sign(local: Explanation) -> None:
     axes = plots.waterfall(local, row=3)
     bars = axes.patches
-    for above, below in zip(bars, bars[1:], strict=False):
+    for above, below in pairwise(bars):
         assert above.get_x() == pytest.approx(below.get_x() + below.get_width())
     colours = {bar.get_width() > 0: bar.get_facecolor() for bar in bars}
     assert colours[True] != colours[False]
