@@ -41,8 +41,9 @@ class Concurvity:
         if self.share < WARNING_SHARE:
             return ""
         return (
-            f"{' x '.join(self.names)}: {100 * self.share:.0f} % of this effect could be imitated "
-            f"by other components on these rows, mostly through {self.closest}. Read them together."
+            f"{' x '.join(self.names)}: on these rows other components could imitate "
+            f"{100 * self.share:.0f} % of this effect, mostly through {self.closest}. "
+            "Read them together."
         )
 
 

@@ -1,9 +1,9 @@
 """Packing: the arrays of a model as one short string that a page can decode.
 
-Tables are rounded to whole multiples of a step, so small that the sum over all components is off by
-at most ``MAX_ERROR`` standard deviations of the raw score. Neighbouring cells are alike, so what is
-stored is the mixed difference along all axes, its bytes sorted by significance and deflated. Whole
-numbers make the way back exact.
+Tables are rounded to whole multiples of a step, which is so small that the sum of all components is
+off by at most ``MAX_ERROR`` standard deviations of the raw score. Neighbouring cells have similar
+values, so their differences along all axes are stored: small whole numbers, with their bytes sorted
+by significance, compress well and are decoded exactly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Packed(NamedTuple):
     text : str
         Base64 of the deflated bytes.
     step : float
-        What one unit of a table is worth.
+        Value of one unit of a table.
     n_doubles, n_floats, n_cells : int
         Numbers of values of each kind.
     """
