@@ -163,7 +163,7 @@ def _ranking(explanation: tpnn.Explanation) -> pd.DataFrame:
 
 def write_page(given: argparse.Namespace) -> None:
     """Write the report."""
-    from tpnn.report import write_report
+    from tpnn.report import write_report  # loads scikit-learn, which other commands do without
 
     X = y = None
     model = tpnn.load_model(given.model)
