@@ -147,7 +147,8 @@ def _buckets(nodes: FloatArray) -> tuple[Int32Array, int]:
     scale = N_BUCKETS / (nodes[-1] / 2 - nodes[0] / 2)
 
     def bucket_of(values: FloatArray) -> Int32Array:
-        return ((values / 2 - nodes[0] / 2) * scale).astype(np.int32)
+        buckets: Int32Array = ((values / 2 - nodes[0] / 2) * scale).astype(np.int32)
+        return buckets
 
     last_buckets = bucket_of(np.nextafter(nodes[1:], -np.inf))
     guesses = np.searchsorted(last_buckets, np.arange(N_BUCKETS + 1), side="left")

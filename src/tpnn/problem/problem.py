@@ -17,7 +17,8 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
-from tpnn.model.model import AnovaModel, Label
+from tpnn.model.files import Label
+from tpnn.model.model import AnovaModel
 from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.problem.scaling import Targets, scaled
