@@ -58,7 +58,7 @@ def _norm(table: FloatArray, masses: Iterable[FloatArray]) -> float:
     mean = np.abs(table)
     for mass in masses:
         mean = np.tensordot(mass, mean, axes=(0, 0))
-    return float(mean)
+    return float(mean.mean())
 
 
 def _indices(model: TPNNRegressor, X: pd.DataFrame) -> set[Component]:

@@ -183,3 +183,121 @@ def test_wrong_usage_exits_with_two() -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["fit"])
     assert stopped.value.code == 2
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"tpnn {tpnn.__version__}\n"
+
+
+def test_rows_without_a_target_are_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pd.read_csv(folder / "data.csv")
+    table.loc[::4, "y"] = np.nan
+    table.to_csv(folder / "gaps.csv", index=False)
+    table = pd.read_csv(folder / "gaps.csv")  # whose last digits pandas may change
+    output = folder / "gaps.tpnn"
+    options = ("--target", "y", "--bags", 1, "--order", 1, "-o", output)
+    assert run("fit", folder / "gaps.csv", *options) == 0
+    told = capsys.readouterr()
+    assert "leaving out 100 rows without a target" in told.err
+    assert told.out.startswith("regression: 300 rows, ")
+    present = table.dropna(subset="y")
+    model = TPNNRegressor(order=1, n_bags=1, random_state=0, verbose=0)
+    model.fit(present.drop(columns="y"), present["y"])
+    assert np.array_equal(load_model(output).predict(table), model.predict(table))
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "link"),
+    [
+        ([0, 1], "auto", "logit"),
+        ([0, 1], "regression", "identity"),
+        ([0, 1, 2], "auto", "identity"),
+        ([0, 1, 2], "classification", "softmax"),
+        ([True, False], "auto", "logit"),
+        (["a", "b", "c"], "auto", "softmax"),
+    ],
+)
+def test_the_task_is_read_off_the_target(
+    folder: Path, values: list[Any], task: str, link: str
+) -> None:
+    table = pd.read_csv(folder / "data.csv")[["smooth", "skewed"]]
+    table["y"] = np.array(values)[np.arange(len(table)) % len(values)]
+    table.to_csv(folder / "task.csv", index=False)
+    options = ("--target", "y", "--task", task, "--bags", 1, "--order", 1)
+    assert run("fit", folder / "task.csv", *options, "-o", folder / "task.tpnn") == 0
+    assert load_model(folder / "task.tpnn").link.name == link
+
+
+def test_several_outputs_have_a_column_each(folder: Path) -> None:
+    """Named by the class, in predictions and in the contributions of rows."""
+    table = pd.read_csv(folder / "data.csv")[["smooth", "skewed"]]
+    table["y"] = np.array(["a", "b", "c"])[np.digitize(table["smooth"], [-0.5, 0.5])]
+    table.to_csv(folder / "three.csv", index=False)
+    options = ("--target", "y", "--bags", 1, "--order", 1, "-o", folder / "three.tpnn")
+    run("fit", folder / "three.csv", *options)
+    model, output = load_model(folder / "three.tpnn"), folder / "three-answers.csv"
+    run("predict", folder / "three.tpnn", folder / "three.csv", "-o", output)
+    answers = pd.read_csv(output)
+    assert list(answers) == ["a", "b", "c"]
+    assert np.allclose(answers, model.predict(table))
+    run("explain", folder / "three.tpnn", folder / "three.csv", "-o", output)
+    parts = pd.read_csv(output)
+    assert list(parts)[:3] == ["smooth (a)", "smooth (b)", "smooth (c)"]
+    total = parts.filter(like="(b)").sum(1) + model.intercept[1]
+    assert np.allclose(total, model.raw_scores(table)[:, 1])
+
+
+def test_a_report_without_a_target_has_rows_and_no_scores(folder: Path) -> None:
+    page = folder / "rows.html"
+    assert run("report", folder / "model.tpnn", folder / "data.csv", "-o", page) == 0
+    assert '"nRows":400' in page.read_text()
+    assert '"scores":{}' in page.read_text()
+
+
+def test_the_demo_writes_pictures_and_a_report(
+    tmp_path: Path, table: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def load(name: str) -> Any:
+        asked.append(name)
+        return table
+
+    monkeypatch.setattr(tpnn.datasets, "load", load)
+    assert run("demo", "-o", tmp_path / "new" / "folder") == 0
+    assert asked == ["calhousing"]
+    files = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
+    assert files == ["components.png", "importance.png", "report.html"]
+    told = capsys.readouterr().out
+    errors = [float(line.split()[1]) for line in told.splitlines() if line.startswith("  mean")]
+    fitted = [float(line.split()[1]) for line in told.splitlines() if "TPNNRegressor" in line]
+    assert fitted[0] < errors[0]
+    assert "so this decomposition of the model is the only one" in told
+
+
+def test_the_demo_does_without_matplotlib(
+    tmp_path: Path, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(tpnn.datasets, "load", lambda name: table)
+    assert run("demo", "-o", tmp_path) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_predicting_loads_no_scikit_learn(folder: Path) -> None:
+    root = str(Path(tpnn.__file__).parents[1])
+    code = (
+        "import sys; from tpnn.cli import main; main(sys.argv[1:]);"
+        "print(sorted({'sklearn', 'torch', 'numba', 'matplotlib'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code, "predict", "model.tpnn", "data.csv", "-o", "answers.csv"]
+    told = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+    assert told.stdout.strip() == "[]"

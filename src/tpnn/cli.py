@@ -16,7 +16,7 @@ import pandas as pd
 import tpnn
 
 ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
-FEW_VALUES = 2  # a target of at most so many distinct values is a class
+MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tpnn", description="Models you can read.")
+    parser = argparse.ArgumentParser(
+        prog="tpnn",
+        description="Fit, apply and explain functional ANOVA models with unique components.",
+    )
     parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
 
@@ -45,27 +48,33 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--target", required=True, help="column to predict")
     fit.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
     fit.add_argument("--order", type=int, default=2, help="largest order of interactions")
-    fit.add_argument("--bags", type=int, default=8, help="models that are averaged")
+    fit.add_argument("--bags", type=int, default=8, help="number of models that are averaged")
     fit.add_argument("--seed", type=int, default=0, help="the same seed gives the same model")
     fit.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
 
     predict = _command(commands, "predict", predict_rows, "predict the rows of a table")
     _add_model_and_data(predict)
 
-    explain = _command(commands, "explain", explain_model, "rank components, or explain rows")
+    explain = _command(commands, "explain", explain_model, "rank the components, or explain rows")
     explain.add_argument("model", help="file written by tpnn fit")
-    explain.add_argument("data", nargs="?", help="rows to explain by their contributions")
-    explain.add_argument("--reasons", type=int, metavar="N", help="N reasons in words per row")
+    explain.add_argument(
+        "data", nargs="?", help="CSV or Parquet file of rows to explain one by one"
+    )
+    explain.add_argument(
+        "--reasons", type=int, metavar="N", help="explain each row by up to N reasons in words"
+    )
     explain.add_argument("-o", "--output", help="CSV or Parquet file; by default CSV to the screen")
 
     report = _command(commands, "report", write_page, "write a page in which the model runs")
     report.add_argument("model", help="file written by tpnn fit")
-    report.add_argument("data", nargs="?", help="held-out rows, with or without the target")
-    report.add_argument("--target", help="column with the truth, to score the model")
+    report.add_argument(
+        "data", nargs="?", help="CSV or Parquet file of held-out rows, with or without the target"
+    )
+    report.add_argument("--target", help="column with the true values, to score the model on")
     report.add_argument("--title", default="Model report")
     report.add_argument("-o", "--output", default="report.html")
 
-    demo = _command(commands, "demo", run_demo, "fit California housing and look at the result")
+    demo = _command(commands, "demo", run_demo, "fit California housing prices and show the result")
     demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
     return parser
 
@@ -87,12 +96,12 @@ def fit_model(given: argparse.Namespace) -> None:
     X, y = _split(_read(given.data), given.target)
     present = y.notna()
     if not present.all():
-        print(f"left out {(~present).sum()} rows without a target", file=sys.stderr)
+        print(f"leaving out {(~present).sum()} rows without a target", file=sys.stderr)
         X, y = X[present], y[present]
     task = given.task
     if task == "auto":
         is_number = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
-        task = "regression" if is_number and y.nunique() > FEW_VALUES else "classification"
+        task = "regression" if is_number and y.nunique() > MAX_CLASS_NUMBERS else "classification"
     kind = tpnn.TPNNRegressor if task == "regression" else tpnn.TPNNClassifier
     settings = {"n_bags": given.bags, "random_state": given.seed, "verbose": 1}
     model = kind(order=given.order, **settings).fit(X, y.to_numpy())
@@ -115,7 +124,7 @@ def _prediction_name(model: tpnn.AnovaModel) -> str:
 
 
 def explain_model(given: argparse.Namespace) -> None:
-    """Write the importance of all components or, given rows, what moved each of them."""
+    """Write the importance of all components or, given rows, the contributions to each row."""
     model = tpnn.load_model(given.model)
     if given.data is None:
         _write(_ranking(tpnn.Explanation(model)), given.output)
@@ -154,7 +163,7 @@ def _ranking(explanation: tpnn.Explanation) -> pd.DataFrame:
 
 def write_page(given: argparse.Namespace) -> None:
     """Write the report."""
-    from tpnn.report import write_report
+    from tpnn.report import write_report  # loads scikit-learn, which other commands do without
 
     X = y = None
     model = tpnn.load_model(given.model)
@@ -170,7 +179,7 @@ def write_page(given: argparse.Namespace) -> None:
 
 
 def run_demo(given: argparse.Namespace) -> None:
-    """Fit California housing, say how good and what matters, and write pictures and the report."""
+    """Fit California housing, print its error and importance, write pictures and the report."""
     X, y = tpnn.datasets.load("calhousing")
     order = np.random.default_rng(0).permutation(len(X))
     held_out, training = order[: len(X) // 5], order[len(X) // 5 :]
@@ -188,8 +197,8 @@ def run_demo(given: argparse.Namespace) -> None:
     for names, relative in list(model.explain().importance(normalise=True).items())[:10]:
         print(f"  {' x '.join(names):<24}{relative:6.3f}  {'#' * round(40 * relative)}")
     worst = model.model_.identifiability_error()
-    print(f"\nWorst mean along any axis of any component: {worst:.1e}")
-    print("(zero up to rounding: no other decomposition of this model averages to zero)")
+    print(f"\nLargest mean of any component along any of its features: {worst:.1e}")
+    print("(zero up to rounding, so this decomposition of the model is the only one)")
     folder = Path(given.output)
     folder.mkdir(parents=True, exist_ok=True)
     _draw(model, folder)
@@ -221,7 +230,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _check_output(given: argparse.Namespace) -> None:
-    """Refuse a file that could not be written, before the work is done; the demo makes a folder."""
+    """Refuse, before any work, an output that cannot be written; the demo creates its folder."""
     if given.output is None or given.command == "demo":
         return
     path = Path(given.output)
@@ -237,7 +246,7 @@ def _is_parquet(path: str) -> bool:
 
 
 def _read(path: str, dates: Sequence[Hashable] | None = None) -> pd.DataFrame:
-    """Read a table; in CSV dates are parsed, in the columns named or else where all are ISO."""
+    """Read a table; in CSV, dates are parsed in the columns named, or where all values are ISO."""
     if not Path(path).exists():
         raise ValueError(f"data: a file is needed, found no {path!r}. Check the path.")
     if _is_parquet(path):

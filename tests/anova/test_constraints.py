@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import QUICK as NETWORK
 from tpnn import TPNNClassifier, TPNNRegressor, load_model
 from tpnn.anova.constraints import CURVED, SIGNS
-from tpnn.search.select import restrict
+from tpnn.model.constrain import constrain
 
 QUICK = {name: value for name, value in NETWORK.items() if name != "n_bases"}
 RISING = {"monotone": {"x0": "increasing", "x1": "decreasing"}}
@@ -130,7 +130,7 @@ def test_a_nominal_feature_has_no_certificate() -> None:
     with pytest.raises(ValueError, match=r"^shape: a shape needs an order, found the nominal"):
         model.model_.certificate("x0")
     with pytest.raises(ValueError, match=r"^monotone: must be one of increasing"):
-        model.model_.with_shapes({0: "up"})
+        constrain(model.model_, {0: "up"})
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,8 @@ def test_shapes_add_no_component_that_they_do_not_need(products: Any, rule: Any)
 
 def test_shapes_add_the_main_effect_that_they_need(products: Any) -> None:
     model = TPNNRegressor(n_bags=2, random_state=0, verbose=0).fit(*products)
-    free = restrict(model.model_, [(0, 1), (2, 3)])
-    shaped = free.with_shapes({"a": "increasing", "e": "increasing"})
+    free = model.model_.restrict([(0, 1), (2, 3)])
+    shaped = constrain(free, {"a": "increasing", "e": "increasing"})
     assert shaped.component_names == [("a",), ("b",), ("a", "b"), ("c", "d")]
     assert shaped.certificate("a").minimum >= 0
     assert shaped.certificate("e").minimum == 0  # f is constant along it

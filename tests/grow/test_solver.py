@@ -199,9 +199,10 @@ def test_purification_changes_no_value_and_is_pure() -> None:
     intercept, pure = purify_tables(tables, encoder.axes)
 
     def model(parts: dict[Any, np.ndarray], constant: float) -> AnovaModel:
+        tables = tuple(part[..., None] for part in parts.values())
         return AnovaModel(
-            encoder, components, tuple(parts.values()), (), constant, LINKS["identity"], "sigmoid",
-            "centred", None,
+            encoder=encoder, components=components, tables=tables, spreads=tables,
+            intercepts=np.array([constant]), link=LINKS["identity"],
         )  # fmt: skip
 
     assert model(pure, 0.0).identifiability_error() < 1e-12
@@ -268,7 +269,7 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
         for growth in ("none", "smooth", "auto")
     )
     pair = none.components_.index(("smooth", "skewed"))
-    ranks = [np.linalg.matrix_rank(m.model_.tables[pair], tol=1e-6) for m in (none, smooth)]
+    ranks = [np.linalg.matrix_rank(m.model_.tables[pair][..., 0], tol=1e-6) for m in (none, smooth)]
     assert ranks[0] <= SIGMOIDS[2] < ranks[1]
     assert [record["rounds"] for record in none.history_] == [0, 0]
     assert [record["smooth_start"] for record in smooth.history_] == [True, True]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.explain.test_explanation import random_model
+from tests.models import random_model
 from tpnn import TPNNRegressor, purify
 
 

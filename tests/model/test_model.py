@@ -1,89 +1,61 @@
+"""AnovaModel: what it computes is the sum of its tables, and nobody can change it."""
+
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import subprocess
-import sys
-import zipfile
-from pathlib import Path
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tpnn
+from tests.models import interpolate_slowly, random_model, small_model
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
-from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
-from tpnn.model import files as storage
-from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.encoder import Feature
+
+ROWS = np.random.default_rng(9).normal(size=(50, 3)) * 2
 
 
-def small_model(order: int) -> AnovaModel:
-    """A model of random tables that need not average to zero."""
-    rng = np.random.default_rng(order)
-    sizes = {1: (4, 1, 6), 2: (3, 1, 4), 3: (2, 1, 3)}
-    axes = {
-        o: tuple(Axis(np.sort(rng.normal(size=m)), rng.dirichlet(np.ones(m))) for m in sizes[o])
-        for o in range(1, order + 1)
-    }
-    encoder = TableEncoder(None, axes, (Feature("number"),) * 3)
-    components = ComponentSet.up_to(3, order)
-    tables = tuple(rng.normal(size=[axes[len(s)][j].n_nodes for j in s]) for s in components)
-    terms = tuple(Terms(s, rng.random((len(s), 2)), rng.random((len(s), 2)), rng.random(2))
-                  for s in components)  # fmt: skip
-    link = LINKS["identity"]
-    return AnovaModel(encoder, components, tables, tables, 0.3, link, "sigmoid", "centred", terms)
-
-
-def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> float:
-    """Multilinear interpolation by nested np.interp."""
-    total = model.intercept
-    for component, table in zip(model.components, model.tables, strict=True):
-        for feature, axis in zip(component, model.axes(component), strict=True):
-            columns = table.reshape(table.shape[0], -1).T
-            cut = np.array([np.interp(row[feature], axis.values, column) for column in columns])
-            table = cut.reshape(table.shape[1:])
-        total += float(table)
-    return total
-
-
+@pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_scores_interpolate_linearly_between_nodes(order: int) -> None:
-    model = small_model(order)
-    X = np.random.default_rng(9).normal(size=(50, 3)) * 2
-    expected = [interpolate_slowly(model, row) for row in X]
-    assert np.allclose(model.raw_scores(X), expected)
+def test_scores_interpolate_linearly_between_nodes(order: int, n_outputs: int) -> None:
+    model = small_model(order, n_outputs)
+    expected = np.array([interpolate_slowly(model, row) for row in ROWS])
+    assert np.allclose(model.raw_scores(ROWS).reshape(50, n_outputs), expected)
 
 
-def test_many_rows_take_several_blocks() -> None:
-    model = small_model(2)
-    X = np.random.default_rng(0).normal(size=(20_000, 3))
-    assert np.array_equal(model.raw_scores(X)[9000:9010], model.raw_scores(X[9000:9010]))
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_compiled_and_plain_scores_are_identical(
-    order: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("n_outputs", "last"), [(1, ()), (3, (3,))])
+def test_only_what_methods_return_drops_the_axis_of_one_output(
+    n_outputs: int, last: tuple[int, ...]
 ) -> None:
-    model = small_model(order)
-    X = np.random.default_rng(0).normal(size=(60_000, 3)) * 2
-    X[:6] = [[v] * 3 for v in (0.0, 1e300, -1e300, 5e-324, model.axes((0,))[0].values[1], -0.0)]
-    compiled = model.component_scores(X)
-    monkeypatch.setattr("tpnn.model.interpolate.COMPILED_FROM", 10**9)
-    assert np.array_equal(model.component_scores(X), compiled)
+    model = small_model(2, n_outputs)
+    assert model.n_outputs == n_outputs
+    assert model.intercepts.shape == (n_outputs,)
+    assert all(table.shape[-1] == n_outputs for table in (*model.tables, *model.spreads))
+    assert model.raw_scores(ROWS).shape == model.predict(ROWS).shape == (50, *last)
+    assert model.component_scores(ROWS).shape == (50, 6, *last)
+    assert np.shape(model.intercept) == last
+    assert isinstance(model.intercept, float) == (n_outputs == 1)
+    total = model.intercept + model.component_scores(ROWS).sum(1)
+    assert np.allclose(total, model.raw_scores(ROWS))
 
 
-def test_compiled_scores_on_a_range_next_to_nothing() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 2)), rng.normal(size=200)
-    for scale in (1e-306, 1e-320, 1e306):
-        model = TPNNRegressor(n_bags=1, random_state=0, verbose=0).fit(X * scale, y).model_
-        many = np.tile(X * scale, (300, 1))
-        assert np.array_equal(model.raw_scores(many)[:200], model.raw_scores(X * scale))
-        assert np.isfinite(model.raw_scores(many)).all()
+def test_each_output_is_a_model_of_its_own() -> None:
+    model = small_model(3, 3)
+    for k in range(3):
+        one = replace(
+            model,
+            tables=tuple(table[..., [k]] for table in model.tables),
+            spreads=tuple(spread[..., [k]] for spread in model.spreads),
+            intercepts=model.intercepts[[k]],
+            output_names=(),
+        )
+        assert np.array_equal(one.raw_scores(ROWS), model.raw_scores(ROWS)[:, k])
+        assert np.array_equal(one.component_scores(ROWS), model.component_scores(ROWS)[..., k])
+        for alone, among in zip(one.terms(), model.terms(), strict=True):
+            assert np.array_equal(alone.beta, among.beta[:, k])
 
 
 def test_no_rows_give_no_scores() -> None:
@@ -92,230 +64,189 @@ def test_no_rows_give_no_scores() -> None:
     assert model.component_scores(np.empty((0, 3))).shape == (0, 6)
 
 
-@pytest.fixture(scope="module")
-def saved(table: Any, labels: Any, quick: Any, tmp_path_factory: Any) -> tuple[Any, Path, Any]:
-    X, _ = table
-    model = TPNNClassifier(**{**quick, "order": 3}).fit(X, labels)
-    path = tmp_path_factory.mktemp("saved") / "model.tpnn"
-    model.model_.save(path)
-    return model, path, X
+@pytest.mark.parametrize("link", ["identity", "logit", "log"])
+def test_predict_is_the_inverse_link_of_the_raw_score_and_its_offset(link: str) -> None:
+    model = replace(small_model(2), link=LINKS[link])
+    offset = np.linspace(-1, 1, len(ROWS))
+    expected = {
+        "identity": lambda raw: raw, "logit": lambda raw: 1 / (1 + np.exp(-raw)), "log": np.exp,
+    }[link](model.raw_scores(ROWS) + offset)  # fmt: skip
+    assert np.allclose(model.predict(ROWS, offset), expected)
 
 
-def test_round_trip_is_exact(saved: Any) -> None:
-    model, path, X = saved
-    loaded = load_model(path)
-    assert np.array_equal(loaded.raw_scores(X), model.decision_function(X))
-    assert np.array_equal(loaded.predict(X), model.predict_proba(X)[:, 1])
-    assert loaded.component_names == model.components_
-    assert loaded.identifiability_error() == model.model_.identifiability_error()
-    for one, other in zip(loaded.terms(), model.model_.terms(), strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-    for one, other in zip(loaded.spreads, model.model_.spreads, strict=True):
-        assert np.array_equal(one, other)
-
-
-def test_a_folder_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match=r"^path: must be a file .*, found the folder "):
-        load_model(tmp_path)
-
-
-def test_labels_are_kept(saved: Any, table: Any, quick: Any, tmp_path: Path) -> None:
-    """Two labels or more, of any kind; raw scores of two stay one column."""
-    model, path, X = saved
-    assert load_model(path).classes == model.model_.classes == ("high", "low")
-    assert load_model(path).output_names == ()
-    assert load_model(path).raw_scores(X).shape == (len(X),)
-    for classes in ([False, True], [3, 7], [1.0, 2.0], ["a", "b", "c"]):
-        labels = np.array(classes)[np.arange(len(X)) % len(classes)]
-        few = TPNNClassifier(**{**quick, "order": 1}).fit(X, labels)
-        few.model_.save(tmp_path / "few")
-        assert load_model(tmp_path / "few").classes == tuple(classes)
-        assert few.path().model(1).classes == tuple(classes)
-
-
-def test_a_file_without_labels_is_still_read(saved: Any, tmp_path: Path) -> None:
-    model, path, X = saved
-    header, arrays = storage.read_archive(path)
-    del header["classes"]
-    storage.write_archive(tmp_path / "old", header, arrays)
-    old = load_model(tmp_path / "old")
-    assert old.classes == ()
-    assert np.array_equal(old.raw_scores(X), model.decision_function(X))
-
-
-def test_offset_is_added_to_the_raw_score(table: Any, quick: Any) -> None:
-    X, y = table
-    offset = np.linspace(-1, 1, len(X))
-    for target in (y, np.column_stack([y, -y])):
-        model = TPNNRegressor(**quick).fit(X, target).model_
-        known = offset if target is y else offset[:, None]
-        assert model.raw_scores(X, offset) == pytest.approx(model.raw_scores(X) + known)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_offset_is_added_to_every_output(n_outputs: int) -> None:
+    model, offset = small_model(2, n_outputs), np.linspace(-1, 1, len(ROWS))
+    known = offset if n_outputs == 1 else offset[:, None]
+    assert model.raw_scores(ROWS, offset) == pytest.approx(model.raw_scores(ROWS) + known)
     with pytest.raises(ValueError, match=r"^offset: one finite number per row is needed"):
-        model.predict(X, offset[:3])
+        model.predict(ROWS, offset[:3])
 
 
-def test_representation_is_short(saved: Any) -> None:
-    assert repr(small_model(2)) == "AnovaModel(6 components of 3 features, order 2, identity link)"
-    assert len(repr(saved[0].model_)) < 100
+def arrays_of(model: AnovaModel) -> list[np.ndarray]:
+    terms = [array for terms in model.stored_terms or () for array in terms[1:]]
+    return [*model.tables, *model.spreads, model.intercepts, *terms]
 
 
-@pytest.mark.parametrize("name", ["absent/model.tpnn", "."])
-def test_saving_where_no_file_can_be(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    with pytest.raises(FileNotFoundError, match=r"^path: must be a file in a folder") as caught:
-        small_model(1).save(path)
-    assert repr(str(path)) in str(caught.value)
+def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
+    model.save(path)
+    return load_model(path)
 
 
-def test_same_model_same_bytes(saved: Any, tmp_path: Path) -> None:
-    _, path, _ = saved
-    load_model(path).save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda model, _: model,
+        saved_and_loaded,
+        lambda model, _: copy.copy(model),
+        lambda model, _: copy.deepcopy(model),
+        lambda model, _: pickle.loads(pickle.dumps(model)),
+        lambda model, _: replace(model, classes=("no", "yes")),
+    ],
+    ids=["made", "loaded", "copied", "copied deeply", "unpickled", "replaced"],
+)
+def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
+    original = small_model(2)
+    expected = original.raw_scores(ROWS)  # so that it holds predictors, which are not copied
+    model = again(original, tmp_path / "model.tpnn")
+    for array in arrays_of(model):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    assert np.array_equal(model.raw_scores(ROWS), expected)
 
 
-def test_model_without_names(tmp_path: Path) -> None:
+def test_fields_cannot_be_replaced_in_place() -> None:
     model = small_model(1)
-    model.save(tmp_path / "plain")
-    assert load_model(tmp_path / "plain").feature_names == ("x0", "x1", "x2")
+    with pytest.raises(FrozenInstanceError):
+        model.link = LINKS["log"]  # type: ignore[misc]
+    with pytest.raises(TypeError, match="positional"):
+        AnovaModel(model.encoder, model.components)  # type: ignore[misc]
 
 
-def test_file_is_readable_with_numpy_alone(saved: Any) -> None:
-    _, path, _ = saved
-    with np.load(path, allow_pickle=False) as archive:
-        assert archive["tables"].dtype == np.float64
-        assert json.loads(archive["header.json"])["version"] == storage.VERSION
+def test_the_arrays_of_the_caller_stay_writable() -> None:
+    model = small_model(1)
+    mine = [table.copy() for table in model.tables]
+    replace(model, tables=tuple(mine))
+    assert all(table.flags.writeable for table in mine)
 
 
-def test_loading_and_predicting_need_neither_torch_nor_numba(saved: Any) -> None:
-    _, path, _ = saved
-    code = (
-        "import sys, numpy, tpnn; m = tpnn.load_model(sys.argv[1]); m.predict(numpy.zeros((3, 4)));"
-        "print(sorted({'torch', 'numba', 'sklearn', 'pandas'} & set(sys.modules)))"
-    )
-    root = str(Path(tpnn.__file__).parents[1])
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root},
-    )  # fmt: skip
-    assert run.stdout.strip() == "[]"
+def test_a_pickle_holds_no_predictor() -> None:
+    model = small_model(2)
+    before = len(pickle.dumps(model))
+    model.raw_scores(ROWS)
+    assert len(pickle.dumps(model)) == before
 
 
-@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.999])
-def test_truncated_file(saved: Any, tmp_path: Path, keep: float) -> None:
-    _, path, _ = saved
-    data = path.read_bytes()
-    broken = tmp_path / "broken"
-    broken.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
-    with pytest.raises(ValueError, match=r"^path: must be a file written by AnovaModel.save"):
-        load_model(broken)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_restrict_keeps_the_intercept_and_some_components(n_outputs: int) -> None:
+    model = small_model(2, n_outputs)
+    kept = [(1, 2), (0,)]
+    few = model.restrict(kept)
+    places = [model.components.components.index(s) for s in ((0,), (1, 2))]
+    assert few.components == ComponentSet(((0,), (1, 2)))
+    expected = model.component_scores(ROWS)[:, places]
+    assert np.array_equal(few.component_scores(ROWS), expected)
+    assert np.allclose(few.raw_scores(ROWS), model.intercept + expected.sum(1))
+    for new, old in zip(few.spreads, (model.spreads[place] for place in places), strict=True):
+        assert np.array_equal(new, old)
+    if n_outputs == 1:
+        assert model.stored_terms is not None
+        assert few.stored_terms is not None
+        for new_terms, place in zip(few.stored_terms, places, strict=True):
+            assert np.array_equal(new_terms.beta, model.stored_terms[place].beta)
 
 
-def rewrite(path: Path, target: Path, change: Any) -> None:
-    """Copy an archive with its entries changed."""
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, change(name, old.read(name)))
+def test_restricting_to_all_components_changes_nothing() -> None:
+    model = random_model(3, 2)
+    again = model.restrict(model.components)
+    assert np.array_equal(again.raw_scores(ROWS), model.raw_scores(ROWS))
+    assert again.restrict([(0,)]).component_names == [("x0",)]
 
 
-def test_edited_header(saved: Any, tmp_path: Path) -> None:
-    _, path, _ = saved
-
-    def edit(name: str, data: bytes) -> bytes:
-        if name != "header.json":
-            return data
-        return json.dumps({**json.loads(data), "intercept": 1.0}).encode()
-
-    rewrite(path, tmp_path / "edited", edit)
-    with pytest.raises(ValueError, match="checksum"):
-        load_model(tmp_path / "edited")
-
-
-def test_edited_table(saved: Any, tmp_path: Path) -> None:
-    _, path, _ = saved
-
-    def edit(name: str, data: bytes) -> bytes:
-        return data[:-1] + bytes([data[-1] ^ 1]) if name == "tables.npy" else data
-
-    rewrite(path, tmp_path / "edited", edit)
-    with pytest.raises(ValueError, match="checksum"):
-        load_model(tmp_path / "edited")
-
-
-def test_random_damage_is_always_noticed(saved: Any, tmp_path: Path) -> None:
-    model, path, X = saved
-    expected = model.decision_function(X)
-    data, broken = path.read_bytes(), tmp_path / "broken"
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        damaged = bytearray(data)
-        damaged[rng.integers(len(data))] ^= 1 << rng.integers(8)
-        broken.write_bytes(damaged)
-        with contextlib.suppress(ValueError):  # any other exception fails the test
-            assert np.array_equal(load_model(broken).raw_scores(X), expected)
-
-
-def test_a_header_that_lacks_a_part(saved: Any, tmp_path: Path) -> None:
-    _, path, _ = saved
-    header, arrays = storage.read_archive(path)
-    for name in ("link", "components", "outputs"):
-        storage.write_archive(
-            tmp_path / "part", {k: v for k, v in header.items() if k != name}, arrays
-        )
-        with pytest.raises(
-            ValueError, match=r"^path: must be a whole model, found a file that lacks"
-        ):
-            load_model(tmp_path / "part")
-
-
-def test_newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "VERSION", 99)
-    small_model(1).save(tmp_path / "newer")
-    monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"version 99\. Upgrade tpnn"):
-        load_model(tmp_path / "newer")
-
-
-def test_pickled_array_is_never_loaded(saved: Any, tmp_path: Path) -> None:
-    _, path, _ = saved
-    bomb = tmp_path / "bomb.npy"
-    np.save(bomb, np.array([print], dtype=object), allow_pickle=True)
-
-    def edit(name: str, data: bytes) -> bytes:
-        return bomb.read_bytes() if name == "tables.npy" else data
-
-    rewrite(path, tmp_path / "edited", edit)
-    with pytest.raises(ValueError, match="checksum"):
-        load_model(tmp_path / "edited")
-
-
-def test_other_file(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("hello")
-    with pytest.raises(ValueError, match="of another kind"):
-        load_model(tmp_path / "text")
-    with pytest.raises(FileNotFoundError):
-        load_model(tmp_path / "absent")
-
-
-def test_crash_while_saving_keeps_the_old_file(
-    saved: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "model"
-    small_model(1).save(path)
-    before = path.read_bytes()
-
-    def crash(descriptor: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "fsync", crash)
-    with pytest.raises(OSError, match="disk full"):
-        saved[0].model_.save(path)
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["model"]
-
-
-def test_identifiability_error_sees_a_violation(table: Any, quick: Any) -> None:
-    X, y = table
-    model = TPNNRegressor(**quick).fit(X, y).model_
-    shifted = tuple(values + 0.01 for values in model.tables)
+def test_identifiability_error_sees_a_violation() -> None:
+    model = random_model(3, 2)
     assert model.identifiability_error() < 1e-12
-    assert type(model)(**{**vars(model), "tables": shifted}).identifiability_error() > 1e-3
+    shifted = tuple(table + 0.01 for table in model.tables)
+    assert replace(model, tables=shifted).identifiability_error() > 1e-3
+
+
+def test_identifiability_error_is_that_of_the_worst_output() -> None:
+    model = random_model(3, 2, n_outputs=2)
+    assert model.identifiability_error() < 1e-12
+    only_second = tuple(table + np.array([0.0, 0.01]) for table in model.tables)
+    assert replace(model, tables=only_second).identifiability_error() > 1e-3
+
+
+def test_certificate_is_the_smallest_step_over_all_outputs_and_inputs() -> None:
+    """By brute force over the nodes of all features."""
+    model = random_model(3, 2, n_outputs=2)
+    axes = model.encoder.axes[1]
+    grid = np.stack([g.ravel() for g in np.meshgrid(*(a.values for a in axes), indexing="ij")], 1)
+    values = model.raw_scores(grid).reshape(*(axis.n_nodes for axis in axes), 2)
+    for feature, name in enumerate(model.feature_names):
+        steps = np.diff(values, axis=feature)
+        assert model.certificate(name).minimum == pytest.approx(steps.min())
+        assert model.certificate(name, "decreasing").minimum == pytest.approx(-steps.max())
+        assert model.certificate(name).holds == bool(steps.min() >= 0)
+
+
+@pytest.mark.parametrize(
+    ("feature", "shape", "words"),
+    [
+        ("x0", "up", r"^shape: must be one of increasing, .*, found 'up'\. Pass 'increasing'"),
+        ("age", None, r"^feature: features must be names or indices of columns, found 'age'"),
+    ],
+)
+def test_certificates_that_cannot_be_given(feature: str, shape: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        small_model(1).certificate(feature, shape)
+
+
+def test_a_shape_needs_an_order() -> None:
+    model = small_model(1)
+    features = (Feature("nominal", ("a", "b")), *model.encoder.features[1:])
+    nominal = replace(model, encoder=replace(model.encoder, features=features))
+    with pytest.raises(ValueError, match=r"^shape: a shape needs an order, found the nominal .*x0"):
+        nominal.certificate("x0")
+
+
+def test_the_certificate_asks_for_the_shape_that_the_model_has() -> None:
+    model = replace(random_model(2, 1), shapes={"x1": "decreasing"})
+    assert model.certificate("x1").shape == "decreasing"
+    assert model.certificate("x0").shape == "increasing"
+
+
+def test_terms_are_stored_or_the_steps_of_the_tables() -> None:
+    model = small_model(2)
+    assert model.stored_terms is not None
+    for named, stored in zip(model.terms(), model.stored_terms, strict=True):
+        assert named.beta is stored.beta
+        assert named.features == tuple(model.feature_names[j] for j in stored.features)
+    pure = random_model(2, 2)
+    for terms, (component, table) in zip(pure.terms(), pure.by_component().items(), strict=True):
+        product = np.ones(len(terms.beta))
+        for axis, b, gamma in zip(pure.axes(component), terms.b, terms.gamma, strict=True):
+            with np.errstate(over="ignore"):
+                steps = 1 / (1 + np.exp(-(axis.positions[:, None] - b) / gamma))
+            product = product[..., None, :] * (axis.weights @ steps - steps)
+        assert np.allclose(product @ terms.beta, table[..., 0], atol=1e-12)
+
+
+def test_representation_is_short() -> None:
+    assert repr(small_model(2)) == "AnovaModel(6 components of 3 features, order 2, identity link)"
+    several = repr(small_model(1, 3))
+    assert several == "AnovaModel(3 components of 3 features, order 1, identity link, 3 outputs)"
+
+
+def test_estimators_freeze_models_with_the_outputs_inside(table: Any, quick: Any) -> None:
+    X, y = table
+    few = {**quick, "order": 1}
+    several = TPNNRegressor(**few).fit(X, np.column_stack([y, -y])).model_
+    assert several.n_outputs == len(several.output_names) == 2
+    three = TPNNClassifier(**few).fit(X, np.digitize(y, np.quantile(y, [0.3, 0.6]))).model_
+    assert three.tables[0].shape[-1] == three.n_outputs == 3
+    one = TPNNRegressor(**few).fit(X, y)
+    assert one.model_.tables[0].shape[-1] == one.model_.n_outputs == 1
+    assert one.intercept_ == one.model_.intercept
+    with pytest.raises(ValueError, match="read-only"):
+        one.model_.tables[0][:] = 0

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tpnn import TPNNClassifier, TPNNRegressor
-from tpnn.model.presum import Bundle, find_bundles
+from tpnn import ComponentSet, TPNNClassifier, TPNNRegressor
+from tpnn.model.presum import MAX_CODES, Bundle, find_bundles, join
 from tpnn.table.axis import Axis
 
 LEVELS = ["a", "b", "c"]
@@ -62,7 +64,7 @@ def test_a_row_alone_is_the_row_among_many(model: Any, monkeypatch: pytest.Monke
     plain = model.raw_scores(X)
     for row in range(8):
         assert np.array_equal(model.raw_scores(X[row : row + 1])[0], plain[row])
-    monkeypatch.setattr("tpnn.model.interpolate.COMPILED_FROM", 0)
+    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
     assert np.array_equal(model.raw_scores(X), plain)
 
 
@@ -78,6 +80,29 @@ def test_codes_are_the_combinations_of_nodes() -> None:
     assert [bundle.nodes[0][3], bundle.nodes[1][3]] == [1, 1]
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), n_outputs=st.integers(1, 2))
+def test_joined_tables_are_the_sum_at_every_combination_of_nodes(seed: int, n_outputs: int) -> None:
+    """Bundles of two features each, in any order, and one feature that is in none."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 5)
+    axes = [Axis(np.arange(float(size)), np.full(size, 1 / size)) for size in sizes]
+    first, second = rng.permutation(4).reshape(2, 2).tolist()
+    bundles = [Bundle(group, [axes[j] for j in group]) for group in (first, second)]
+    components = ComponentSet.up_to(5, 2).components
+    tables = {s: rng.normal(size=(*sizes[list(s)], n_outputs)) for s in components}
+    joined = join(bundles, 5, tables)
+    assert set(joined) == {(4,), *((j, 4) for j in range(4)), (5,), (6,), (5, 6)}
+    for row in np.ndindex(*sizes):
+        codes, known = zip(*(b.code([np.array([float(x)]) for x in row]) for b in bundles),
+                           strict=True)  # fmt: skip
+        assert all(known)
+        wider = (*row, *(int(code[0]) for code in codes))
+        total = sum(table[tuple(wider[j] for j in s)] for s, table in joined.items())
+        expected = sum(table[tuple(row[j] for j in s)] for s, table in tables.items())
+        np.testing.assert_allclose(total, expected, atol=1e-12)
+
+
 def test_few_features_and_many_nodes_are_not_bundled() -> None:
     rng = np.random.default_rng(0)
     X, y = np.column_stack([rng.normal(size=300), rng.integers(0, 2, 300)]), rng.normal(size=300)
@@ -91,3 +116,21 @@ def test_levels_that_share_a_node_are_not_searched_one_by_one() -> None:
     axis = Axis(values, weights, "nominal", groups=np.minimum(np.arange(5000), 2))
     axes = {1: (axis,) * 4, 2: (axis,) * 4}
     assert not find_bundles(axes, [(0,), (1,), (2,), (3,)])
+
+
+def test_a_bundle_has_no_more_codes_than_its_tables_can_hold() -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 7, 12)
+    axes = tuple(Axis(np.arange(float(size)), np.full(size, 1 / size)) for size in sizes)
+    bundles = find_bundles({1: axes, 2: axes}, ComponentSet.up_to(12, 2).components)
+    bundled = [feature for bundle in bundles for feature in bundle.nodes]
+    assert len(bundled) == len(set(bundled))
+    assert all(len(bundle.nodes) >= 2 for bundle in bundles)
+    assert all(bundle.n_codes <= MAX_CODES for bundle in bundles)
+
+
+def test_features_with_other_nodes_in_pairs_are_not_bundled() -> None:
+    fine, coarse = (Axis(np.arange(float(size)), np.full(size, 1 / size)) for size in (4, 2))
+    components = ComponentSet.up_to(3, 2).components
+    assert find_bundles({1: (fine,) * 3, 2: (fine,) * 3}, components)
+    assert not find_bundles({1: (fine,) * 3, 2: (coarse,) * 3}, components)

@@ -19,7 +19,7 @@ from tpnn.estimators.checks import checked_target, checked_weights
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
-from tpnn.model.model import storable_labels
+from tpnn.model.files import storable_labels
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 

@@ -12,14 +12,14 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 
 N_HATS = 8  # piecewise linear functions of each feature
-MOST_ROWS = 20_000  # a share of variance needs no more
-RIDGE = 1e-4  # relative to the variance of a column
-WORTH_A_WARNING = 0.5
+MAX_ROWS = 20_000  # more change a share of variance little
+RELATIVE_RIDGE = 1e-4  # relative to the variance of a column
+WARNING_SHARE = 0.5  # of a component's variance, from which a warning is given
 
 
 @dataclass(frozen=True)
 class Concurvity:
-    """What others could imitate of one component.
+    """How much of one component the others could imitate.
 
     Parameters
     ----------
@@ -37,12 +37,13 @@ class Concurvity:
 
     @property
     def warning(self) -> str:
-        """A sentence where the share is worth one, else the empty string."""
-        if self.share < WORTH_A_WARNING:
+        """A sentence where the share is large, else the empty string."""
+        if self.share < WARNING_SHARE:
             return ""
         return (
-            f"{' x '.join(self.names)}: {100 * self.share:.0f} % of this effect could be imitated "
-            f"by other components on these rows, mostly through {self.closest}. Read them together."
+            f"{' x '.join(self.names)}: on these rows other components could imitate "
+            f"{100 * self.share:.0f} % of this effect, mostly through {self.closest}. "
+            "Read them together."
         )
 
 
@@ -51,10 +52,10 @@ def concurvity(
 ) -> dict[tuple[str, ...], Concurvity]:
     """Concurvity of every component, largest first.
 
-    The imitators of f_S are all functions of single features, piecewise linear on a few knots, of
-    those outside S alone if f_S is a main effect, and all other interactions as they were fitted.
-    The share is the R2 of a linear regression of f_S on them, adjusted for the rank of their
-    columns; zero means that no other component could take its place.
+    What could imitate f_S: every function of a single feature that is piecewise linear on a few
+    knots (if f_S is a main effect, only of the other features), and every other interaction as it
+    was fitted. The share is the R2 of a linear regression of f_S on them, adjusted for the rank of
+    their columns; zero means that no other component could take its place.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def concurvity(
     scores : array of shape (n_rows, n_components)
         Component scores of these rows.
     """
-    step = -(-len(scores) // MOST_ROWS)
+    step = -(-len(scores) // MAX_ROWS)
     features = range(len(columns))
     hats = [hat_functions(model.encoder.axes[1][j], columns[j][::step]) for j in features]
     components = model.components.components
@@ -106,10 +107,11 @@ def _standardised(columns: FloatArray) -> FloatArray:
 
 
 class Imitators:
-    """Ridge regressions of targets on some columns, all standardised, but for a few hidden ones.
+    """Ridge regressions of a target on all columns but a few hidden ones, all standardised.
 
-    With A = (G + RIDGE)^-1 for the correlations G of all columns and b = A c for those c with a
-    target, hiding the columns H raises the residual by b_H' A_HH^-1 b_H.
+    With A = (G + r I)^-1, where G holds the correlations of all columns and r is RELATIVE_RIDGE,
+    and b = A c, where c holds their correlations with a target, hiding the columns H raises the
+    residual by b_H' A_HH^-1 b_H.
 
     Parameters
     ----------
@@ -121,7 +123,7 @@ class Imitators:
         self.n_rows, n_columns = columns.shape
         self.columns = _standardised(columns)
         self.gram = self.columns.T @ self.columns / self.n_rows
-        self.inverse: FloatArray = np.linalg.inv(self.gram + RIDGE * np.eye(n_columns))
+        self.inverse: FloatArray = np.linalg.inv(self.gram + RELATIVE_RIDGE * np.eye(n_columns))
         self.squared = self.inverse @ self.inverse
 
     def correlations(self, target: FloatArray) -> FloatArray:
@@ -132,19 +134,19 @@ class Imitators:
     def share(self, cross: FloatArray, hidden: IntArray) -> float:
         """R2 of a target with the given correlations (n_columns,), adjusted.
 
-        The number of imitators is their rank: the trace of G (G + RIDGE)^-1 without the hidden.
+        The number of imitators is their rank: the trace of G (G + r I)^-1 without the hidden ones.
         """
         weights, block = self.inverse @ cross, np.ix_(hidden, hidden)
         residual = 1 - cross @ weights
         residual += weights[hidden] @ np.linalg.solve(self.inverse[block], weights[hidden])
         trace = np.trace(self.inverse)
         trace -= np.trace(np.linalg.solve(self.inverse[block], self.squared[block]))
-        rank = len(cross) - len(hidden) - RIDGE * trace
+        rank = len(cross) - len(hidden) - RELATIVE_RIDGE * trace
         adjusted = residual * (self.n_rows - 1) / max(self.n_rows - 1 - rank, 1)
         return float(np.clip(1 - adjusted, 0.0, 1.0))
 
     def r2(self, cross: FloatArray, imitators: BoolArray) -> float:
         """R2 of a target on some imitators alone."""
         inner = self.gram[np.ix_(imitators, imitators)]
-        inner = inner + RIDGE * np.eye(len(inner))
+        inner = inner + RELATIVE_RIDGE * np.eye(len(inner))
         return float(cross[imitators] @ np.linalg.solve(inner, cross[imitators]))

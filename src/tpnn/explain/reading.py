@@ -5,101 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import resolve_feature
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
+from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.reasons import Reason, reasons
 from tpnn.loss.links import LINKS
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, squeezed
 from tpnn.table.axis import Axis
 from tpnn.table.frame import Table
-from tpnn.table.words import originals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Names = tuple[str, ...]
 Wanted = str | int | Sequence[str | int]  # a component as a user names it
 
-BAND = 2.0  # standard deviations over the bags on either side
-OWN_COLUMNS = ("output", "effect", "lower", "upper", "density")  # of a frame, beside the features
-
 
 class SobolIndices(NamedTuple):
-    """Shares of the variance that belong to one feature: alone, in all, and the difference."""
+    """Shares of the variance that one feature explains: alone, in total, and the difference."""
 
     main: float
     total: float
     interaction: float
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentTable:
-    """One component on the scales of its features.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The d features.
-    axes : tuple of Axis
-        Nodes of each feature, in its own unit.
-    effect : array of shape (M_1, ..., M_d[, n_outputs])
-        Value of the component on its nodes.
-    spread : array, shape of ``effect``
-        Standard deviation of each value over the bags.
-    density : array of shape (M_1, ..., M_d), or None
-        Share of the data at each node: of the rows explained or, for main effects, of the training
-        rows. None where the joint distribution is not known.
-    output_names : tuple of str
-        Names of the outputs; empty for one output.
-    """
-
-    names: Names
-    axes: tuple[Axis, ...]
-    effect: FloatArray
-    spread: FloatArray
-    density: FloatArray | None
-    output_names: tuple[str, ...] = ()
-
-    @property
-    def band(self) -> tuple[FloatArray, FloatArray]:
-        """Effect minus and plus two standard deviations over the bags."""
-        return self.effect - BAND * self.spread, self.effect + BAND * self.spread
-
-    def to_frame(self) -> pd.DataFrame:
-        """One line per node and output: its feature values, effect, lower, upper and density.
-
-        A feature of one of these names is the column "effect (feature)" and so on.
-        """
-        import pandas as pd
-
-        shape = self.effect.shape
-        places = np.indices(shape).reshape(len(shape), -1)
-        columns: dict[str, Any] = {}
-        for name, axis, place in zip(self.names, self.axes, places, strict=False):
-            while name in OWN_COLUMNS or name in columns:
-                name += " (feature)"
-            columns[name] = originals(axis.kind, _numbers(axis), axis.levels)[place]
-        if self.output_names:
-            columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
-        lower, upper = self.band
-        columns |= {"effect": self.effect.ravel(), "lower": lower.ravel(), "upper": upper.ravel()}
-        if self.density is not None:
-            columns["density"] = self.density[tuple(places[: len(self.axes)])]
-        return pd.DataFrame(columns)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Reading:
     """A model's components as a whole and, where rows were given, on each row.
 
-    Rows may have an offset in ``predict``. It is no component: scores, Shapley values, reasons and
-    plots of rows are without it.
+    Rows may have an offset in ``predict``. It is not a component: scores, Shapley values, reasons
+    and plots of rows leave it out.
 
     Parameters
     ----------
@@ -140,18 +78,18 @@ class Reading:
                 f"output: must be one of the model's outputs, found {output!r}. "
                 f"It has {list(names) or 'one output only'}."
             )
-        index = names.index(output)
-        one = replace(
+        one = slice(names.index(output), names.index(output) + 1)
+        model = replace(
             self.model,
-            tables=tuple(table[..., index] for table in self.model.tables),
-            spreads=tuple(spread[..., index] for spread in self.model.spreads),
-            intercept=float(self.model.intercept[index]),
+            tables=tuple(table[..., one] for table in self.model.tables),
+            spreads=tuple(spread[..., one] for spread in self.model.spreads),
+            intercepts=self.model.intercepts[one],
             link=LINKS["identity"],
             stored_terms=None,
             output_names=(),
             classes=(),
         )
-        return replace(self, model=one)
+        return replace(self, model=model)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -172,12 +110,12 @@ class Reading:
         features = self.model.components.components[index]
         axes = self.model.axes(features)
         return ComponentTable(
-            self.model.component_names[index],
-            axes,
-            self.model.tables[index],
-            self.model.spreads[index],
-            self._density(features, axes),
-            self.model.output_names,
+            names=self.model.component_names[index],
+            axes=axes,
+            effect=squeezed(self.model.tables[index]),
+            spread=squeezed(self.model.spreads[index]),
+            density=self._density(features, axes),
+            output_names=self.model.output_names,
         )
 
     def find(self, component: Wanted) -> int:
@@ -207,12 +145,19 @@ class Reading:
         largest = max(norms.values()) if normalise else 1.0
         return {names: norm / (largest or 1.0) for names, norm in norms.items()}
 
+    def variances(self) -> dict[Names, float]:
+        """Var(f_S) of every component under the product of the marginals, largest first.
+
+        The mean over the outputs where there are several.
+        """
+        return self._ranked(np.square)
+
     def sobol(self) -> dict[Names, float]:
         """Share Var(f_S) / sum Var of every component, largest first.
 
         Components are uncorrelated under the product of the marginals, so the shares add up to one.
         """
-        variances = self._ranked(np.square)
+        variances = self.variances()
         total = sum(variances.values()) or 1.0
         return {names: variance / total for names, variance in variances.items()}
 
@@ -254,21 +199,21 @@ class Reading:
         Parameters
         ----------
         n_reasons : int, default=4
-            Most reasons per row.
+            Largest number of reasons per row.
         adverse : {"low", "high"}, optional
-            Which raw score is the unfavourable one: only contributions in that direction are
-            listed, as a letter of refusal wants them. By default those in either direction.
+            Which raw scores are unfavourable: only contributions in that direction are listed, as
+            in a letter of refusal. By default contributions in both directions are listed.
         """
-        self._check_one_output()
+        self.check_one_output()
         return reasons(self.model, self.columns, self._shared(value_weights), n_reasons, adverse)
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.
 
-        Uniqueness is with respect to the product of the marginals. Where features depend on each
-        other, a component that others can imitate is still unique, but not easy to read alone.
+        Components are unique under the product of the marginals. Where features depend on each
+        other, a component that others can imitate is still unique, but hard to read alone.
         """
-        self._check_one_output()
+        self.check_one_output()
         return concurvity(self.model, self.columns, self.scores)
 
     def _given_rows(self) -> Table:
@@ -289,7 +234,8 @@ class Reading:
         base = np.broadcast_to(self.model.intercept, (len(data), *np.shape(self.model.intercept)))
         return packed(values, base, data, self.model.feature_names)
 
-    def _check_one_output(self) -> None:
+    def check_one_output(self) -> None:
+        """Refuse a model with several outputs, where only one can be shown."""
         names = self.model.output_names
         if names:
             raise ValueError(
@@ -301,30 +247,16 @@ class Reading:
         if self.rows is None:
             return axes[0].weights if len(axes) == 1 else None
         rows = self._given_rows()
-        shape = tuple(axis.n_nodes + 1 for axis in axes)  # what fit has not seen is on node M
-        nodes = []
-        for feature, axis in zip(features, axes, strict=True):
-            lower, fraction = axis.locate(self.model.encoder.numbers(rows, feature))
-            nodes.append(lower + (fraction > 0.5))
-        counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=int(np.prod(shape)))
-        known = tuple(slice(size - 1) for size in shape)
-        return counts.reshape(shape)[known] / max(rows.n_rows, 1)
+        return joint_density(axes, [self.model.encoder.numbers(rows, j) for j in features])
 
     def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
         means = {}
-        for component, names, table in zip(
-            self.model.components, self.model.component_names, self.model.tables, strict=True
+        for (component, table), names in zip(
+            self.model.by_component().items(), self.model.component_names, strict=True
         ):
-            mean = measure(table)
+            mean = measure(table)  # (M_1, ..., M_d, n_outputs)
             for axis in self.model.axes(component):
                 mean = np.tensordot(axis.weights, mean, axes=(0, 0))
             means[names] = float(mean.mean())
         return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def _numbers(axis: Axis) -> FloatArray:
-    """Nodes as numbers of their own labels where they have some."""
-    if axis.levels is None:
-        return axis.values
-    return np.append(np.arange(float(axis.n_regular)), [np.nan] * axis.has_missing)

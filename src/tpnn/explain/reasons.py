@@ -13,7 +13,7 @@ from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.words import value_word
 
-SCORES = {"identity": "score", "logit": "log-odds"}  # by link
+SCORE_NAMES = {"identity": "score", "logit": "log-odds"}  # by link
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Reason:
     feature : str
         The feature.
     value : str
-        Its value in the row, as it is shown.
+        Its value in the row, in words.
     contribution : float
         Shapley value of the feature.
     words : str
@@ -59,9 +59,9 @@ def reasons(
     contributions : array of shape (n_rows, n_features)
         Shapley values.
     n_reasons : int
-        Most reasons per row.
+        Largest number of reasons per row.
     adverse : {"low", "high"} or None
-        The unfavourable direction of the raw score; contributions against it are left out.
+        The unfavourable direction of the raw score; contributions in the other are left out.
     """
     if adverse not in (None, "low", "high"):
         raise ValueError(
@@ -89,7 +89,7 @@ def _reason(model: AnovaModel, feature: int, number: float, contribution: float)
     name = model.feature_names[feature]
     value = value_word(model.encoder.features[feature], number)
     verb = "raises" if contribution > 0 else "lowers"
-    score = SCORES.get(model.link.name, "raw score")
+    score = SCORE_NAMES.get(model.link.name, "raw score")
     if model.link.name == "logit" and model.classes:
         score += f" of {model.classes[1]}"
     words = (
@@ -100,7 +100,7 @@ def _reason(model: AnovaModel, feature: int, number: float, contribution: float)
 
 
 def _standing(axis: Axis, number: float) -> str:
-    """Where a value stands among the training rows; nothing for labels.
+    """Say where a value stands among the training rows; nothing for labels.
 
     >>> _standing(Axis(np.array([1.0, 2.0]), np.array([0.8, 0.2])), 2.0)
     ', higher than in 80 % of cases,'

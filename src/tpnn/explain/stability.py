@@ -1,4 +1,4 @@
-"""Agreement: how much the components of several fits agree."""
+"""Stability: how much the components of several fits agree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def stability_scores(estimates: FloatArray) -> FloatArray:
 
         SC = mean over rows i of sum_j (f^j(x_i) - f(x_i))^2 / sum_j f^j(x_i)^2,
 
-    between 0, where all agree, and 1, where they cancel. A row where all are zero counts 0.
+    between 0, where all fits agree, and 1, where they cancel. Rows where all are zero count 0.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def stability_scores(estimates: FloatArray) -> FloatArray:
 def stability(models: Sequence[Any], X: Any) -> Stability:
     """Stability score of the paper over several fits of the same features.
 
-    The mean of ``stability_scores`` over the components. A component that a fit does not have is
-    zero there.
+    The mean of ``stability_scores`` over the components. A component that a fit does not have
+    counts as zero there.
 
     Parameters
     ----------

@@ -17,7 +17,9 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
 from tpnn.loss.links import LINKS
-from tpnn.model.model import ROUNDING, AnovaModel, Label, storable_labels
+from tpnn.model.constrain import rounding_error
+from tpnn.model.files import Label, storable_labels
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis, make_axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.frame import NOMINAL, NUMBER
@@ -117,28 +119,21 @@ def _purified(given: Sum) -> AnovaModel:
         tables.setdefault(component, np.zeros((*shape, *given.intercept.shape)))
     shift, pure = purify_tables(tables, axes)
     intercept = given.intercept + shift
-    rounding = ROUNDING * max(np.abs(table).max() for table in pure.values())
+    rounding = rounding_error(pure.values())
     received = (s for s, table in pure.items() if np.abs(table).max() > rounding)
     components = ComponentSet((*given.tables, *received))
-    outputs = given.output_names
-
-    def one_or_all(values: FloatArray) -> FloatArray:
-        return values if outputs else values[..., 0]
-
-    constant = one_or_all(intercept[..., 0])
+    means = tuple(np.ascontiguousarray(pure[s][..., 0]) for s in components)
+    bags = tuple(pure[s][..., 1:] for s in components)
     return AnovaModel(
-        given.encoder,
-        components,
-        tuple(np.ascontiguousarray(one_or_all(pure[s][..., 0])) for s in components),
-        tuple(one_or_all(pure[s][..., 1:].std(-1)) for s in components)
+        encoder=given.encoder,
+        components=components,
+        tables=means,
+        spreads=tuple(table.std(-1) for table in bags)
         if intercept.shape[1] > 1
-        else tuple(np.zeros_like(one_or_all(pure[s][..., 0])) for s in components),
-        constant if outputs else float(constant),
-        LINKS[given.link],
-        "sigmoid",
-        "centred",
-        None,
-        outputs,
+        else tuple(map(np.zeros_like, means)),
+        intercepts=intercept[..., 0],
+        link=LINKS[given.link],
+        output_names=given.output_names,
         classes=given.classes,
     )
 
@@ -146,7 +141,7 @@ def _purified(given: Sum) -> AnovaModel:
 def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
     """Give a purified model the spreads of components that stayed as they were, and the shapes."""
     known = dict(zip(model.components, zip(model.tables, model.spreads, strict=True), strict=True))
-    rounding = ROUNDING * max(np.abs(table).max() for table in model.tables)
+    rounding = rounding_error(model.tables)
 
     def spread(component: Component, table: FloatArray) -> FloatArray:
         before, spread = known.get(component, (np.inf, table))
@@ -177,11 +172,8 @@ def _reweighted(encoder: TableEncoder, X: Any) -> TableEncoder:
 
 
 def _from_model(model: AnovaModel) -> Sum:
-    def both(table: FloatArray) -> FloatArray:
-        return (table if model.output_names else table[..., None])[..., None]
-
-    tables = {s: both(table) for s, table in zip(model.components, model.tables, strict=True)}
-    intercept = np.reshape(model.intercept, (-1, 1))
+    tables = {s: table[..., None] for s, table in model.by_component().items()}
+    intercept = model.intercepts[:, None]
     outputs = model.output_names
     return Sum(model.encoder, tables, intercept, model.link.name, outputs, model.classes)
 

@@ -1,7 +1,10 @@
-"""One file that holds named arrays and a JSON header, without pickle.
+"""The file of a model: named arrays and a JSON header in one archive, without pickle.
 
 The file is a zip archive: ``header.json``, one ``.npy`` per array, and ``digest.txt`` with the
 SHA-256 of all of them. NumPy and the standard library read it; nothing in it can run code.
+
+``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
+``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
 """
 
 from __future__ import annotations
@@ -9,25 +12,161 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = "tpnn-model"
-VERSION = 1
+from tpnn._typing import FloatArray
+from tpnn.anova.components import ComponentSet
+from tpnn.anova.terms import Terms
+from tpnn.loss.links import LINKS, Link
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.frame import NOMINAL
+
+FORMAT_NAME = "tpnn-model"
+FORMAT_VERSION = 1
+ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
+
+Label = str | int | float
+Header = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+
+
+class Fields(TypedDict):
+    """Everything that a model consists of, by the names of its fields."""
+
+    encoder: TableEncoder
+    components: ComponentSet
+    tables: tuple[FloatArray, ...]
+    spreads: tuple[FloatArray, ...]
+    intercepts: FloatArray
+    link: Link
+    activation: str
+    scale: str
+    stored_terms: tuple[Terms, ...] | None
+    output_names: tuple[str, ...]
+    shapes: dict[str, str]
+    classes: tuple[Label, ...]
+
+
+def pack(fields: Fields) -> tuple[Header, Arrays]:
+    """Header and arrays from which ``unpack`` makes the same fields again."""
+    encoder, stored = fields["encoder"], fields["stored_terms"] or ()
+    axes = [axis for per_order in encoder.axes.values() for axis in per_order]
+    groups = [axis.groups for axis in axes if axis.groups is not None]
+    header = {
+        "names": encoder.names,
+        "features": encoder.features,
+        "orders": list(encoder.axes),
+        "n_nodes": [axis.n_nodes for axis in axes],
+        "levels": [axis.levels for axis in axes],
+        "has_missing": [axis.has_missing for axis in axes],
+        "components": fields["components"].components,
+        "n_terms": [len(terms.beta) for terms in stored],
+        "outputs": fields["output_names"],
+        "link": fields["link"].name,
+        "shapes": fields["shapes"],
+        "activation": fields["activation"],
+        "scale": fields["scale"],
+        "classes": fields["classes"],
+    }
+    arrays = {
+        "node_values": _flatten([axis.values for axis in axes]),
+        "node_weights": _flatten([axis.weights for axis in axes]),
+        "level_nodes": _flatten([*groups, np.empty(0, np.intp)]).astype(np.uint16),
+        "intercept": fields["intercepts"],
+        "tables": _flatten(fields["tables"]),
+        "spreads": _flatten(fields["spreads"]),
+    }
+    for name in ("b", "gamma", "beta") if stored else ():
+        arrays[f"term_{name}"] = _flatten([getattr(terms, name) for terms in stored])
+    return header, arrays
+
+
+def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fields:
+    """Fields of a model from what ``pack`` made of them."""
+    components = ComponentSet(tuple(tuple(features) for features in header["components"]))
+    encoder = _unpack_encoder(header, arrays)
+    n_outputs = len(arrays["intercept"])
+    shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs) for s in components]
+    return Fields(
+        encoder=encoder,
+        components=components,
+        tables=tuple(_unflatten(arrays["tables"], shapes)),
+        spreads=tuple(_unflatten(arrays["spreads"], shapes)),
+        intercepts=arrays["intercept"],
+        link=LINKS[header["link"]],
+        activation=header["activation"],
+        scale=header["scale"],
+        stored_terms=_unpack_terms(components, header["n_terms"], arrays),
+        output_names=tuple(header["outputs"]),
+        shapes=header["shapes"],
+        classes=tuple(header.get("classes", ())),  # the first files have no labels
+    )
+
+
+def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
+    sizes = [(size,) for size in header["n_nodes"]]
+    values = _unflatten(arrays["node_values"], sizes)
+    weights = _unflatten(arrays["node_weights"], sizes)
+    features = tuple(Feature(kind, tuple(levels)) for kind, levels in header["features"])
+    n_orders = len(header["orders"])
+    kinds = [feature.kind for feature in features] * n_orders
+    levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
+    groups = _unpack_groups(features * n_orders, arrays["level_nodes"])
+    axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"])
+    by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
+    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order, features)
+
+
+def _unpack_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
+    """Node of each level for nominal features, None for the others."""
+    nodes = iter(flat.astype(np.intp))
+    return [
+        np.array(list(islice(nodes, len(feature.levels))), np.intp)
+        if feature.kind == NOMINAL
+        else None
+        for feature in features
+    ]
+
+
+def _unpack_terms(
+    components: ComponentSet, counts: Sequence[int], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Terms, ...] | None:
+    if not counts:
+        return None
+    shapes = [(len(s), count) for s, count in zip(components, counts, strict=True)]
+    b = _unflatten(arrays["term_b"], shapes)
+    gamma = _unflatten(arrays["term_gamma"], shapes)
+    beta = _unflatten(arrays["term_beta"], [(count,) for count in counts])
+    return tuple(map(Terms, components, b, gamma, beta))
+
+
+def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([array.ravel() for array in arrays])
+
+
+def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    pieces = np.split(flat, ends[:-1])
+    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 def write_archive(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write header and arrays so that a crash leaves either the old file or the new one."""
-    entries = {"header.json": json.dumps({"format": FORMAT, "version": VERSION, **header}).encode()}
+    named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
+    entries = {"header.json": json.dumps(named).encode()}
     for name, array in arrays.items():
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
@@ -50,10 +189,8 @@ def write_archive(
         raise
 
 
-def read_archive(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Header and arrays of a file, after checking that it is whole, unchanged and not too new."""
+def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
+    """Header and arrays of a file, after checking that it is complete, unchanged and not newer."""
     if Path(path).is_dir():
         raise IsADirectoryError(
             f"path: must be a file written by AnovaModel.save, found the folder "
@@ -65,21 +202,21 @@ def read_archive(
             entries = {name: archive.read(name) for name in archive.namelist()}
         header = json.loads(entries["header.json"])
         digest = entries.pop("digest.txt").decode()
-        known, version = header["format"] == FORMAT, int(header["version"])
+        known, version = header["format"] == FORMAT_NAME, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
         raise ValueError(
-            f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r} which is "
+            f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
             f"truncated or of another kind ({error!r}). Save the model again."
         ) from error
-    if not known or version > VERSION:
+    if not known or version > FORMAT_VERSION:
         raise ValueError(
-            f"path: must be a {FORMAT} file of version {VERSION} or older, found "
+            f"path: must be a {FORMAT_NAME} file of version {FORMAT_VERSION} or older, found "
             f"{header['format']!r} version {version}. Upgrade tpnn to read it."
         )
     if digest != _digest(entries):
         raise ValueError(
-            f"path: the content of {os.fspath(path)!r} does not match its own checksum, so it was "
-            "changed after it was saved. Save the model again."
+            f"path: the content of {os.fspath(path)!r} must match its own checksum, found that it "
+            "does not: the file was changed after it was saved. Save the model again."
         )
     return header, {
         name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
@@ -88,10 +225,10 @@ def read_archive(
     }
 
 
-def _write_zip(file: Any, entries: Mapping[str, bytes]) -> None:
+def _write_zip(file: IO[bytes], entries: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in entries.items():
-            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # same model, same bytes
+            entry = zipfile.ZipInfo(name, date_time=ARCHIVE_DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
 
@@ -101,3 +238,13 @@ def _digest(entries: Mapping[str, bytes]) -> str:
     for name in sorted(entries):
         whole.update(name.encode() + b"\0" + hashlib.sha256(entries[name]).digest())
     return whole.hexdigest()
+
+
+def storable_labels(labels: Any) -> list[Label]:
+    """Labels as str, int, float or bool, which a saved model can hold.
+
+    >>> storable_labels(np.array([True, False])), storable_labels(np.array(["a"]))
+    ([True, False], ['a'])
+    """
+    values = np.asarray(labels).tolist()
+    return [value if isinstance(value, str | int | float) else str(value) for value in values]

@@ -1,8 +1,4 @@
-"""Predictor: interpolation in the tables of all components, block by block.
-
-Every table gets one more node per axis, the *null node*, where it is zero: a level or a missing
-value that fit has not seen falls there and contributes nothing.
-"""
+"""Predictor: interpolation in the tables of all components, in threads where rows are many."""
 
 from __future__ import annotations
 
@@ -15,20 +11,20 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.model.flat import FlatTable, interpolate
 from tpnn.table.axis import Axis
 
-COMPILED_FROM = 50_000  # rows; below, loading numba would take longer than NumPy needs
+MIN_COMPILED_ROWS = 50_000  # for fewer rows loading numba takes longer than NumPy needs
 ROWS_PER_TASK = 16_384  # rows that a thread interpolates at a time
 
 
 def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
-    """Do what is to be done on every row, in threads where rows are many."""
+    """Do the work on all rows, a slice at a time, in threads where there are several slices."""
     tasks = [slice(*task) for task in split(n_rows, ROWS_PER_TASK)]
     with Workers(1 if len(tasks) == 1 else None) as workers:
         workers.map(work, tasks)
 
 
 def compiled_module(n_rows: int) -> Any:
-    """Return the module of compiled loops where they pay and numba is there, else None."""
-    if n_rows < COMPILED_FROM:
+    """Return the compiled loops where rows are many and numba is installed, else None."""
+    if n_rows < MIN_COMPILED_ROWS:
         return None
     try:
         return import_module("tpnn.model.interpolate_numba")
@@ -63,7 +59,7 @@ class Predictor:
         in_tasks(add_rows, n_rows)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_add_rows`` where it pays and numba is there, else None."""
+        """Compiled ``_add_rows`` where rows are many and numba is installed, else None."""
         module = compiled_module(n_rows)
         if module is None:
             return None

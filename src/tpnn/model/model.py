@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import compress, islice
-from typing import Any
+from itertools import compress
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import SIGNS, Certificate, certificate, constrained
+from tpnn.anova.constraints import SIGNS, Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
-from tpnn.loss.links import LINKS, Link
-from tpnn.model.files import read_archive, write_archive
+from tpnn.loss.links import Link
+from tpnn.loss.offset import checked_offset
+from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import NOMINAL
 
-Label = str | int | float
 
-ROUNDING = 1e-12  # of the largest value: a component below it is none
-
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AnovaModel:
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
+
+    Every array has the outputs on its last axis, also where there is only one. What the public
+    methods return has that axis only where there are several outputs.
 
     Parameters
     ----------
@@ -42,45 +40,64 @@ class AnovaModel:
         Nodes and masses of the features.
     components : ComponentSet
         The subsets S.
-    tables : sequence of array of shape (M_1, ..., M_d) or (M_1, ..., M_d, n_outputs)
-        Values of each f_S on its nodes; between nodes the model interpolates linearly.
+    tables : sequence of array of shape (M_1, ..., M_d, n_outputs)
+        Values of each f_S on its nodes; between nodes the model interpolates linearly. Read-only.
     spreads : sequence of array, shapes as ``tables``
-        Standard deviation of each value over the bags.
-    intercept : float or array of shape (n_outputs,)
-        Mean of f under the product of the marginals.
+        Standard deviation of each value over the bags. Read-only.
+    intercepts : array of shape (n_outputs,)
+        Mean of f under the product of the marginals. Read-only.
     link : Link
         From raw score to prediction.
     activation, scale : str
         Which basis the terms refer to.
-    stored_terms : sequence of Terms, or None
+    stored_terms : sequence of Terms, optional
         The TPNN terms behind each table; None where each table is a sum of steps between nodes.
     output_names : tuple of str
         Classes, quantiles or targets of a model with several outputs; empty for one output.
     shapes : dict from str to str
         Shape of f along some features, by name: "increasing", "decreasing", "convex", "concave".
     classes : tuple of str, int or float
-        Labels of a classifier, sorted; of two the second is the one whose log-odds f is.
+        Labels of a classifier, sorted; with two labels f is the log-odds of the second.
     """
 
     encoder: TableEncoder
     components: ComponentSet
     tables: tuple[FloatArray, ...]
     spreads: tuple[FloatArray, ...]
-    intercept: Any
+    intercepts: FloatArray
     link: Link
-    activation: str
-    scale: str
-    stored_terms: tuple[Terms, ...] | None
+    activation: str = "sigmoid"
+    scale: str = "centred"
+    stored_terms: tuple[Terms, ...] | None = None
     output_names: tuple[str, ...] = ()
     shapes: dict[str, str] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
 
+    def __post_init__(self) -> None:
+        vars(self).update(_read_only_arrays(vars(self)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self._fields())  # without the predictors, which are made when first used
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, **_read_only_arrays(state))
+
     def __repr__(self) -> str:
-        outputs = f", {len(self.output_names)} outputs" if self.output_names else ""
+        outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
         return (
             f"AnovaModel({len(self.components)} components of {self.encoder.n_features} features, "
             f"order {max(self.components.orders, default=0)}, {self.link.name} link{outputs})"
         )
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs: of raw scores per row."""
+        return len(self.intercepts)
+
+    @property
+    def intercept(self) -> Any:
+        """Mean of f under the product of the marginals, a float or of shape (n_outputs,)."""
+        return float(self.intercepts[0]) if self.n_outputs == 1 else self.intercepts
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -102,20 +119,18 @@ class AnovaModel:
         ``offset``, of shape (n_rows,), is a known part of the raw score that is added.
         """
         table = self.encoder.read(X)
-        n_outputs = len(self.output_names) or 1
-        raw = np.empty((n_outputs, table.n_rows))
-        raw[:] = np.reshape(self.intercept, (-1, 1))
+        raw = np.empty((self.n_outputs, table.n_rows))
+        raw[:] = self.intercepts[:, None]
         self._sum_predictor.add(self.encoder.columns(table), raw)
         if offset is not None:
-            from tpnn.loss.offset import checked_offset
-
             raw += checked_offset(offset, table.n_rows)
-        return raw.T if self.output_names else raw[0]
+        return squeezed(raw.T)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Prediction on the scale of the target: the link's inverse of the raw score.
 
-        Of two classes it is the probability of the second, of survival the relative risk.
+        For a classifier of two classes it is the probability of the second, for a survival model
+        the relative risk.
         """
         return self.link.inverse(self.raw_scores(X, offset))
 
@@ -129,29 +144,27 @@ class AnovaModel:
 
     def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Component scores of rows that are numbers already, one column for each feature."""
-        n_components, n_outputs = len(self.components), len(self.output_names) or 1
-        scores = np.zeros((n_components * n_outputs, len(columns[0])))
+        shape = len(self.components), self.n_outputs, len(columns[0])
+        scores = np.zeros((shape[0] * shape[1], shape[2]))
         self._predictor.add(columns, range(len(scores)), scores)
-        if not self.output_names:
-            return scores.T
-        return scores.reshape(n_components, n_outputs, scores.shape[1]).transpose(2, 0, 1)
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("_predictor", "_sum_predictor")
-        return {name: value for name, value in vars(self).items() if name not in made}
+        return squeezed(scores.reshape(shape).transpose(2, 0, 1))
 
     @cached_property
     def _predictor(self) -> Predictor:
-        return Predictor(self.encoder.axes, flatten_tables(self._output_tables()))
+        return Predictor(self.encoder.axes, flatten_tables(self.by_component()))
 
     @cached_property
     def _sum_predictor(self) -> SumPredictor:
-        return SumPredictor(self.encoder.axes, self._output_tables(), self._predictor)
+        return SumPredictor(self.encoder.axes, self.by_component(), self._predictor)
 
-    def _output_tables(self) -> dict[Component, FloatArray]:
-        """Tables of shape (..., n_outputs), by component."""
-        tables = dict(zip(self.components, self.tables, strict=True))
-        return tables if self.output_names else {s: t[..., None] for s, t in tables.items()}
+    def by_component(self) -> dict[Component, FloatArray]:
+        """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
+        return dict(zip(self.components, self.tables, strict=True))
+
+    def by_output(self) -> list[dict[Component, FloatArray]]:
+        """Tables of shape (M_1, ..., M_d) of each output, by component."""
+        tables = self.by_component()
+        return [{s: table[..., k] for s, table in tables.items()} for k in range(self.n_outputs)]
 
     def identifiability_error(self) -> float:
         """Worst |mean along an axis| of any component, relative to its standard deviation.
@@ -161,7 +174,7 @@ class AnovaModel:
         """
         return max(
             worst_mean(table, [axis.weights for axis in self.axes(component)], scale)
-            for tables in self._tables_by_output()
+            for tables in self.by_output()
             for scale in [max(np.abs(table).max() for table in tables.values())]
             for component, table in tables.items()
         )
@@ -173,8 +186,8 @@ class AnovaModel:
         although they share features, so a shape that is certified holds, but one that holds need
         not be certified.
 
-        Beyond its outer nodes f stays as it is there: monotone everywhere, but convex and concave
-        between them.
+        Beyond its outer nodes f is constant: a monotone f is monotone everywhere, a convex or
+        concave one is so between the outer nodes.
 
         Parameters
         ----------
@@ -188,63 +201,20 @@ class AnovaModel:
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
         check_shape(self.encoder, index, asked, "shape")
         axes = self.encoder.axes
-        found = [certificate(tables, axes, index, asked) for tables in self._tables_by_output()]
+        found = [certificate(tables, axes, index, asked) for tables in self.by_output()]
         return min(found, key=lambda certificate: certificate.minimum)
 
-    def with_shapes(self, shapes: Mapping[Any, str]) -> AnovaModel:
-        """Nearby model that has the given shapes, with certificates of at least zero.
-
-        Components are added where clipped interactions leave something of lower order, such as the
-        main effect of a feature that has a shape. Spreads stay as they were: they say how much the
-        bags differed before the last projection, which moves their mean alone.
-        """
-        names = self.feature_names
-        indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
-        for index, shape in indices.items():
-            check_shape(self.encoder, index, shape, "monotone")
-        wider = self._with_subsets()
-        results = [
-            constrained(tables, self.encoder.axes, indices) for tables in wider._tables_by_output()
-        ]
-        shifts = np.array([shift for shift, _ in results])
-        stacked = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
-        rounding = ROUNDING * max(np.abs(table).max() for table in stacked)
-        kept = [
-            component in self.components.components or bool(np.abs(table).max() > rounding)
-            for component, table in zip(wider.components, stacked, strict=True)
-        ]
-        tables = stacked if self.output_names else [table[..., 0] for table in stacked]
+    def restrict(self, components: Iterable[Component]) -> AnovaModel:
+        """Intercept and some of the components; still the unique decomposition of their sum."""
+        chosen = ComponentSet(tuple(components))
+        kept = [component in set(chosen) for component in self.components]
         return replace(
             self,
-            components=ComponentSet(tuple(compress(wider.components, kept))),
-            tables=tuple(compress(tables, kept)),
-            spreads=tuple(compress(wider.spreads, kept)),
-            intercept=self.intercept + (shifts if self.output_names else float(shifts[0])),
-            stored_terms=None,
-            shapes={self.feature_names[index]: shape for index, shape in indices.items()},
+            components=chosen,
+            tables=tuple(compress(self.tables, kept)),
+            spreads=tuple(compress(self.spreads, kept)),
+            stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
         )
-
-    def _with_subsets(self) -> AnovaModel:
-        """Add all subsets of the components, zero where they are new."""
-        components = self.components.with_subsets()
-        last = (len(self.output_names),) if self.output_names else ()
-
-        def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-            known = dict(zip(self.components, tables, strict=True))
-            shapes = {s: tuple(axis.n_nodes for axis in self.axes(s)) for s in components}
-            return tuple(known.get(s, np.zeros((*shapes[s], *last))) for s in components)
-
-        return replace(
-            self, components=components, tables=filled(self.tables), spreads=filled(self.spreads)
-        )
-
-    def _tables_by_output(self) -> list[dict[Component, FloatArray]]:
-        """Tables of each output, by component."""
-        tables = dict(zip(self.components, self.tables, strict=True))
-        if not self.output_names:
-            return [tables]
-        count = range(len(self.output_names))
-        return [{s: table[..., k] for s, table in tables.items()} for k in count]
 
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
@@ -252,8 +222,8 @@ class AnovaModel:
         On the nodes their sum is the table.
         """
         stored = self.stored_terms or [
-            step_terms(table, self.axes(component))
-            for component, table in zip(self.components, self.tables, strict=True)
+            step_terms(squeezed(table), self.axes(component))
+            for component, table in self.by_component().items()
         ]
         return [
             terms._replace(features=names)
@@ -262,35 +232,10 @@ class AnovaModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
-        axes = [axis for per_order in self.encoder.axes.values() for axis in per_order]
-        groups = [axis.groups for axis in axes if axis.groups is not None]
-        header = {
-            "names": self.encoder.names,
-            "features": self.encoder.features,
-            "orders": list(self.encoder.axes),
-            "n_nodes": [axis.n_nodes for axis in axes],
-            "levels": [axis.levels for axis in axes],
-            "has_missing": [axis.has_missing for axis in axes],
-            "components": self.components.components,
-            "n_terms": [len(terms.beta) for terms in self.stored_terms or ()],
-            "outputs": self.output_names,
-            "link": self.link.name,
-            "shapes": self.shapes,
-            "activation": self.activation,
-            "scale": self.scale,
-            "classes": self.classes,
-        }
-        arrays = {
-            "node_values": _flatten([axis.values for axis in axes]),
-            "node_weights": _flatten([axis.weights for axis in axes]),
-            "level_nodes": _flatten([*groups, np.empty(0, np.intp)]).astype(np.uint16),
-            "intercept": np.reshape(self.intercept, -1),
-            "tables": _flatten(self.tables),
-            "spreads": _flatten(self.spreads),
-        }
-        for name in ("b", "gamma", "beta") if self.stored_terms else ():
-            arrays[f"term_{name}"] = _flatten([getattr(t, name) for t in self.stored_terms or ()])
-        write_archive(path, header, arrays)
+        write_archive(path, *pack(self._fields()))
+
+    def _fields(self) -> Fields:
+        return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
 
 
 def load_model(path: str | os.PathLike[str]) -> AnovaModel:
@@ -301,75 +246,21 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
     """
     header, arrays = read_archive(path)
     try:
-        return _model_from(header, arrays)
+        return AnovaModel(**unpack(header, arrays))
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: must be a whole model, found a file that lacks a part of it ({error!r}). "
+            f"path: must be a complete model, found a file that lacks a part of it ({error!r}). "
             "Save the model again."
         ) from error
 
 
-def _model_from(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> AnovaModel:
-    components = ComponentSet(tuple(tuple(s) for s in header["components"]))
-    encoder = _load_encoder(header, arrays)
-    outputs = tuple(header["outputs"])
-    last = (len(outputs),) if outputs else ()
-    shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), *last) for s in components]
-    return AnovaModel(
-        encoder,
-        components,
-        tuple(_unflatten(arrays["tables"], shapes)),
-        tuple(_unflatten(arrays["spreads"], shapes)),
-        arrays["intercept"] if outputs else float(arrays["intercept"][0]),
-        LINKS[header["link"]],
-        header["activation"],
-        header["scale"],
-        _load_terms(components, header["n_terms"], arrays),
-        outputs,
-        header["shapes"],
-        tuple(header.get("classes", ())),  # files of older versions have none
-    )
-
-
-def _load_encoder(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TableEncoder:
-    sizes = [(size,) for size in header["n_nodes"]]
-    values = _unflatten(arrays["node_values"], sizes)
-    weights = _unflatten(arrays["node_weights"], sizes)
-    features = tuple(Feature(kind, tuple(levels)) for kind, levels in header["features"])
-    n_orders = len(header["orders"])
-    kinds = [feature.kind for feature in features] * n_orders
-    levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
-    groups = _load_groups(features * n_orders, arrays["level_nodes"])
-    axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"])
-    by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
-    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order, features)
-
-
-def _load_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
-    """Node of each level, for the axes of nominal features."""
-    nodes = iter(flat.astype(np.intp))
-    return [
-        np.array(list(islice(nodes, len(feature.levels))), np.intp)
-        if feature.kind == NOMINAL
-        else None
-        for feature in features
-    ]
-
-
-def _load_terms(
-    components: ComponentSet, counts: list[int], arrays: dict[str, NDArray[Any]]
-) -> tuple[Terms, ...] | None:
-    if not counts:
-        return None
-    shapes = [(len(s), count) for s, count in zip(components, counts, strict=True)]
-    b = _unflatten(arrays["term_b"], shapes)
-    gamma = _unflatten(arrays["term_gamma"], shapes)
-    beta = _unflatten(arrays["term_beta"], [(count,) for count in counts])
-    return tuple(map(Terms, components, b, gamma, beta))
+def squeezed(values: FloatArray) -> FloatArray:
+    """Values (..., n_outputs) without the last axis where there is one output only."""
+    return values[..., 0] if values.shape[-1] == 1 else values
 
 
 def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
-    """Refuse a shape that there is not, or of a feature without order."""
+    """Refuse an unknown shape, or the shape of a feature without order."""
     if shape not in SIGNS:
         raise ValueError(
             f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
@@ -382,21 +273,23 @@ def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) ->
         )
 
 
-def storable_labels(labels: Any) -> list[Label]:
-    """Labels as str, int, float or bool, which a saved model can hold.
-
-    >>> storable_labels(np.array([True, False])), storable_labels(np.array(["a"]))
-    ([True, False], ['a'])
-    """
-    values = np.asarray(labels).tolist()
-    return [value if isinstance(value, str | int | float) else str(value) for value in values]
-
-
-def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([array.ravel() for array in arrays])
+def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that hold arrays, made read-only."""
+    terms = state["stored_terms"]
+    return {
+        "tables": tuple(map(_read_only, state["tables"])),
+        "spreads": tuple(map(_read_only, state["spreads"])),
+        "intercepts": _read_only(state["intercepts"]),
+        "stored_terms": terms and tuple(map(_read_only_terms, terms)),
+    }
 
 
-def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    pieces = np.split(flat, ends[:-1])
-    return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+def _read_only_terms(terms: Terms) -> Terms:
+    return Terms(terms.features, *map(_read_only, (terms.b, terms.gamma, terms.beta)))
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    """View of an array through which it cannot be changed."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

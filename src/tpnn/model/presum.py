@@ -5,7 +5,8 @@ Components whose features all lie in bundles A and B add up to one table over th
     sum of f_S(x_S) over these S  =  table[code_A(x), code_B(x)].
 
 39 features of two values each have 780 components up to order 2, but 8 bundles with 36 tables. A
-row with a value that is no node of a bundled feature is interpolated in the components' own tables.
+row with a value that is not a node of a bundled feature is interpolated in the components' own
+tables.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from tpnn.table.frame import NOMINAL
 
 Axes = Mapping[int, Sequence[Axis]]
 
-MOST_CODES = 32  # of a bundle: a table of two bundles stays in the fastest cache
-WORTHWHILE = 2  # components to a table, at least, for which bundles are made
+MAX_CODES = 32  # of a bundle: a table of two bundles stays in the fastest cache
+MIN_COMPONENTS_PER_TABLE = 2  # on average, for bundles to be worth their codes
 
 
 class Bundle:
@@ -75,7 +76,7 @@ class Bundle:
 
 
 def _points(axis: Axis) -> list[tuple[float, int]]:
-    """Values that are exactly a node, with the node."""
+    """Values that are exactly a node, each with its node."""
     if axis.groups is None:
         return [(float(value), node) for node, value in enumerate(axis.values)]
     missing = [(np.nan, axis.missing_node)] if axis.has_missing else []
@@ -89,12 +90,12 @@ def find_bundles(axes: Axes, components: Sequence[Component]) -> list[Bundle]:
     few = [
         feature
         for feature in sorted({feature for component in low for feature in component})
-        if len(_points(finest[feature])) <= MOST_CODES // 2 and _is_alike(axes, feature)
+        if len(_points(finest[feature])) <= MAX_CODES // 2 and _is_alike(axes, feature)
     ]
     groups: list[list[int]] = [[]]
     for feature in sorted(few, key=lambda feature: finest[feature].n_nodes):
         sizes = [finest[other].n_nodes for other in (*groups[-1], feature)]
-        if math.prod(sizes) > MOST_CODES:
+        if math.prod(sizes) > MAX_CODES:
             groups.append([])
         groups[-1].append(feature)
     return [Bundle(group, [finest[j] for j in group]) for group in groups if len(group) > 1]
@@ -144,7 +145,7 @@ class SumPredictor:
     ) -> None:
         self.plain, self.bundles = plain, find_bundles(axes, list(tables))
         summed = join(self.bundles, len(axes[min(axes)]), tables)
-        if len(summed) * WORTHWHILE > len(tables):
+        if len(summed) * MIN_COMPONENTS_PER_TABLE > len(tables):
             self.bundles = []
             return
         added = [bundle.axis for bundle in self.bundles]
@@ -183,6 +184,6 @@ class SumPredictor:
         return np.stack(codes).astype(np.float64), np.logical_and.reduce(known)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_code_rows`` where it pays and numba is there, else None."""
+        """Compiled ``_code_rows`` where rows are many and numba is installed, else None."""
         module = compiled_module(n_rows)
         return module and module.CompiledCodes([bundle.points for bundle in self.bundles]).code

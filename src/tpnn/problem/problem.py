@@ -17,7 +17,8 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
-from tpnn.model.model import AnovaModel, Label
+from tpnn.model.files import Label
+from tpnn.model.model import AnovaModel
 from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
 from tpnn.problem.scaling import Targets, scaled
@@ -169,19 +170,16 @@ class Problem:
         }
         components = ComponentSet(tuple(tables))
         constants = self._by_output(solution.intercepts).mean(0)
-        intercept = self.shift + self.scale * constants  # (K,)
         means, spreads = (
             [self.scale * function(tables[s], axis=len(s)) for s in components]
             for function in (np.mean, np.std)
         )
-        if not task.outputs:
-            means, spreads = ([table[..., 0] for table in side] for side in (means, spreads))
         return AnovaModel(
             encoder=self.encoder,
             components=components,
             tables=tuple(means),
             spreads=tuple(spreads),
-            intercept=intercept if task.outputs else float(intercept[0]),
+            intercepts=self.shift + self.scale * constants,
             link=self.objective.link,
             activation=solution.activation,
             scale=solution.scale,

@@ -1,4 +1,4 @@
-"""HTML: the summary of a model becomes one page that needs nothing else."""
+"""HTML: the summary of a model becomes one page that needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def write_report(
     path : path
         Where to write the page.
     X : table, optional
-        Rows for concurvity and to start from; up to 200 of them are written into the page.
+        Rows to measure concurvity on and to start from; the page holds up to 200 of them.
     y : array, optional
-        Targets of these rows, where they were held out: the page shows the scores.
+        Targets of these rows, if they were held out: the page then shows scores.
     title : str, default="Model report"
         Heading of the page.
     target : str, default="prediction"

@@ -1,9 +1,9 @@
 """Packing: the arrays of a model as one short string that a page can decode.
 
-Tables are rounded to whole multiples of a step, so small that the sum over all components is off by
-at most ``TOLERANCE`` standard deviations of the raw score. Neighbouring cells are alike, so what is
-stored is the mixed difference along all axes, its bytes sorted by significance and deflated. Whole
-numbers make the way back exact.
+Tables are rounded to whole multiples of a step, which is so small that the sum of all components is
+off by at most ``MAX_ERROR`` standard deviations of the raw score. Neighbouring cells have similar
+values, so their differences along all axes are stored: small whole numbers, with their bytes sorted
+by significance, compress well and are decoded exactly.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 
-TOLERANCE = 5e-6  # worst error of a raw score, in its standard deviations
-LARGEST = 2**30  # whole numbers that still have room for a difference
+MAX_ERROR = 5e-6  # of a raw score, in its standard deviations
+LARGEST_UNIT = 2**30  # a difference of two such whole numbers still fits into 32 bits
 
 
 class Packed(NamedTuple):
@@ -30,7 +30,7 @@ class Packed(NamedTuple):
     text : str
         Base64 of the deflated bytes.
     step : float
-        What one unit of a table is worth.
+        Value of one unit of a table.
     n_doubles, n_floats, n_cells : int
         Numbers of values of each kind.
     """
@@ -60,7 +60,7 @@ def pack(
         Standard deviation of the raw score.
     """
     largest = max((float(np.abs(table).max()) for table in tables), default=0.0)
-    step = max(2 * TOLERANCE * deviation / max(len(tables), 1), largest / LARGEST) or 1.0
+    step = max(2 * MAX_ERROR * deviation / max(len(tables), 1), largest / LARGEST_UNIT) or 1.0
     units = [np.rint(table / step).astype(np.int64) for table in tables]
     signed = _joined([mixed_difference(table) for table in units]).astype(np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype("<u4")  # small where the difference is small

@@ -17,11 +17,14 @@ from sklearn.metrics import (
 )
 
 from tpnn._typing import FloatArray
-from tpnn.model.model import AnovaModel, Label, storable_labels
+from tpnn.model.files import Label, storable_labels
+from tpnn.model.model import AnovaModel
 
 
 def held_out_scores(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> dict[str, float]:
-    """Scores that suit the model's task, by name; those that need more rows or classes left out.
+    """Scores that suit the model's task, by name.
+
+    Scores that need more rows or classes than there are, and all of survival, are left out.
 
     Parameters
     ----------
@@ -30,7 +33,7 @@ def held_out_scores(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> di
     X : table
         Held-out rows.
     y : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their targets, labelled as in fit.
+        Their targets, with the labels of fit.
     offset : array of shape (n_rows,), optional
         Known part of the raw score of each row.
     """
@@ -93,7 +96,7 @@ def _class_scores(
     if unknown or len(classes) != shares.shape[1]:
         raise ValueError(
             f"y: labels must be those of fit, {_listed(classes, shares.shape[1])}, found "
-            f"{list(unknown or classes)[:5]}. Label the held-out rows as then."
+            f"{list(unknown or classes)[:5]}. Label the held-out rows like those of fit."
         )
     codes = np.array([number[label] for label in truth])
     scores = {

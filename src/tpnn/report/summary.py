@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from tpnn._typing import FloatArray, IntArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
-from tpnn.report.packing import pack
+from tpnn.report.packing import Packed, pack
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
 
-MOST_ROWS = 200  # rows of the data that the page offers to start from
-UNSEEN = "unseen"  # what the page reads as a level that fit has not seen
+MAX_ROWS = 200  # that the page offers to start from
+UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
 DIRECTIONS = ("increasing", "decreasing")
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
@@ -44,6 +45,7 @@ def summarise(
     """
     outputs, shown = list(model.output_names), _shown_rows(explanation)
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
+    deviation = math.sqrt(sum(explanation.variances().values()))
     components = [
         {
             "features": list(features),
@@ -60,7 +62,7 @@ def summarise(
         "link": model.link.name,
         "outputs": outputs,
         "classes": [str(label) for label in model.classes],
-        "intercept": np.reshape(model.intercept, -1).tolist(),
+        "intercept": model.intercepts.tolist(),
         "error": model.identifiability_error(),
         "scores": dict(scores),
         "features": _features(model),
@@ -71,7 +73,7 @@ def summarise(
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
-        "packed": _packed(model, components)._asdict(),
+        "packed": _packed(model, deviation)._asdict(),
     }
 
 
@@ -96,7 +98,7 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
 
 
 def _certified(model: AnovaModel) -> dict[str, list[str]]:
-    """Shapes that hold for every value of the other features, by feature."""
+    """Shapes that are proved for all values of the other features, by feature."""
     certified = {}
     for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
         if not axis.is_nominal and axis.n_regular > 1:
@@ -125,7 +127,7 @@ def _quantiles(axis: Axis) -> list[float]:
 
 
 def _warnings(explanation: Explanation) -> list[str]:
-    """Concurvity warnings where rows were given, worst first; outputs have the same features."""
+    """Concurvity warnings where rows were given, worst first; of the first output of several."""
     if explanation.rows is None or explanation.rows.n_rows == 0:
         return []
     names = explanation.model.output_names
@@ -136,12 +138,12 @@ def _warnings(explanation: Explanation) -> list[str]:
 def _shown_rows(explanation: Explanation) -> IntArray:
     """Numbers of the rows to start from, spread evenly over those given."""
     n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
-    spread = np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS))
+    spread = np.linspace(0, n_rows - 1, min(n_rows, MAX_ROWS))
     return np.unique(spread.astype(np.intp))
 
 
 def _rows(explanation: Explanation, shown: IntArray) -> list[list[float | str | None]]:
-    """Rows to start from; None is a missing value, ``UNSEEN`` a level that fit has not seen."""
+    """Rows to start from; None is missing, ``UNSEEN_LEVEL`` a level that fit has not seen."""
     if len(shown) == 0:
         return []
     table = np.column_stack([column[shown] for column in explanation.columns])
@@ -155,30 +157,27 @@ def _plain(value: float) -> float | int | str | None:
     (2, 0.5, None, 'unseen')
     """
     if not np.isfinite(value):
-        return None if np.isnan(value) else UNSEEN
+        return None if np.isnan(value) else UNSEEN_LEVEL
     return int(value) if value.is_integer() else value
 
 
-def _packed(model: AnovaModel, components: Sequence[Mapping[str, Any]]) -> Any:
-    """Node values, node weights, bands of main effects, and all tables, output by output."""
+def _packed(model: AnovaModel, deviation: float) -> Packed:
+    """Node values, node masses, bands of main effects, and all tables, output by output.
+
+    ``deviation`` is the standard deviation of the raw score.
+    """
     by_order = model.encoder.axes.values()
     nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
     weights = [axis.weights for axis in model.encoder.axes[1]]
     spreads = [
-        _outputs_first(model, spread)
-        for component, spread in zip(components, model.spreads, strict=True)
-        if len(component["features"]) == 1
+        _outputs_first(spread)
+        for component, spread in zip(model.components, model.spreads, strict=True)
+        if len(component) == 1
     ]
-    tables = [table for values in model.tables for table in _outputs_first(model, values)]
-    variances = []
-    for component, values in zip(model.components, model.tables, strict=True):
-        square = values**2
-        for axis in model.axes(component):
-            square = np.tensordot(axis.weights, square, axes=(0, 0))
-        variances.append(float(square.mean()))
-    return pack(nodes, [*weights, *spreads], tables, float(np.sqrt(sum(variances))))
+    tables = [table for values in model.tables for table in _outputs_first(values)]
+    return pack(nodes, [*weights, *spreads], tables, deviation)
 
 
-def _outputs_first(model: AnovaModel, table: FloatArray) -> FloatArray:
+def _outputs_first(table: FloatArray) -> FloatArray:
     """Table as (n_outputs, M_1, ..., M_d)."""
-    return np.moveaxis(table, -1, 0) if model.output_names else table[None]
+    return np.moveaxis(table, -1, 0)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
+from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.search.held_out import HeldOut
 
@@ -78,8 +79,8 @@ class Path:
                 f"n_components: must be a whole number from 1 to {len(self.order)}, found "
                 f"{n_components}. Pass the n_components of a step of the path."
             )
-        sparse = restrict(self.full, self.order[:n_components])
-        return sparse.with_shapes(self.shapes) if self.shapes else sparse
+        sparse = self.full.restrict(self.order[:n_components])
+        return constrain(sparse, self.shapes) if self.shapes else sparse
 
     def one_standard_error(self) -> Step:
         """Sparsest step whose loss is within one standard error of the lowest."""
@@ -254,17 +255,3 @@ def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:
     """Every component is as clear as the clearest that contains it."""
     sets = [set(s) for s in components]
     return np.array([max(compress(clarity, (s <= t for t in sets))) for s in sets])
-
-
-def restrict(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
-    """Sum of some of a model's components and its intercept; still the unique decomposition."""
-    chosen = ComponentSet(tuple(components))
-    kept = [component in set(chosen) for component in model.components]
-    terms = None if model.stored_terms is None else tuple(compress(model.stored_terms, kept))
-    return replace(
-        model,
-        components=chosen,
-        tables=tuple(compress(model.tables, kept)),
-        spreads=tuple(compress(model.spreads, kept)),
-        stored_terms=terms,
-    )

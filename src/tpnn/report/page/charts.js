@@ -1,4 +1,4 @@
-// Charts of components as SVG that stands alone, so that it can be saved.
+// Charts of components as SVG that needs no style sheet, so that it can be saved.
 
 const SVG = "http://www.w3.org/2000/svg";
 const DAY = 86400;

@@ -55,7 +55,7 @@ class View {
       + (pairs ? ` and ${pairs} interactions` : "") + `, each shown below in full.`;
     const facts = {Features: features.length, Components: components.length, ...(outputs.length ? {Outputs: outputs.length} : {})};
     for (const [name, value] of Object.entries(scores)) facts[name] = shortNumber(value);
-    facts["Worst mean of a component"] = error.toExponential(0);
+    facts["Largest mean of a component"] = error.toExponential(0);
     byId("facts").append(...Object.entries(facts).map(([name, value]) => make("div", {}, make("dt", {textContent: name}), make("dd", {textContent: value}))));
     byId("output-pick").hidden = !outputs.length;
     byId("output").append(...outputs.map((name, k) => make("option", {value: k, textContent: name})));
@@ -63,7 +63,7 @@ class View {
 
   rowPicker() {
     byId("row").append(make("option", {value: "", textContent: "a typical case"}),
-      ...this.data.rows.map((_, i) => make("option", {value: i, textContent: `row ${i + 1} of the data shown`})));
+      ...this.data.rows.map((_, i) => make("option", {value: i, textContent: `row ${i + 1} of the rows shown`})));
   }
 
   // Controls in the order of total importance.
@@ -113,7 +113,7 @@ class View {
     }
   }
 
-  // Value at a rank, with as many digits as one reads.
+  // Value at a rank, with no more digits than its range needs.
   rounded(feature, axis, rank) {
     const x = rank >= 1 ? axis.values[axis.regular - 1] : quantile(axis, rank);
     if (feature.kind === "date" || feature.kind === "duration") return Math.round(x / DAY) * DAY;
@@ -214,7 +214,7 @@ class View {
     const features = Object.entries(this.data.sobol).map(([name, [main, total, interaction]]) => make("div", {className: "rank"},
       make("span", {textContent: name}), bar(main, "", interaction), make("span", {textContent: percent(main)}), make("span", {textContent: percent(total)})));
     this.fold(byId("ranking"), byId("ranking-more"), [head("Component", "E|f|", "variance"), ...components]);
-    this.fold(byId("sobol"), byId("sobol-more"), [head("Feature", "alone", "in all"), ...features]);
+    this.fold(byId("sobol"), byId("sobol-more"), [head("Feature", "alone", "in total"), ...features]);
   }
 
   fold(place, button, rows) {
@@ -280,7 +280,7 @@ class View {
     const values = Object.assign(this.values.slice(), changed);
     const where = component.features.map(j => `${this.data.features[j].name} = ${valueWord(this.data.features[j], values[j])}`);
     const effect = this.model.score(component, values, this.output);
-    const spread = component.features.length > 1 ? `; ±${shortNumber(2 * component.spread)} between bags on average` : "";
+    const spread = component.features.length > 1 ? `; on average ±${shortNumber(2 * component.spread)} between bags` : "";
     byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${spread}`;
   }
 
@@ -292,11 +292,11 @@ class View {
     const items = texts => make("ul", {}, ...texts.map(text => make("li", {textContent: text})));
     const scored = Object.entries(scores);
     const blocks = [
-      block("One decomposition", line(`The worst mean of any component along any of its features is ${error.toExponential(1)} of its standard deviation. Zero up to rounding means that no other decomposition of this model averages to zero under the training marginals.`)),
+      block("One decomposition", line(`The largest mean of any component along any of its features is ${error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
       block("Score on held-out rows", scored.length ? items(scored.map(([name, value]) => `${name}: ${shortNumber(value)}`)) : line("No held-out rows were given.")),
-      block("Bands", line("The band around a curve is two standard deviations between models trained on different parts of the rows. Where it is wide, few rows speak or they disagree.")),
-      block("Shapes, with proof", Object.keys(shapes).length ? items(Object.entries(shapes).map(([name, held]) => `${name}: ${held.join(", ")}, for every value of every other feature`)) : line("No feature is certified to raise or to lower the prediction everywhere.")),
-      wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given no component could be imitated to one half by others.") : line("Not measured: no rows were given with this report.")),
+      block("Bands", line("The model is the average of several, each trained on a different part of the rows. The band around a curve reaches two of their standard deviations to either side. It is wide where rows are few or disagree.")),
+      block("Shapes, with proof", Object.keys(shapes).length ? items(Object.entries(shapes).map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
+      wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
     ];
     byId("trust-body").append(...blocks);
   }
@@ -374,7 +374,7 @@ async function start() {
     document.documentElement.dataset.ready = "true";
   } catch (error) {
     byId("failure").hidden = false;
-    byId("failure").textContent = `This page could not start: ${error.message}. It needs a browser of 2023 or newer.`;
+    byId("failure").textContent = `This page could not start (${error.message}). It needs a browser from 2023 or later.`;
     throw error;
   }
 }

@@ -1,0 +1,18 @@
+"""Plots of an Explanation: each takes ``ax=None`` and returns the matplotlib Axes."""
+
+from tpnn.explain.plots.curves import comparison, main_effect
+from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
+from tpnn.explain.plots.overview import component, components, importance
+from tpnn.explain.plots.rows import shap_summary, waterfall
+
+__all__ = [
+    "comparison",
+    "component",
+    "components",
+    "importance",
+    "main_effect",
+    "pair_effect",
+    "shap_summary",
+    "triple_effect",
+    "waterfall",
+]

@@ -1,0 +1,66 @@
+"""Overviews: the importance of all components, and the most important ones side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tpnn.explain.plots.checks import check_explanation
+from tpnn.explain.plots.curves import main_effect
+from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
+from tpnn.explain.plots.style import (
+    BLUE,
+    GREY,
+    LABEL_SIZE,
+    axes_or_new,
+    joined_names,
+    load_pyplot,
+    tidy_names,
+)
+from tpnn.explain.reading import Reading, Wanted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def component(explanation: Reading, component: Wanted, ax: Axes | None = None) -> Axes:
+    """Draw a component of one, two or three features in the way that suits it."""
+    check_explanation(explanation)
+    names = explanation.component(component).names
+    draw = {1: main_effect, 2: pair_effect, 3: triple_effect}.get(len(names))
+    if draw is None:
+        raise ValueError(
+            f"component: one of at most 3 features can be drawn, found {names}. "
+            "Read it with explanation.component(...).to_frame()."
+        )
+    return draw(explanation, component, ax=ax)
+
+
+def components(explanation: Reading, n_components: int = 9, n_columns: int = 3) -> Figure:
+    """Draw the most important components of one or two features, one in each panel."""
+    check_explanation(explanation)
+    drawn = [names for names in explanation.importance() if len(names) <= 2][:n_components]
+    n_rows = math.ceil(len(drawn) / n_columns)
+    figure, panels = load_pyplot().subplots(
+        n_rows, n_columns, figsize=(3.6 * n_columns, 2.7 * n_rows), layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for names, axes in zip(drawn, panels.flat, strict=False):
+        component(explanation, names, ax=axes)
+    for axes in panels.flat[len(drawn) :]:
+        axes.set_axis_off()
+    return figure  # type: ignore[no-any-return]
+
+
+def importance(explanation: Reading, n_components: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
+    check_explanation(explanation)
+    ranked = list(explanation.importance().items())[:n_components][::-1]
+    axes = axes_or_new(ax, 4.6, 0.8 + 0.24 * len(ranked))
+    colours = [BLUE if len(names) == 1 else GREY for names, _ in ranked]
+    values = [value for _, value in ranked]
+    axes.barh([joined_names(names) for names, _ in ranked], values, color=colours, height=0.66)
+    axes.set_xlabel("importance  E|f|", fontsize=LABEL_SIZE)
+    tidy_names(axes)
+    return axes  # type: ignore[no-any-return]

@@ -1,0 +1,78 @@
+"""Constrain: the nearby model whose sum has given shapes along some features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.anova.components import ComponentSet, resolve_feature
+from tpnn.anova.constraints import constrained
+from tpnn.model.model import AnovaModel, check_shape
+
+RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
+
+
+def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
+    """Nearby model that has the given shapes, with certificates of at least zero.
+
+    Components are added where clipped interactions leave something of lower order, such as the
+    main effect of a feature that has a shape. Spreads stay as they were: they say how much the
+    bags differed before this projection, which moves their mean alone.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    shapes : dict from str or int to str
+        "increasing", "decreasing", "convex" or "concave", by feature.
+    """
+    names = model.feature_names
+    indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
+    for index, shape in indices.items():
+        check_shape(model.encoder, index, shape, "monotone")
+    wider = _with_subsets(model)
+    results = [constrained(tables, model.encoder.axes, indices) for tables in wider.by_output()]
+    shifts = np.array([shift for shift, _ in results])
+    tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
+    rounding = rounding_error(tables)
+    kept = [
+        component in model.components.components or bool(np.abs(table).max() > rounding)
+        for component, table in zip(wider.components, tables, strict=True)
+    ]
+    return replace(
+        model,
+        components=ComponentSet(tuple(compress(wider.components, kept))),
+        tables=tuple(compress(tables, kept)),
+        spreads=tuple(compress(wider.spreads, kept)),
+        intercepts=model.intercepts + shifts,
+        stored_terms=None,
+        shapes={names[index]: shape for index, shape in indices.items()},
+    )
+
+
+def rounding_error(tables: Iterable[FloatArray]) -> float:
+    """Size up to which a value is rounding error, so that a component below it is none.
+
+    >>> rounding_error([np.array([1.0, -2.0]), np.array([0.5])])
+    2e-12
+    """
+    return RELATIVE_ROUNDING * max(float(np.abs(table).max()) for table in tables)
+
+
+def _with_subsets(model: AnovaModel) -> AnovaModel:
+    """Add all subsets of the components, zero where they are new."""
+    components = model.components.with_subsets()
+
+    def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        known = dict(zip(model.components, tables, strict=True))
+        sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
+        return tuple(known.get(s, np.zeros((*sizes[s], model.n_outputs))) for s in components)
+
+    return replace(
+        model, components=components, tables=filled(model.tables), spreads=filled(model.spreads)
+    )

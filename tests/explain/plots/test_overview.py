@@ -1,0 +1,81 @@
+"""Overviews: importance, the panels of many components, and which plot suits a component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from matplotlib import pyplot
+
+from tests.models import random_model
+from tpnn import Explanation, TPNNRegressor, plots
+
+
+def test_axes_are_returned_and_labelled(local: Explanation) -> None:
+    assert plots.main_effect(local, "smooth").get_xlabel() == "smooth"
+    heat = plots.pair_effect(local, ("level", "smooth"))
+    assert (heat.get_xlabel(), heat.get_ylabel()) == ("smooth", "level")
+    ax = pyplot.subplots()[1]
+    assert plots.main_effect(local, ("level",), ax=ax) is ax
+    assert local.plot("skewed").get_xlabel() == "skewed"
+    assert len(local.plot().patches) == 10
+    assert len(plots.components(local, n_components=5).axes) >= 6
+
+
+def test_importance_bars_are_the_norms(local: Explanation) -> None:
+    bars = plots.importance(local, n_components=4).patches
+    norms = list(local.importance().values())[:4]
+    assert [bar.get_width() for bar in bars] == pytest.approx(norms[::-1])
+
+
+def test_orders_above_three_are_not_drawn() -> None:
+    model = random_model(4, 4)
+    with pytest.raises(ValueError, match=r"^component: one of at most 3 features can be drawn"):
+        plots.component(Explanation(model), model.component_names[-1])
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.component, plots.main_effect, plots.importance, plots.waterfall,
+             plots.shap_summary, plots.components],
+)  # fmt: skip
+def test_an_estimator_is_no_explanation(draw: Any, table: Any) -> None:
+    model = TPNNRegressor(order=1, n_bags=1, verbose=0).fit(*table)
+    arguments = ("smooth",) if draw in (plots.component, plots.main_effect) else ()
+    with pytest.raises(TypeError, match=r"^explanation: .* found TPNNRegressor\. Pass model\.expl"):
+        draw(model, *arguments)
+
+
+def test_a_component_is_drawn_by_its_order() -> None:
+    explanation = Explanation(random_model(3, 3))
+    assert plots.component(explanation, 0).get_ylabel() == "effect"
+    assert plots.component(explanation, (0, 1)).get_ylabel() == "x1"
+    assert len(plots.component(explanation, (0, 1, 2)).child_axes) == 3
+
+
+def test_interactions_have_another_colour_than_main_effects() -> None:
+    explanation = Explanation(random_model(3, 2))
+    axes = plots.importance(explanation)
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    colours = {
+        " × " in label: bar.get_facecolor() for label, bar in zip(labels, axes.patches, strict=True)
+    }
+    assert colours[True] != colours[False]
+
+
+@pytest.mark.parametrize(
+    ("n_components", "n_columns", "n_panels"), [(5, 3, 6), (4, 2, 4), (1, 1, 1)]
+)
+def test_panels_that_are_left_over_are_empty(
+    n_components: int, n_columns: int, n_panels: int
+) -> None:
+    figure = plots.components(Explanation(random_model(3, 2)), n_components, n_columns)
+    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    drawn = [axes for axes in panels if axes.axison and axes.get_xlabel()]
+    assert len(drawn) == n_components
+    assert len([axes for axes in panels if not axes.axison]) == n_panels - n_components
+
+
+def test_triples_are_left_out_of_the_panels() -> None:
+    explanation = Explanation(random_model(3, 3))
+    labels = [axes.get_xlabel() for axes in plots.components(explanation, 20).axes]
+    assert sum(map(bool, labels)) == 6

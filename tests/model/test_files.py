@@ -1,0 +1,320 @@
+"""Files: what is read is what was written, and what is damaged, newer or old is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tpnn
+from tests.models import random_model, small_model
+from tpnn import AnovaModel, TPNNClassifier, load_model
+from tpnn.model import files
+from tpnn.model.files import pack, read_archive, storable_labels, unpack, write_archive
+
+REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
+MODELS = sorted(path.stem for path in REFERENCE.glob("*.tpnn"))
+
+
+@pytest.fixture(scope="module")
+def reference_rows() -> pd.DataFrame:
+    pytest.importorskip("pyarrow", reason="the rows of the reference models are in Parquet")
+    return pd.read_parquet(REFERENCE / "rows.parquet")
+
+
+def test_there_are_reference_models() -> None:
+    assert len(MODELS) == 9
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_of_version_0_1_0_predict_the_same_bits(
+    name: str, reference_rows: pd.DataFrame
+) -> None:
+    model, answers = load_model(REFERENCE / f"{name}.tpnn"), np.load(REFERENCE / "answers.npz")
+    assert np.array_equal(model.predict(reference_rows), answers[f"{name}_predict"])
+    assert np.array_equal(model.component_scores(reference_rows), answers[f"{name}_scores"])
+    assert model.identifiability_error() == answers[f"{name}_identifiability"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_files_of_version_0_1_0_are_written_again_byte_by_byte(name: str, tmp_path: Path) -> None:
+    load_model(REFERENCE / f"{name}.tpnn").save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (REFERENCE / f"{name}.tpnn").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def saved(table: Any, labels: Any, quick: Any, tmp_path_factory: Any) -> tuple[Any, Path, Any]:
+    X, _ = table
+    model = TPNNClassifier(**{**quick, "order": 3}).fit(X, labels)
+    path = tmp_path_factory.mktemp("saved") / "model.tpnn"
+    model.model_.save(path)
+    return model, path, X
+
+
+def test_round_trip_is_exact(saved: Any) -> None:
+    model, path, X = saved
+    loaded = load_model(path)
+    assert np.array_equal(loaded.raw_scores(X), model.decision_function(X))
+    assert np.array_equal(loaded.predict(X), model.predict_proba(X)[:, 1])
+    assert loaded.component_names == model.components_
+    assert loaded.identifiability_error() == model.model_.identifiability_error()
+    for one, other in zip(loaded.terms(), model.model_.terms(), strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    for one, other in zip(loaded.spreads, model.model_.spreads, strict=True):
+        assert np.array_equal(one, other)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal, arrays inside them bit for bit."""
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype != int)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if hasattr(one, "__dataclass_fields__"):
+        return same(vars(one), vars(other))
+    return bool(one == other)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    order=st.integers(1, 3),
+    n_outputs=st.integers(1, 3),
+    classes=st.sampled_from([(), ("a", "b"), (0, 1), (1.5, 2.5), (False, True)]),
+    shapes=st.dictionaries(st.sampled_from(["x0", "x1"]), st.just("convex")),
+)
+def test_unpack_undoes_pack(order: int, n_outputs: int, classes: Any, shapes: Any) -> None:
+    """Through JSON and back, every field of any model; neither function knows the class."""
+    model = replace(small_model(order, n_outputs), classes=classes, shapes=shapes)
+    given_fields: Any = {field.name: getattr(model, field.name) for field in fields(model)}
+    header, arrays = pack(given_fields)
+    again = unpack(json.loads(json.dumps(header)), arrays)
+    assert set(again) == set(given_fields)
+    assert all(same(given_fields[name], again[name]) for name in given_fields)
+
+
+def test_same_model_same_bytes(saved: Any, tmp_path: Path) -> None:
+    _, path, _ = saved
+    load_model(path).save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_model_without_names(tmp_path: Path) -> None:
+    small_model(1).save(tmp_path / "plain")
+    assert load_model(tmp_path / "plain").feature_names == ("x0", "x1", "x2")
+
+
+def test_labels_are_kept(saved: Any, table: Any, quick: Any, tmp_path: Path) -> None:
+    """Two labels or more, of any kind; raw scores of two stay one column."""
+    model, path, X = saved
+    assert load_model(path).classes == model.model_.classes == ("high", "low")
+    assert load_model(path).output_names == ()
+    assert load_model(path).raw_scores(X).shape == (len(X),)
+    for classes in ([False, True], [3, 7], [1.0, 2.0], ["a", "b", "c"]):
+        labels = np.array(classes)[np.arange(len(X)) % len(classes)]
+        few = TPNNClassifier(**{**quick, "order": 1}).fit(X, labels)
+        few.model_.save(tmp_path / "few")
+        assert load_model(tmp_path / "few").classes == tuple(classes)
+        assert few.path().model(1).classes == tuple(classes)
+
+
+def test_labels_that_json_cannot_hold_become_words() -> None:
+    days = np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")
+    assert storable_labels(days) == ["2020-01-01", "2020-01-02"]
+    assert storable_labels(np.array([1, 2.5, "a", True], dtype=object)) == [1, 2.5, "a", True]
+
+
+def test_a_file_without_labels_is_still_read(saved: Any, tmp_path: Path) -> None:
+    model, path, X = saved
+    header, arrays = read_archive(path)
+    del header["classes"]
+    write_archive(tmp_path / "old", header, arrays)
+    old = load_model(tmp_path / "old")
+    assert old.classes == ()
+    assert np.array_equal(old.raw_scores(X), model.decision_function(X))
+
+
+def test_file_is_readable_with_numpy_alone(saved: Any) -> None:
+    _, path, _ = saved
+    with np.load(path, allow_pickle=False) as archive:
+        assert archive["tables"].dtype == np.float64
+        assert json.loads(archive["header.json"])["version"] == files.FORMAT_VERSION == 1
+
+
+def test_loading_and_predicting_need_neither_torch_nor_numba(saved: Any) -> None:
+    _, path, _ = saved
+    code = (
+        "import sys, numpy, tpnn; m = tpnn.load_model(sys.argv[1]);"
+        "m.predict(numpy.zeros((3, 4)), offset=numpy.zeros(3));"
+        "print(sorted({'torch', 'numba', 'sklearn', 'scipy', 'pandas'} & set(sys.modules)))"
+    )
+    root = str(Path(tpnn.__file__).parents[1])
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+    assert run.stdout.strip() == "[]"
+
+
+def test_a_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"^path: must be a file .*, found the folder "):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["absent/model.tpnn", "."])
+def test_saving_where_no_file_can_be(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pytest.raises(FileNotFoundError, match=r"^path: must be a file in a folder") as caught:
+        small_model(1).save(path)
+    assert repr(str(path)) in str(caught.value)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.999])
+def test_truncated_file(saved: Any, tmp_path: Path, keep: float) -> None:
+    _, path, _ = saved
+    data = path.read_bytes()
+    broken = tmp_path / "broken"
+    broken.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
+    with pytest.raises(ValueError, match=r"^path: must be a file written by AnovaModel.save"):
+        load_model(broken)
+
+
+def rewrite(path: Path, target: Path, change: Callable[[str, bytes], bytes]) -> None:
+    """Copy an archive with its entries changed."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+
+
+def test_edited_header(saved: Any, tmp_path: Path) -> None:
+    _, path, _ = saved
+
+    def edit(name: str, data: bytes) -> bytes:
+        if name != "header.json":
+            return data
+        return json.dumps({**json.loads(data), "intercept": 1.0}).encode()
+
+    rewrite(path, tmp_path / "edited", edit)
+    with pytest.raises(ValueError, match=r"must match its own checksum, found that it does not"):
+        load_model(tmp_path / "edited")
+
+
+def test_edited_table(saved: Any, tmp_path: Path) -> None:
+    _, path, _ = saved
+
+    def edit(name: str, data: bytes) -> bytes:
+        return data[:-1] + bytes([data[-1] ^ 1]) if name == "tables.npy" else data
+
+    rewrite(path, tmp_path / "edited", edit)
+    with pytest.raises(ValueError, match="checksum"):
+        load_model(tmp_path / "edited")
+
+
+def test_random_damage_is_always_noticed(tmp_path: Path) -> None:
+    model, X = random_model(3, 2), np.random.default_rng(0).normal(size=(20, 3))
+    path, broken = tmp_path / "model", tmp_path / "broken"
+    model.save(path)
+    data, expected, rng = path.read_bytes(), model.raw_scores(X), np.random.default_rng(0)
+    for _ in range(200):
+        damaged = bytearray(data)
+        damaged[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        broken.write_bytes(damaged)
+        with contextlib.suppress(ValueError):  # any other exception fails the test
+            assert np.array_equal(load_model(broken).raw_scores(X), expected)
+
+
+@pytest.mark.parametrize("name", ["link", "components", "outputs", "names", "orders", "n_nodes"])
+def test_a_header_that_lacks_a_part(name: str, tmp_path: Path) -> None:
+    small_model(2).save(tmp_path / "whole")
+    header, arrays = read_archive(tmp_path / "whole")
+    del header[name]
+    write_archive(tmp_path / "part", header, arrays)
+    with pytest.raises(
+        ValueError, match=r"^path: must be a complete model, found a file that lacks"
+    ):
+        load_model(tmp_path / "part")
+
+
+@pytest.mark.parametrize("name", ["tables", "spreads", "intercept", "node_values", "term_b"])
+def test_an_archive_that_lacks_an_array(name: str, tmp_path: Path) -> None:
+    small_model(2).save(tmp_path / "whole")
+    header, arrays = read_archive(tmp_path / "whole")
+    del arrays[name]
+    write_archive(tmp_path / "part", header, arrays)
+    with pytest.raises(ValueError, match=r"^path: must be a complete model"):
+        load_model(tmp_path / "part")
+
+
+def test_newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "FORMAT_VERSION", 99)
+    small_model(1).save(tmp_path / "newer")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"version 99\. Upgrade tpnn"):
+        load_model(tmp_path / "newer")
+
+
+def test_a_pickled_array_is_never_loaded(tmp_path: Path) -> None:
+    """Even in an archive whose checksum is right."""
+    path, bomb = tmp_path / "model", tmp_path / "bomb.npy"
+    small_model(1).save(path)
+    np.save(bomb, np.array([print], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["tables.npy"] = bomb.read_bytes()
+    del entries["digest.txt"]
+    entries["digest.txt"] = files._digest(entries).encode()
+    rewrite(path, tmp_path / "edited", lambda name, _: entries[name])
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        load_model(tmp_path / "edited")
+
+
+def test_other_file(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="of another kind"):
+        load_model(tmp_path / "text")
+    with pytest.raises(FileNotFoundError):
+        load_model(tmp_path / "absent")
+
+
+def test_crash_while_saving_keeps_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model"
+    small_model(1).save(path)
+    before = path.read_bytes()
+
+    def crash(descriptor: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", crash)
+    with pytest.raises(OSError, match="disk full"):
+        small_model(2).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    small_model(1).save(target)
+    try:
+        link.symlink_to(target)
+    except OSError:
+        pytest.skip("links cannot be made here")
+    model: AnovaModel = small_model(2)
+    model.save(link)
+    assert link.is_symlink()
+    assert len(load_model(target).components) == len(model.components)

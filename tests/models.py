@@ -1,0 +1,73 @@
+"""Small frozen models with random tables, for tests that need no fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tpnn import AnovaModel, ComponentSet
+from tpnn.anova.purify import purify_tables
+from tpnn.anova.terms import Terms
+from tpnn.loss.links import LINKS
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder
+
+
+def small_model(order: int, n_outputs: int = 1) -> AnovaModel:
+    """A model of three features whose tables are on other nodes in every order, and not pure."""
+    rng = np.random.default_rng(order)
+    sizes = {1: (4, 1, 6), 2: (3, 1, 4), 3: (2, 1, 3)}
+    axes = {
+        o: tuple(Axis(np.sort(rng.normal(size=m)), rng.dirichlet(np.ones(m))) for m in sizes[o])
+        for o in range(1, order + 1)
+    }
+    components = ComponentSet.up_to(3, order)
+    tables = tuple(
+        rng.normal(size=[*(axes[len(s)][j].n_nodes for j in s), n_outputs]) for s in components
+    )
+    terms = tuple(Terms(s, rng.random((len(s), 2)), rng.random((len(s), 2)), rng.random(2))
+                  for s in components)  # fmt: skip
+    return AnovaModel(
+        encoder=TableEncoder(None, axes, (Feature("number"),) * 3),
+        components=components,
+        tables=tables,
+        spreads=tuple(map(np.abs, tables)),
+        intercepts=0.3 + np.arange(float(n_outputs)),
+        link=LINKS["identity"],
+        stored_terms=terms if n_outputs == 1 else None,
+        output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
+    )
+
+
+def random_model(n_features: int, order: int, seed: int = 0, n_outputs: int = 1) -> AnovaModel:
+    """A model with random pure components of every order, on a handful of nodes."""
+    rng = np.random.default_rng(seed)
+    axes = []
+    for _ in range(n_features):
+        masses = rng.random(rng.integers(2, 5))
+        axes.append(Axis(np.sort(rng.normal(size=len(masses))), masses / masses.sum()))
+    by_order = {size: tuple(axes) for size in range(1, order + 1)}
+    components = ComponentSet.up_to(n_features, order)
+    raw = {s: rng.normal(size=[*(axes[j].n_nodes for j in s), n_outputs]) for s in components}
+    intercepts, pure = purify_tables(raw, by_order)
+    tables = tuple(pure[s] for s in components)
+    return AnovaModel(
+        encoder=TableEncoder(None, by_order, (Feature("number"),) * n_features),
+        components=components,
+        tables=tables,
+        spreads=tuple(map(np.zeros_like, tables)),
+        intercepts=intercepts,
+        link=LINKS["identity"],
+        output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
+    )
+
+
+def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> np.ndarray:
+    """Raw scores of one row by nested np.interp, feature after feature, shape (n_outputs,)."""
+    total = model.intercepts.copy()
+    for component, table in model.by_component().items():
+        for feature, axis in zip(component, model.axes(component), strict=True):
+            columns = table.reshape(table.shape[0], -1).T
+            cut = np.array([np.interp(row[feature], axis.values, column) for column in columns])
+            table = cut.reshape(table.shape[1:])
+        total += table
+    return total
