@@ -22,7 +22,7 @@ HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
 N_NEWTON_STEPS = 30
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
-MAX_MEAN_DEVIANCES = 3.0  # of Pearson's statistic, which a few large values can inflate
+MAX_MEAN_DEVIANCES = 3.0  # a bound on Pearson's statistic, which a few large values inflate
 NOT_NEGATIVE = "numbers of at least 0, not all 0"
 
 
@@ -43,14 +43,14 @@ class Objective:
         First derivative of the loss in the raw score, and a positive second derivative: the true
         one, its expectation, or that of a parabola above the loss.
     reweightings : int
-        Least squares problems that a second-order method solves one after the other.
+        Number of least squares problems that a second-order method solves in turn.
     standardised : bool
         Whether training sees y shifted and scaled: to mean 0 and standard deviation 1 for squared
-        error, by median and quartiles, as an outlier cannot move them, for the others.
+        error, by the median and quartiles, which no outlier moves, for the others.
     rule, accepts : str and callable
         Which targets are valid, in words and as a test of the array.
     n_outputs : int
-        Outputs K of the model.
+        Number of outputs K of the model.
     couples_rows : bool
         Whether a row's loss depends on the other rows and their weights.
     couples_outputs : bool
@@ -58,7 +58,7 @@ class Objective:
     levels : sequence of float, optional
         Quantiles that are estimated.
     steep : bool
-        Whether the second derivative has no bound, so that a Newton step may go anywhere.
+        Whether the second derivative has no bound, so that Newton steps need a limit.
     """
 
     name: str
@@ -97,8 +97,8 @@ class Objective:
     def in_units_of_dispersion(self, y: AnyArray, raw: AnyArray, weights: AnyArray) -> Objective:
         """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
 
-        It is about 1 for counts. A loss of rates, or of amounts in another unit, becomes comparable
-        with penalties that are in rows, as a standardised target does.
+        The dispersion is about 1 for counts. So the loss of rates, or of amounts in any unit, is
+        comparable with penalties that are in rows, as that of a standardised target is.
         """
         dispersion = self._dispersion(y, raw, weights)
         unit = dispersion if dispersion > SMALLEST_DISPERSION else 1.0
@@ -121,7 +121,7 @@ class Objective:
         return float(sums.min() / (weights @ hessian[:, 0]))
 
     def start(self, y: AnyArray, offset: AnyArray, weights: AnyArray) -> AnyArray:
-        """Raw score (K,) of the best constant beside the offset (n, 1)."""
+        """Constant raw score (K,) that minimises the loss, given the offset (n, 1)."""
         column, mean = weights[:, None], np.average(y, axis=0, weights=weights)
         if self.couples_rows:
             return np.zeros(self.n_outputs)
