@@ -129,20 +129,20 @@ def test_missing_file(name: str, folder: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         load(name)
     message = str(caught.value)
-    assert message.startswith(f"{name}: must be in the folder TPNN_DATA or at OpenML")
-    assert f"there is no file {folder / name}.parquet" in message
+    assert message.startswith(f"name: {name!r} must be in the folder TPNN_DATA or at OpenML")
+    assert f"no file {folder / name}.parquet" in message
     assert f"set the environment variable TPNN_DATA to a folder that contains {name}" in message
 
 
 def test_missing_file_without_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TPNN_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="TPNN_DATA is not set"):
+    with pytest.raises(FileNotFoundError, match="TPNN_DATA not set"):
         load("fico_heloc")
 
 
 def test_unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TPNN_DATA", raising=False)
-    with pytest.raises(ValueError, match=r"^name: must be one of calhousing, .*got 'nothing'"):
+    with pytest.raises(ValueError, match=r"^name: must be one of calhousing, .*found 'nothing'"):
         load("nothing")
 
 
@@ -167,7 +167,9 @@ def test_openml_failure(error: Exception, folder: Path, monkeypatch: pytest.Monk
         raise error
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
-    with pytest.raises(FileNotFoundError, match=r"^letter: .*data set 6 could not") as caught:
+    with pytest.raises(
+        FileNotFoundError, match=r"^name: .letter. .*data set 6 out of reach"
+    ) as caught:
         load("letter")
     assert caught.value.__cause__ is error
 
@@ -349,13 +351,13 @@ def test_variance_of_f1_is_the_sum_of_the_components() -> None:
 
 def test_wrong_arguments() -> None:
     x = np.zeros((3, 5))
-    with pytest.raises(ValueError, match=r"^name: must be a synthetic function, got 'f4'; use"):
+    with pytest.raises(ValueError, match=r"^name: must be one of f1, f2, f3, found 'f4'"):
         make_synthetic("f4")
-    with pytest.raises(ValueError, match=r"^signal_to_noise: must be positive, got 0"):
+    with pytest.raises(ValueError, match=r"^signal_to_noise: must be positive, found 0"):
         make_synthetic("f1", signal_to_noise=0)
     with pytest.raises(ValueError, match=r"^features: must be distinct indices from 0 to 4"):
         true_component("f1", (5,), x)
     with pytest.raises(ValueError, match=r"^features: must be distinct"):
         true_component("f1", (1, 1), x)
-    with pytest.raises(ValueError, match=r"^X: must have shape \(n, 5\), got \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"^X: must have shape \(n, 5\), found \(3, 4\)"):
         true_component("f1", (1,), x[:, :4])

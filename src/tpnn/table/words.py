@@ -52,7 +52,7 @@ def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = Non
         values[known] = np.array(levels, dtype=object)[numbers[known].astype(np.intp)]
         return values
     if kind in (DATE, DURATION):
-        present = np.nan_to_num(numbers * 1e6).astype(np.int64)
+        present = np.rint(np.nan_to_num(numbers * 1e6)).astype(np.int64)
         times = present.astype("datetime64[us]" if kind == DATE else "timedelta64[us]")
         return np.where(np.isnan(numbers), np.array("NaT", times.dtype), times)
     return numbers
