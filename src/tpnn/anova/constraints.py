@@ -203,8 +203,8 @@ def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> Float
 def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign: float) -> None:
     """Clip the steps of interactions that the main effect cannot make up for, in place.
 
-    Within a coarse interval where the shape would fail, the main effect becomes linear, so that
-    its whole rise counts; the interactions share that rise in proportion to what they need.
+    Within a coarse interval where an interaction falls, the main effect becomes linear, so that its
+    whole rise counts; the interactions share that rise in proportion to what they need.
     """
     partners = [s for s in tables if feature in s and len(s) > 1]
     for order in sorted({len(s) for s in partners}):
