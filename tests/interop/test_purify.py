@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -82,84 +81,47 @@ def test_labels_as_nodes() -> None:
     assert np.allclose(pure.predict(rows), 1 / (1 + np.exp([-3.0, -1.0])))
 
 
-def ebm(kind: str, X: pd.DataFrame, y: Any, **settings: Any) -> Any:
-    glassbox = pytest.importorskip("interpret.glassbox", reason="interpret is not installed")
-    settings = {"outer_bags": 3, "n_jobs": 1, "max_rounds": 60, "random_state": 0, **settings}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # interpret warns of missing values
-        return getattr(glassbox, f"ExplainableBoosting{kind}")(**settings).fit(X, y)
+def test_another_object_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^model: a fitted EBM, an AnovaModel or a dict .* int\."):
+        purify(3)
 
 
-@pytest.fixture(scope="module")
-def mixed() -> tuple[pd.DataFrame, pd.Series]:
-    rng = np.random.default_rng(1)
-    X = pd.DataFrame(rng.normal(size=(500, 2)), columns=["a", "b"])
-    X["town"] = rng.choice(["u", "v", "w"], 500)
-    X.loc[::17, "b"] = np.nan
-    return X, np.sin(2 * X["a"]) + X["b"].fillna(1) * X["a"] + (X["town"] == "u") * X["a"]
+def test_components_that_receive_only_rounding_are_left_out() -> None:
+    """A table that is pure already adds no main effects."""
+    table = np.array([[1.0, -1.0], [-1.0, 1.0]]) / 3
+    pure = purify({("a", "b"): table}, nodes={"a": [0, 1], "b": [0, 1]})
+    assert pure.component_names == [("a", "b")]
+    assert pure.intercept == pytest.approx(0.0, abs=1e-15)
 
 
-def test_an_ebm_predicts_the_same_purified(mixed: Any) -> None:
-    X, y = mixed
-    model = ebm("Regressor", X, y, interactions=3)
-    pure = purify(model)
-    assert pure.identifiability_error() < 1e-9
-    assert np.allclose(pure.predict(X), model.predict(X), atol=1e-9)
-    on_cuts = X.copy()
-    on_cuts["a"] = np.resize(model.bins_[0][0], len(X))
-    just_below = on_cuts.assign(a=np.nextafter(on_cuts["a"], -np.inf))
-    for rows in (on_cuts, just_below, X.assign(a=1e6), X.assign(a=-1e6)):
-        assert np.allclose(pure.predict(rows), model.predict(rows), atol=1e-9)
-    assert any(spread.max() > 0 for spread in pure.spreads)
+def test_nothing_is_a_constant() -> None:
+    pure = purify({}, nodes={"a": [0.0, 1.0]}, intercept=2.5)
+    assert len(pure.components) == 0
+    assert pure.raw_scores([[0.3], [7.0]]).tolist() == [2.5, 2.5]
 
 
-def test_an_ebm_keeps_main_effects_in_its_pairs_until_purified(mixed: Any) -> None:
-    """What purification moves is not zero: the test above would pass on a copy only."""
-    X, y = mixed
-    model = ebm("Regressor", X, y, interactions=[(0, 1)])
-    pair = model.term_scores_[-1][1:-1, 1:-1]
-    weights = model.bin_weights_[-1][1:-1, 1:-1]
-    mean = (pair * weights).sum(1) / np.maximum(weights.sum(1), 1e-12)
-    assert np.abs(mean).max() > 0.05 * pair.std()
+def test_masses_are_those_of_the_rows() -> None:
+    """Rows between two nodes are shared by them; rows that have no node count for none."""
+    rows = pd.DataFrame({"a": [0.0, 0.5, 2.0]})
+    pure = purify({("a",): [0.0, 1.0]}, nodes={"a": [0.0, 1.0]}, X=rows)
+    assert pure.encoder.axes[1][0].weights.tolist() == [0.5, 0.5]
+    with pytest.warns(UserWarning, match="fit has not seen contribute 0"):
+        levels = purify(
+            {("k",): [0.0, 3.0]},
+            nodes={"k": ["u", "v"]},
+            X=pd.DataFrame({"k": ["v", "v", "z", "u"]}),
+        )
+    assert levels.encoder.axes[1][0].weights == pytest.approx([1 / 3, 2 / 3])
+    assert levels.intercept == pytest.approx(2.0)
 
 
-def test_an_ebm_without_main_effects(mixed: Any) -> None:
-    """The masses of a feature are those of its pair, missing values and skew included."""
-    X, y = mixed
-    X = X[["a", "b"]].assign(a=np.exp(2 * X["a"]))
-    model = ebm("Regressor", X, y, interactions=[(0, 1)], exclude=[(0,), (1,)])
-    pure = purify(model)
-    assert pure.identifiability_error() < 1e-9
-    assert np.allclose(pure.predict(X), model.predict(X), atol=1e-9)
-    every = pd.merge(X[["a"]], X[["b"]], how="cross")  # the product of the marginals
-    assert pure.intercept == pytest.approx(model.predict(every).mean())
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_an_ebm_classifier_gives_the_same_probabilities(mixed: Any, n_classes: int) -> None:
-    X, y = mixed
-    labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
-    settings = {"interactions": 2} if n_classes == 2 else {"interactions": 0}
-    model = ebm("Classifier", X, labels, **settings)
-    pure = purify(model)
-    probabilities = model.predict_proba(X)
-    expected = probabilities[:, 1] if n_classes == 2 else probabilities
-    assert np.allclose(pure.predict(X), expected, atol=1e-9)
-    assert pure.identifiability_error() < 1e-9
-    assert pure.classes == tuple(range(n_classes))
-
-
-BAD: dict[str, tuple[Any, Any, str]] = {
-    "another object": (3, None, "model: a fitted EBM, an AnovaModel or a dict of tables is needed"),
-    "no nodes": ({("a",): [1.0]}, None, "nodes: every feature of a table needs its nodes, 'a'"),
-    "shape": ({("a",): [1.0]}, {"a": [0, 1]}, r"model: the table of \('a',\) must hold finite num"),
-    "NaN": ({("a",): [np.nan]}, {"a": [0]}, r"model: the table of \('a',\) must hold finite num"),
-    "order": ({("a",): [1.0, 2.0]}, {"a": [1, 0]}, "nodes: those of 'a' must be increasing"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_tables(case: str) -> None:
-    model, nodes, words = BAD[case]
-    with pytest.raises((ValueError, TypeError), match=f"^{words}"):
-        purify(model, nodes)
+def test_several_outputs_are_purified_one_by_one(table: Any, quick: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**quick).fit(X, np.column_stack([y, X["skewed"] * X["smooth"]])).model_
+    moved = purify(model, X=X[:100])
+    assert moved.output_names == model.output_names
+    assert moved.identifiability_error() < 1e-9
+    assert np.allclose(moved.raw_scores(X), model.raw_scores(X))
+    shift = moved.intercept - model.intercept
+    assert shift.shape == (2,)
+    assert np.abs(shift).min() > 1e-6
