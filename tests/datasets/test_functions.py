@@ -71,3 +71,25 @@ def test_unknown_names() -> None:
     assert get_function("f2") is FUNCTIONS["f2"]
     with pytest.raises(ValueError, match=r"^name: must be one of f1, f2, f3, found 'f0'\. Use one"):
         get_function("f0")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_terms_broadcast_over_grids(name: str) -> None:
+    """Quadrature calls them with one axis for each feature."""
+    function = FUNCTIONS[name]
+    x = points(function, 3)
+    for term in function.terms:
+        axes = np.meshgrid(*(x[:, j] for j in term.features), indexing="ij", sparse=True)
+        values = term.function(*axes)
+        assert values.shape == (3,) * len(term.features)
+        diagonal = values[(np.arange(3),) * len(term.features)]
+        np.testing.assert_allclose(diagonal, term.function(*(x[:, j] for j in term.features)))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_features_of_terms_exist(name: str) -> None:
+    function = FUNCTIONS[name]
+    used = {j for term in function.terms for j in term.features}
+    assert used <= set(range(len(function.bounds)))
+    assert all(low < high for low, high in function.bounds)
+    assert set(range(len(function.bounds))) - used == (set() if name == "f1" else {5})

@@ -77,3 +77,17 @@ def test_wrong_arguments() -> None:
         make_synthetic("f1", signal_to_noise=0)
     with pytest.raises(ValueError, match=r"^signal_to_noise: must be positive, found nan\."):
         make_synthetic("f1", signal_to_noise=float("nan"))
+
+
+def test_the_sample_is_frozen() -> None:
+    data = make_synthetic("f1", 5, random_state=0)
+    with pytest.raises(AttributeError):
+        data.intercept = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_longer_sample_has_the_same_truth(name: str) -> None:
+    """Mean and noise belong to the distribution of the features, not to the sample."""
+    short, long = (make_synthetic(name, n, random_state=n) for n in (10, 1000))
+    assert short.intercept == long.intercept
+    assert short.noise_variance == long.noise_variance

@@ -135,3 +135,43 @@ def test_the_mean_and_the_bags_are_purified_together() -> None:
 def test_other_links_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^model: an EBM with a link among .* found 'custom'\."):
         purify(by_hand("custom"))
+
+
+def with_pair(missing: float = 0.0) -> Any:
+    """An EBM with one pair, its features in falling order, and coarser cuts in the pair."""
+    ebm = by_hand()
+    pair = np.zeros((4, 5))  # (missing, u, v, unseen) by (missing, two bins, unseen, none)
+    pair[1:3, 1:3] = [[1.0, 2.0], [3.0, 7.0]]
+    pair[1:3, 0] = [5.0, 6.0]
+    weights = np.zeros((4, 5))
+    weights[1:3, 1:3] = [[1.0, 2.0], [3.0, 4.0]]
+    weights[1:3, 0] = missing
+    ebm.term_features_ = [(2, 0)]
+    ebm.term_scores_, ebm.bin_weights_ = [pair[:, :4]], [weights[:, :4]]
+    ebm.bagged_scores_ = [np.stack([pair[:, :4]] * 2)]
+    ebm.bins_[0] = [np.array([1.0, 5.0]), np.array([5.0])]
+    return ebm
+
+
+def test_pairs_are_turned_to_rising_features() -> None:
+    given = sum_of_ebm(with_pair())
+    (component,) = given.tables
+    assert component == (0, 2)
+    below = np.nextafter(5.0, -np.inf)
+    assert given.encoder.axes[2][0].values.tolist() == [below, 5.0]
+    assert given.tables[0, 2][..., 0, 0].tolist() == [[1.0, 3.0], [2.0, 7.0]]
+    assert 1.0 in given.encoder.axes[1][0].values  # the cuts of main effects are there too
+
+
+def test_masses_of_a_pair_are_summed_over_its_other_feature() -> None:
+    given = sum_of_ebm(with_pair())
+    assert given.encoder.axes[1][2].weights == pytest.approx([0.3, 0.7])
+    assert given.encoder.axes[2][0].weights == pytest.approx([0.4, 0.6])
+
+
+def test_missing_values_have_a_node_where_training_had_some() -> None:
+    plain, gaps = sum_of_ebm(with_pair()), sum_of_ebm(with_pair(missing=5.0))
+    assert not plain.encoder.axes[2][0].has_missing
+    assert gaps.encoder.axes[2][0].has_missing
+    assert gaps.encoder.axes[2][0].weights[-1] == pytest.approx(0.5)
+    assert gaps.tables[0, 2][-1, :, 0, 0].tolist() == [5.0, 6.0]

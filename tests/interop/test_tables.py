@@ -70,3 +70,17 @@ def test_unknown_links_are_refused() -> None:
         ValueError, match=r"^link: must be one of identity, logit, log, .* 'probit'"
     ):
         sum_of_tables({}, NODES, 0.0, "probit")
+
+
+def test_features_without_a_table_are_kept() -> None:
+    """Rows of the model have all columns that have nodes."""
+    given = sum_of_tables({"k": [0.0, 1.0]}, NODES, 0.0, "identity")
+    assert given.encoder.n_features == 3
+    assert list(given.tables) == [(2,)]
+    assert given.output_names == given.classes == ()
+
+
+def test_nodes_may_be_of_any_number() -> None:
+    given = sum_of_tables({}, {"a": range(3), "b": np.array([0.5, 1.5], np.float32)}, 0.0, "logit")
+    values = [axis.values.tolist() for axis in given.encoder.axes[1]]
+    assert values == [[0.0, 1.0, 2.0], [0.5, 1.5]]

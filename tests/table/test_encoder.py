@@ -215,3 +215,80 @@ def test_integer_weights_count_rows(weights: list[float], levels: tuple[str, ...
     table = Table(pd.DataFrame({"x": ["a", "b", "e", "c", "c", "d"]}))
     rules = LevelRules(least_rows=2)
     assert TableEncoder.fit(table, {1: 8}, np.array(weights), rules).axes[1][0].levels == levels
+
+
+def test_tables_are_read_by_name_or_by_position() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    encoder = TableEncoder.fit(Table(frame), {1: 8})
+    by_name = encoder.columns(encoder.read(frame[["b", "a"]].assign(more=0)))
+    by_position = encoder.columns(encoder.read(frame.to_numpy()))
+    for one, other in zip(by_name, by_position, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_the_number_of_columns_must_be_that_of_fit() -> None:
+    encoder = TableEncoder.fit(Table(np.eye(3)), {1: 8})
+    with pytest.raises(ValueError, match=r"X has 2 features, but Reader is expecting 3 features"):
+        encoder.read(np.eye(2), reader="Reader")
+    assert encoder.feature_names == ("x0", "x1", "x2")
+
+
+@given(columns, st.data())
+def test_rows_without_weight_leave_no_trace(x: np.ndarray, data: Any) -> None:
+    n_ghosts = data.draw(st.integers(1, 5))
+    ghosts = data.draw(arrays(float, n_ghosts, elements=st.floats(-1e9, 1e9)))
+    labels = ["u", "v"] * len(x)
+    frame = pd.DataFrame({"x": x, "k": labels[: len(x)]})
+    haunted = pd.concat([frame, pd.DataFrame({"x": ghosts, "k": "ghost"})])
+    weights = np.r_[np.ones(len(x)), np.zeros(n_ghosts)]
+    plain = TableEncoder.fit(Table(frame), {1: 8, 2: 4})
+    found = TableEncoder.fit(Table(haunted), {1: 8, 2: 4}, weights)
+    assert found.features == plain.features
+    for order in (1, 2):
+        for one, other in zip(found.axes[order], plain.axes[order], strict=True):
+            assert np.array_equal(one.values, other.values)
+            assert np.allclose(one.weights, other.weights)
+
+
+def test_a_column_without_values_can_be_predicted_on() -> None:
+    """Nothing says what kind it has."""
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": [1.0, None], "b": ["x", None]})), {1: 8})
+    empty = pd.DataFrame({"a": pd.Categorical([None, None], ["q"]), "b": [np.nan, np.nan]})
+    a, b = encoder.columns(Table(empty))
+    assert np.isnan(a).all()
+    assert np.isnan(b).all()
+
+
+def test_ordered_levels_are_found_by_label() -> None:
+    sizes = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
+    train = pd.DataFrame({"size": pd.Series(["L", "S", "L"], dtype=sizes)})
+    encoder = TableEncoder.fit(Table(train), {1: 8})
+    assert encoder.features[0] == ("ordered", ("S", "L"))  # M has no row
+    with pytest.warns(UserWarning, match=r"'size' \(1 of 3 rows\)"):
+        (found,) = encoder.columns(Table(pd.DataFrame({"size": ["L", "M", "S"]})))
+    assert found.tolist() == [1.0, np.inf, 0.0]
+
+
+def test_labels_of_several_types_have_an_order() -> None:
+    table = Table(pd.DataFrame({"a": pd.Categorical(["x", 2, 1.5, True])}))
+    encoder = TableEncoder.fit(table, {1: 8})
+    assert encoder.features[0].levels == (True, 1.5, 2, "x")
+
+
+@given(columns)
+def test_codes_are_the_nearest_nodes_of_the_chosen_rows(x: np.ndarray) -> None:
+    table = Table(np.column_stack([x, -x]))
+    encoder = TableEncoder.fit(table, {1: 8, 2: 4})
+    rows = np.arange(len(x))[::2]
+    for order in (1, 2):
+        codes = encoder.codes(table, order, rows)
+        assert codes.shape == (2, len(rows))
+        for feature, axis in enumerate(encoder.axes[order]):
+            assert np.array_equal(codes[feature], axis.codes(table.column(feature).values[rows]))
+
+
+def test_many_unseen_columns_are_named_in_one_warning() -> None:
+    encoder = TableEncoder.fit(Table(np.ones((3, 7))), {1: 8})
+    with pytest.warns(UserWarning, match=r"'x0' .*'x4' \(2 of 2 rows\), \.\.\.\.$") as caught:
+        encoder.columns(Table(np.full((2, 7), np.nan)))
+    assert len(caught) == 1

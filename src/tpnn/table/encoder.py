@@ -89,7 +89,7 @@ class TableEncoder:
             values, masses = distinct(column.values, weights)
             sizes = list(max_nodes.values())
             if column.kind == NOMINAL:
-                sizes = [MAX_LEVEL_NODES if o == 1 else size for o, size in max_nodes.items()]
+                sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
                 rare = distinct(column.values, counts)[1] < rules.least_rows
                 axes = nominal_axes(values, masses, sizes, column.levels, rare)
             else:
