@@ -117,6 +117,16 @@ def test_missing_values_have_a_node_of_their_own(x: np.ndarray, most: int) -> No
     assert axis.locate(np.array([np.nan]))[0] == axis.codes(np.array([np.nan])) == axis.n_nodes - 1
 
 
+def test_the_sign_of_zero_and_the_order_of_rows_do_not_matter() -> None:
+    x, weights = np.array([0.0, -0.0, 1.0, 1.0]), np.array([0.1, 0.2, 0.3, 0.7])
+    values, masses = distinct(x, weights)
+    assert not np.signbit(values).any()
+    for order in ([1, 0, 2, 3], [3, 2, 1, 0]):
+        again, same = distinct(x[order], weights[order])
+        assert np.array_equal(again, values)
+        assert np.array_equal(same, masses)
+
+
 def test_what_fit_has_not_seen_lies_beyond_the_last_node() -> None:
     axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
     lower, fraction = axis.locate(np.array([0.25, np.nan, UNSEEN_LEVEL]))
