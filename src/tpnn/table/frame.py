@@ -139,7 +139,8 @@ def _frame_in_memory(X: Any) -> Any:
         return X
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(
-            f"X: a table in memory is needed, found {type(X).__name__}. Pass X.collect()."
+            f"X: a table in memory is needed, found a lazy {type(X).__name__}. "
+            "Pass X.collect(), or X.compute() where it is called so."
         )
     is_stream = hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema")  # record batches
     return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
