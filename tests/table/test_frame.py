@@ -404,7 +404,9 @@ def test_repeated_names_in_arrow() -> None:
 
 def test_lazy_tables_are_refused() -> None:
     lazy = pytest.importorskip("polars").LazyFrame({"a": [1.0]})
-    with pytest.raises(TypeError, match=r"^X: a table in memory is needed, found a lazy LazyFrame\. Pass"):
+    with pytest.raises(
+        TypeError, match=r"^X: a table in memory is needed, found a lazy LazyFrame\. Pass"
+    ):
         Table(lazy)
     with pytest.raises(TypeError, match=r"^X: a table in memory is needed"):
         Table(nw.from_native(lazy))
