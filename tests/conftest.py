@@ -23,8 +23,11 @@ QUICK_DESCENT: dict[str, Any] = {
 
 def pytest_configure() -> None:
     import matplotlib
+    from hypothesis import settings
 
     matplotlib.use("agg")
+    settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+    settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tpnn.explain.stability import stability, stability_scores
     from tpnn.grow.solver import Grow
     from tpnn.interop.distill import distill
-    from tpnn.interop.foreign import purify
+    from tpnn.interop.purify import purify
     from tpnn.model.model import AnovaModel, load_model
 
 __version__ = "0.1.0"
@@ -58,7 +58,7 @@ __getattr__, __dir__, _ = lazy_loader.attach(
         "explain.stability": ["stability", "stability_scores"],
         "grow.solver": ["Grow"],
         "interop.distill": ["distill"],
-        "interop.foreign": ["purify"],
+        "interop.purify": ["purify"],
         "model.model": ["AnovaModel", "load_model"],
     },
 )

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info
 import tpnn
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, datasets
 from tpnn._threads import Workers
-from tpnn.anova.dictionary import SIGMOIDS
+from tpnn.anova.dictionary import N_SIGMOIDS
 from tpnn.anova.measure import Marginal
 from tpnn.anova.purify import purify_tables
 from tpnn.grow.rectangles import (
@@ -270,7 +270,7 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
     )
     pair = none.components_.index(("smooth", "skewed"))
     ranks = [np.linalg.matrix_rank(m.model_.tables[pair][..., 0], tol=1e-6) for m in (none, smooth)]
-    assert ranks[0] <= SIGMOIDS[2] < ranks[1]
+    assert ranks[0] <= N_SIGMOIDS[2] < ranks[1]
     assert [record["rounds"] for record in none.history_] == [0, 0]
     assert [record["smooth_start"] for record in smooth.history_] == [True, True]
     assert auto.history_[1::2] == [

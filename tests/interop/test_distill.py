@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
 
 from tpnn import distill
-from tpnn.interop.distill import FidelityWarning
+from tpnn.interop.distill import FidelityWarning, _r2, _recombined, _take
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(600, 3)), columns=list("abc"))
@@ -129,3 +131,79 @@ def test_three_classes_are_refused() -> None:
     forest = RandomForestClassifier(5, random_state=0).fit(X, RNG.integers(0, 3, len(X)))
     with pytest.raises(ValueError, match=r"^predict: predict_proba must have two columns, found"):
         distill(forest, X)
+
+
+# Queries
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars", "pyarrow"])
+def test_queries_recombine_training_rows(library: str) -> None:
+    """The first queries are the training rows; each value of the others comes from one of them."""
+    frame = X.assign(kind=pd.Categorical(RNG.choice(["u", "v"], len(X)))).set_index(X.index // 2)
+    training = np.arange(0, 100, 3)
+    table: Any = frame.to_numpy() if library == "numpy" else frame
+    if library in ("polars", "pyarrow"):
+        module = pytest.importorskip(library)
+        plain = frame.reset_index(drop=True)
+        table = (
+            module.from_pandas(plain) if library == "polars" else module.Table.from_pandas(plain)
+        )
+    found = _recombined(table, training, 200, np.random.default_rng(0))
+    rows = found.to_pandas() if library in ("polars", "pyarrow") else pd.DataFrame(found)
+    assert len(rows) == len(training) * round(200 / len(training))
+    chosen = frame.iloc[training].reset_index(drop=True)
+    for column in range(4):
+        expected = chosen.iloc[:, column].tolist()
+        assert rows.iloc[: len(training), column].tolist() == expected
+        assert set(rows.iloc[:, column]) <= set(expected)
+    whole = {tuple(row) for row in chosen.itertuples(index=False)}
+    assert any(tuple(row) not in whole for row in rows.itertuples(index=False))
+    if library == "pandas":
+        assert rows.index.equals(pd.RangeIndex(len(rows)))
+        assert rows.dtypes.equals(frame.dtypes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "polars", "pyarrow"])
+def test_rows_are_taken_in_the_library_of_the_table(library: str) -> None:
+    table: Any = X.to_numpy() if library == "numpy" else X
+    if library in ("polars", "pyarrow"):
+        module = pytest.importorskip(library)
+        table = module.from_pandas(X) if library == "polars" else module.Table.from_pandas(X)
+    taken = _take(table, np.array([5, 0, 5]))
+    assert type(taken) is type(table)
+    assert np.array_equal(np.asarray(taken), X.to_numpy()[[5, 0, 5]])
+
+
+def test_queries_have_the_marginals_of_the_rows() -> None:
+    """Every row is asked about as often as any other, in every column."""
+    rows = np.arange(40.0).reshape(20, 2)
+    found = _recombined(rows, np.arange(20), 200, np.random.default_rng(0))
+    for column in range(2):
+        values, counts = np.unique(found[:, column], return_counts=True)
+        assert np.array_equal(values, rows[:, column])
+        assert counts.mean() == 10
+
+
+@pytest.mark.parametrize(
+    ("answers", "predictions", "expected"),
+    [
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], 1.0),
+        ([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], 0.0),
+        ([5.0, 5.0], [5.0, 5.0], 1.0),
+        ([5.0, 5.0], [5.0, 6.0], 0.0),
+        ([5.0], [6.0], 0.0),
+    ],
+)
+def test_fidelity_by_hand(answers: list, predictions: list, expected: float) -> None:
+    assert _r2(np.array(answers), np.array(predictions)) == expected
+
+
+def test_fidelity_agrees_with_scikit_learn() -> None:
+    answers, predictions = RNG.normal(size=(2, 50))
+    assert _r2(answers, predictions) == pytest.approx(r2_score(answers, predictions))
+
+
+def test_the_report_says_how_faithful_the_model_is(tmp_path: Path) -> None:
+    model = distill(lambda rows: rows["a"], X, order=1, n_queries=0, n_bags=1, random_state=0)
+    model.report(tmp_path / "page.html", X[:50], X["a"][:50])
+    assert "Fidelity to the black box" in (tmp_path / "page.html").read_text()

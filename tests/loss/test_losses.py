@@ -1,81 +1,23 @@
+"""Objectives: the best constant, dispersion, and which loss a name stands for."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tpnn.loss.links import LINKS
+from tests.loss.cases import EVERY, targets
 from tpnn.loss.losses import (
     OBJECTIVES,
-    custom,
-    huber,
     quantiles,
-    several_classes,
+    resolve,
     several_targets,
     tweedie,
+    weighted_quantiles,
 )
-
-
-def test_logit_link_agrees_with_scipy() -> None:
-    scores = np.array([-800.0, -3.0, 0.0, 3.0, 800.0])
-    assert np.allclose(LINKS["logit"].inverse(scores), expit(scores))
-    means = np.array([1e-6, 0.2, 0.9])
-    assert np.allclose(LINKS["logit"].forward(means), logit(means))
-
-
-EVERY = {
-    **OBJECTIVES,
-    "three quantiles": quantiles([0.1, 0.5, 0.9]),
-    "two targets": several_targets(2),
-    "three classes": several_classes(3),
-    "tweedie 1.2": tweedie(1.2),
-    "huber 2": huber(2.0),
-}
-
-
-def targets(name: str, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Valid targets of an objective, (n_rows, T)."""
-    if name == "cox":
-        return np.column_stack([rng.integers(1, 9, n_rows), rng.random(n_rows) < 0.6]).astype(float)
-    if name == "three classes":
-        return np.eye(3)[rng.integers(0, 3, n_rows)]
-    if name == "log_loss":
-        return (rng.random((n_rows, 1)) < 0.3).astype(float)
-    return rng.gamma(2.0, size=(n_rows, 2 if name == "two targets" else 1))
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_slopes_are_those_of_the_loss(name: str) -> None:
-    """The first derivative by central differences, two bags side by side."""
-    objective, rng = EVERY[name], np.random.default_rng(0)
-    y = targets(name, 40, rng)
-    raw = rng.normal(size=(40, 2 * objective.n_outputs))
-    weights = rng.random((40, 2)) + 0.5
-    gradient, hessian = objective.slopes(y, raw, weights)
-    step = 1e-6
-    for row, lane in [(0, 0), (7, 1), (20, raw.shape[1] - 1)]:
-        up, down = raw.copy(), raw.copy()
-        up[row, lane] += step
-        down[row, lane] -= step
-        total_up, total_down = (
-            (weights * objective.losses(y, side, weights)).sum() for side in (up, down)
-        )
-        bag = lane // objective.n_outputs
-        slope = (total_up - total_down) / (2 * step) / weights[row, bag]
-        assert gradient[row, lane] == pytest.approx(slope, abs=1e-5)
-    assert hessian.shape == raw.shape
-    assert (hessian > 0).all()
-
-
-def test_curvature_of_classes_bounds_all_outputs_at_once() -> None:
-    """diag(bound) - (diag(p) - p p') has no negative eigenvalue."""
-    objective, rng = EVERY["three classes"], np.random.default_rng(0)
-    raw = 3 * rng.normal(size=(50, 3))
-    _, bound = objective.slopes(np.zeros((50, 3)), raw)
-    mean = np.exp(raw) / np.exp(raw).sum(1, keepdims=True)
-    for diagonal, p in zip(bound, mean, strict=True):
-        slack = np.diag(diagonal) - (np.diag(p) - np.outer(p, p))
-        assert np.linalg.eigvalsh(slack)[0] > -1e-12
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "cox"])
@@ -95,28 +37,165 @@ def test_start_is_the_best_constant(name: str) -> None:
             assert loss(start) < loss(moved)
 
 
-def test_cox_agrees_with_the_partial_likelihood_written_out() -> None:
-    rng = np.random.default_rng(1)
-    y, raw = targets("cox", 30, rng), rng.normal(size=(30, 1))
-    weights = rng.random((30, 1))
-    total = 0.0
-    for time, event, score, weight in zip(y[:, 0], y[:, 1], raw[:, 0], weights[:, 0], strict=True):
-        alive = y[:, 0] >= time
-        total += weight * event * (np.log((weights * np.exp(raw))[alive].sum()) - score)
-    losses = OBJECTIVES["cox"].losses(y, raw, weights)
-    assert (weights * losses).sum() == pytest.approx(total)
+@pytest.mark.parametrize("name", ["squared_error", "poisson", "gamma", "log_loss"])
+def test_start_without_offset_predicts_the_mean(name: str) -> None:
+    objective, rng = EVERY[name], np.random.default_rng(0)
+    y, weights = targets(name, 200, rng), rng.random(200)
+    start = objective.start(y, np.zeros((200, 1)), weights)
+    assert objective.link.inverse(start) == pytest.approx(np.average(y[:, 0], weights=weights))
 
 
-def test_log_loss_does_not_overflow() -> None:
-    loss = OBJECTIVES["log_loss"].losses(np.array([[1.0]]), np.array([[-1000.0]]))
-    assert loss == pytest.approx(1000)
+def test_survival_starts_at_zero() -> None:
+    y = targets("cox", 10, np.random.default_rng(0))
+    assert OBJECTIVES["cox"].start(y, np.zeros((10, 1)), np.ones(10)).tolist() == [0.0]
 
 
-def test_custom_loss_is_differentiated() -> None:
-    pytest.importorskip("torch")
+def test_losses_that_are_not_finite_are_refused() -> None:
+    y = np.array([[1.0], [np.nan], [3.0]])
+    with pytest.raises(ValueError, match=r"^objective: the loss of every row, .* in 3 of 3 rows\."):
+        OBJECTIVES["squared_error"].start(y, np.zeros((3, 1)), np.ones(3))
+
+
+def test_outputs_of_a_bag_stand_together() -> None:
+    """Columns of the raw scores are (bag 0: outputs), (bag 1: outputs), and so on."""
     rng = np.random.default_rng(0)
-    y, raw = rng.random((20, 1)), rng.normal(size=(20, 3))
-    ours = OBJECTIVES["poisson"].slopes(y, raw)
-    theirs = custom(lambda y, raw: raw.exp() - y * raw).slopes(y, raw)
-    for a, b in zip(ours, theirs, strict=True):
-        assert np.allclose(a, b)
+    objective = several_targets(2)
+    y, raw = rng.normal(size=(9, 2)), rng.normal(size=(9, 6))
+    losses = objective.losses(y, raw)
+    gradient, _ = objective.slopes(y, raw)
+    assert losses.shape == (9, 3)
+    for bag in range(3):
+        own = raw[:, 2 * bag : 2 * bag + 2]
+        assert np.allclose(losses[:, bag], 0.5 * ((own - y) ** 2).sum(1))
+        assert np.allclose(gradient[:, 2 * bag : 2 * bag + 2], own - y)
+
+
+# Dispersion
+
+
+@pytest.mark.parametrize(("shape", "scale"), [(2.0, 1.0), (2.0, 50.0), (0.5, 0.01)])
+def test_dispersion_of_amounts_has_no_unit(shape: float, scale: float) -> None:
+    """Gamma targets of any unit have the same loss in units of their dispersion, 1 / shape."""
+    rng = np.random.default_rng(0)
+    y = rng.gamma(shape, size=(100_000, 1)) * scale
+    raw = np.full_like(y, np.log(shape * scale))
+    weights = np.ones(len(y))
+    objective = OBJECTIVES["gamma"]
+    unit = objective.in_units_of_dispersion(y, raw, weights)
+    ratio = objective.losses(y, raw)[0] / unit.losses(y, raw)[0]
+    assert ratio == pytest.approx(1 / shape, rel=0.05)
+    for plain, divided in zip(objective.slopes(y, raw), unit.slopes(y, raw), strict=True):
+        assert np.allclose(divided * ratio, plain)
+
+
+def test_dispersion_of_counts_is_about_one() -> None:
+    y = np.random.default_rng(0).poisson(3.0, size=(100_000, 1)).astype(float)
+    raw = np.full_like(y, np.log(3.0))
+    objective = OBJECTIVES["poisson"]
+    unit = objective.in_units_of_dispersion(y, raw, np.ones(len(y)))
+    ratio = objective.losses(y, raw)[0] / unit.losses(y, raw)[0]
+    assert ratio == pytest.approx(1.0, rel=0.03)
+
+
+def test_one_huge_value_does_not_set_the_dispersion() -> None:
+    y = np.r_[np.full(999, 1.0), 1e6][:, None]
+    raw = np.zeros_like(y)
+    objective = OBJECTIVES["poisson"]
+    unit = objective.in_units_of_dispersion(y, raw, np.ones(1000))
+    ratio = objective.losses(y, raw)[0] / unit.losses(y, raw)[0]
+    assert 1e3 < ratio < 1e6  # Pearson's statistic is 1e9
+
+
+def test_constant_targets_have_no_dispersion() -> None:
+    y = np.ones((5, 1))
+    objective = OBJECTIVES["gamma"]
+    unit = objective.in_units_of_dispersion(y, np.zeros((5, 1)), np.ones(5))
+    assert np.array_equal(unit.losses(y, y), objective.losses(y, y))
+
+
+def test_which_losses_are_relative() -> None:
+    relative = {name for name, objective in OBJECTIVES.items() if objective.is_relative}
+    assert relative == {"poisson", "gamma", "tweedie"}
+
+
+# Quantiles
+
+
+values = st.lists(st.integers(-5, 5), min_size=1, max_size=20)
+
+
+@given(values, st.floats(0.0, 1.0), st.integers(0, 2**32 - 1))
+def test_weighted_quantiles_by_definition(given: list[int], level: float, seed: int) -> None:
+    x = np.array(given, float)
+    weights = np.random.default_rng(seed).random(len(x)) + 0.1
+    found = weighted_quantiles(x, weights, level)
+    share = weights[x <= found].sum() / weights.sum()
+    below = weights[x < found].sum() / weights.sum()
+    assert share >= level - 1e-12
+    assert below <= level + 1e-12 or found == x.min()
+
+
+@given(values)
+def test_equal_weights_give_the_usual_quantiles(given: list[int]) -> None:
+    levels = [0.1, 0.25, 0.5, 0.9]
+    found = weighted_quantiles(np.array(given, float), np.ones(len(given)), levels)
+    expected = np.quantile(given, levels, method="inverted_cdf")
+    assert np.array_equal(found, expected)
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_names_stand_for_objectives(name: str) -> None:
+    assert resolve(name, n_targets=1) is OBJECTIVES[name]
+    assert OBJECTIVES[name].name == name
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"name": "huber", "threshold": 2.0}, EVERY["huber 2"]),
+        ({"name": "tweedie", "power": 1.2}, EVERY["tweedie 1.2"]),
+        ({"name": "quantile", "levels": [0.1, 0.5, 0.9]}, EVERY["three quantiles"]),
+        ({"name": "quantile", "levels": [0.5]}, OBJECTIVES["quantile"]),
+        ({"name": "quantile", "levels": 0.5}, OBJECTIVES["quantile"]),
+        ({"name": "poisson"}, OBJECTIVES["poisson"]),
+    ],
+)
+def test_parameters_of_objectives(given: dict[str, Any], same: Any) -> None:
+    found, rng = resolve(given, n_targets=1), np.random.default_rng(0)
+    y, raw = rng.gamma(2.0, size=(20, 1)), rng.normal(size=(20, same.n_outputs))
+    assert (found.name, found.link, found.levels) == (same.name, same.link, same.levels)
+    assert np.array_equal(found.losses(y, raw), same.losses(y, raw))
+
+
+def test_several_targets_are_fitted_by_squared_error() -> None:
+    assert resolve("squared_error", n_targets=3).n_outputs == 3
+    with pytest.raises(ValueError, match=r"^objective: several targets .* 'poisson' for 2 targets"):
+        resolve("poisson", n_targets=2)
+
+
+def test_functions_are_custom_losses() -> None:
+    pytest.importorskip("torch")
+    assert resolve(lambda y, raw: (raw - y) ** 2, n_targets=1).name == "custom"
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("poisson", [0.0, 2.0], [0.0, 0.0]),
+        ("poisson", [0.5], [-1.0, 2.0]),
+        ("gamma", [0.1], [0.0, 1.0]),
+        ("tweedie", [0.0, 1.0], [0.0]),
+    ],
+)
+def test_targets_that_are_accepted(name: str, good: list[float], bad: list[float]) -> None:
+    assert OBJECTIVES[name].accepts(np.array(good))
+    assert not OBJECTIVES[name].accepts(np.array(bad))
+
+
+def test_levels_are_kept_as_given() -> None:
+    assert quantiles(0.1).levels == (0.1,)
+    assert quantiles([0.1, 0.7]).levels == (0.1, 0.7)
+    assert tweedie(1.5).levels is None

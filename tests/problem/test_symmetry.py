@@ -25,7 +25,9 @@ def test_unnamed_columns_of_equal_marginals(seed: int) -> None:
     order = np.random.default_rng(seed + 100).permutation(5)
     first = TPNNRegressor(**QUICK).fit(X, y)
     second = TPNNRegressor(**QUICK).fit(X[:, order], y)
-    np.testing.assert_allclose(first.predict(X), second.predict(X[:, order]), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        first.predict(X), second.predict(X[:, order]), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_copies_of_rows_do_not_reorder_columns_of_equal_marginals() -> None:

@@ -1,6 +1,8 @@
+"""TableEncoder: nodes learned from training rows, and new rows read against them."""
+
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,61 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tpnn.table.axis import OTHERS, Axis, make_axis, place_nodes
+from tpnn.table.axis import OTHERS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
 columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
-
-
-def axis_of(x: np.ndarray, max_nodes: int) -> Axis:
-    values, counts = np.unique(x, return_counts=True)
-    masses = counts.astype(float)
-    return make_axis(values, masses, place_nodes(values, masses, max_nodes))
-
-
-@given(columns, st.integers(2, 20))
-def test_nodes_are_data_values_and_weights_a_distribution(x: np.ndarray, most: int) -> None:
-    axis = axis_of(x, most)
-    assert axis.n_nodes <= most
-    assert np.isin(axis.values, x).all()
-    assert (np.diff(axis.values) > 0).all()
-    assert (axis.weights > 0).all()
-    assert axis.weights.sum() == pytest.approx(1.0)
-    assert ((axis.positions > 0) & (axis.positions < 1)).all()
-
-
-@given(columns, st.integers(2, 12), st.integers(0, 2**32 - 1))
-def test_mean_over_nodes_is_the_mean_over_rows(x: np.ndarray, most: int, seed: int) -> None:
-    """A table averages to the same number over its nodes and, interpolated, over the rows."""
-    axis = axis_of(x, most)
-    table = np.random.default_rng(seed).normal(size=axis.n_nodes)
-    on_rows = np.interp(x, axis.values, table)
-    assert axis.weights @ table == pytest.approx(on_rows.mean(), abs=1e-9)
-
-
-@given(columns, st.integers(2, 12))
-def test_locate_is_linear_interpolation(x: np.ndarray, most: int) -> None:
-    axis = axis_of(x, most)
-    lower, fraction = axis.locate(x)
-    upper = np.minimum(lower + 1, axis.n_nodes - 1)
-    located = axis.values[lower] * (1 - fraction) + axis.values[upper] * fraction
-    clipped = np.clip(x, axis.values[0], axis.values[-1])
-    assert np.allclose(located, clipped, rtol=1e-12, atol=1e-9 * (1 + np.ptp(x)))
-
-
-def test_codes_are_the_nearest_node() -> None:
-    axis = Axis(np.array([0.0, 1.0, 10.0]), np.full(3, 1 / 3))
-    assert axis.codes(np.array([-5.0, 0.4, 0.6, 5.4, 5.6, 99.0])).tolist() == [0, 0, 1, 1, 2, 2]
-
-
-def test_heavy_atom_keeps_nodes_for_the_rest() -> None:
-    values = np.arange(1001.0)
-    masses = np.r_[0.92 * 1000 / 0.08, np.ones(1000)]
-    nodes = place_nodes(values, masses, 64)
-    assert len(nodes) == 64
-    assert nodes[0] == 0
-    assert np.ptp(np.diff(nodes[1:])) <= 1  # the other 63 cut the remaining mass evenly
 
 
 def test_weights_count_like_repeated_rows() -> None:
@@ -78,19 +30,17 @@ def test_weights_count_like_repeated_rows() -> None:
     assert np.array_equal(one.weights, other.weights)
 
 
-def test_constant_column_has_one_node() -> None:
-    axis = axis_of(np.full(5, 3.0), 8)
-    assert axis.n_nodes == 1
-    assert axis.locate(np.array([1.0, 9.0]))[1].tolist() == [0.0, 0.0]
+def in_order(encoder: TableEncoder) -> list[int]:
+    return sorted(range(encoder.n_features), key=encoder.canonical_key)
 
 
-def test_canonical_order_follows_names_or_contents() -> None:
+def test_the_order_of_training_follows_names_or_contents() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(50, 3))
     named = TableEncoder.fit(Table(pd.DataFrame(X, columns=["c", "a", "b"])), {1: 8})
-    assert named.canonical_order() == [1, 2, 0]
-    plain = TableEncoder.fit(Table(X), {1: 8}).canonical_order()
-    flipped = TableEncoder.fit(Table(X[:, ::-1]), {1: 8}).canonical_order()
+    assert in_order(named) == [1, 2, 0]
+    plain = in_order(TableEncoder.fit(Table(X), {1: 8}))
+    flipped = in_order(TableEncoder.fit(Table(X[:, ::-1]), {1: 8}))
     assert [2 - feature for feature in flipped] == plain
 
 
@@ -181,55 +131,6 @@ def test_categories_fitted_in_pandas_are_read_from_other_libraries(library: str)
         assert np.array_equal(ours, theirs, equal_nan=True)
 
 
-def test_gaps_and_chunks_of_arrow_dictionaries() -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parts = [["a", None], ["b", "a"]]  # each chunk has a dictionary of its own
-    column = arrow.chunked_array([arrow.array(part).dictionary_encode() for part in parts])
-    whole = Table(arrow.table({"g": column})).column(0)
-    assert [None if np.isnan(code) else whole.levels[int(code)] for code in whole.values] == (
-        ["a", None, "b", "a"]
-    )
-    batch = arrow.record_batch({"g": arrow.array(["a", None]).dictionary_encode()})
-    assert np.array_equal(Table(batch).column(0).values, [0.0, np.nan], equal_nan=True)
-
-
-def test_polars_enums_are_nominal() -> None:
-    polars = pytest.importorskip("polars")
-    sizes = polars.Series(["S", None, "L"], dtype=polars.Enum(["S", "M", "L"]))
-    assert Table(polars.DataFrame({"size": sizes})).column(0)[0::2] == ("nominal", ("S", "L"))
-
-
-def test_dates_of_pandas_in_arrow_memory() -> None:
-    arrow = pytest.importorskip("pyarrow")
-    days = pd.Series([date(1970, 1, 2), None], dtype=pd.ArrowDtype(arrow.date32()))
-    column = Table(pd.DataFrame({"day": days})).column(0)
-    assert column.kind == "date"
-    assert np.array_equal(column.values, [86_400.0, np.nan], equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([1, 2], [1.0, np.nan]),
-        ([1.5, 2.5], [1.5, np.nan]),
-        ([True, False], [1.0, np.nan]),
-        (["b", "a"], [0.0, np.nan]),
-        (np.array([2, 3], "timedelta64[s]"), [2.0, np.nan]),
-        (np.array([1, 2], "datetime64[s]"), [1.0, np.nan]),
-    ],
-)
-def test_masked_values_are_missing(values: Any, expected: list[float]) -> None:
-    masked = np.ma.array(np.asarray(values)[:, None], mask=[[False], [True]])
-    assert np.array_equal(Table(masked).column(0).values, expected, equal_nan=True)
-
-
-def test_numbers_beside_strings_in_a_list_stay_numbers() -> None:
-    table = Table([[1, "a"], [3, "b"]])
-    assert table.column(0).kind == "number"
-    assert table.column(0).values.tolist() == [1.0, 3.0]
-    assert table.column(1).levels == ("a", "b")
-
-
 @pytest.mark.parametrize("empty", [[None, None], [np.nan, np.nan]])
 @pytest.mark.parametrize("read", [["x", None], [3.0, np.nan], [timedelta(1), None]])
 def test_a_column_without_a_value_in_fit_has_no_kind(empty: list, read: list) -> None:
@@ -318,3 +219,80 @@ def test_integer_weights_count_rows(weights: list[float], levels: tuple[str, ...
     table = Table(pd.DataFrame({"x": ["a", "b", "e", "c", "c", "d"]}))
     rules = LevelRules(least_rows=2)
     assert TableEncoder.fit(table, {1: 8}, np.array(weights), rules).axes[1][0].levels == levels
+
+
+def test_tables_are_read_by_name_or_by_position() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    encoder = TableEncoder.fit(Table(frame), {1: 8})
+    by_name = encoder.columns(encoder.read(frame[["b", "a"]].assign(more=0)))
+    by_position = encoder.columns(encoder.read(frame.to_numpy()))
+    for one, other in zip(by_name, by_position, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_the_number_of_columns_must_be_that_of_fit() -> None:
+    encoder = TableEncoder.fit(Table(np.eye(3)), {1: 8})
+    with pytest.raises(ValueError, match=r"X has 2 features, but Reader is expecting 3 features"):
+        encoder.read(np.eye(2), reader="Reader")
+    assert encoder.feature_names == ("x0", "x1", "x2")
+
+
+@given(columns, st.data())
+def test_rows_without_weight_leave_no_trace(x: np.ndarray, data: Any) -> None:
+    n_ghosts = data.draw(st.integers(1, 5))
+    ghosts = data.draw(arrays(float, n_ghosts, elements=st.floats(-1e9, 1e9)))
+    labels = ["u", "v"] * len(x)
+    frame = pd.DataFrame({"x": x, "k": labels[: len(x)]})
+    haunted = pd.concat([frame, pd.DataFrame({"x": ghosts, "k": "ghost"})])
+    weights = np.r_[np.ones(len(x)), np.zeros(n_ghosts)]
+    plain = TableEncoder.fit(Table(frame), {1: 8, 2: 4})
+    found = TableEncoder.fit(Table(haunted), {1: 8, 2: 4}, weights)
+    assert found.features == plain.features
+    for order in (1, 2):
+        for one, other in zip(found.axes[order], plain.axes[order], strict=True):
+            assert np.array_equal(one.values, other.values)
+            assert np.allclose(one.weights, other.weights)
+
+
+def test_a_column_without_values_can_be_predicted_on() -> None:
+    """Nothing says what kind it has."""
+    encoder = TableEncoder.fit(Table(pd.DataFrame({"a": [1.0, None], "b": ["x", None]})), {1: 8})
+    empty = pd.DataFrame({"a": pd.Categorical([None, None], ["q"]), "b": [np.nan, np.nan]})
+    a, b = encoder.columns(Table(empty))
+    assert np.isnan(a).all()
+    assert np.isnan(b).all()
+
+
+def test_ordered_levels_are_found_by_label() -> None:
+    sizes = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
+    train = pd.DataFrame({"size": pd.Series(["L", "S", "L"], dtype=sizes)})
+    encoder = TableEncoder.fit(Table(train), {1: 8})
+    assert encoder.features[0] == ("ordered", ("S", "L"))  # M has no row
+    with pytest.warns(UserWarning, match=r"'size' \(1 of 3 rows\)"):
+        (found,) = encoder.columns(Table(pd.DataFrame({"size": ["L", "M", "S"]})))
+    assert found.tolist() == [1.0, np.inf, 0.0]
+
+
+def test_labels_of_several_types_have_an_order() -> None:
+    table = Table(pd.DataFrame({"a": pd.Categorical(["x", 2, 1.5, True])}))
+    encoder = TableEncoder.fit(table, {1: 8})
+    assert encoder.features[0].levels == (True, 1.5, 2, "x")
+
+
+@given(columns)
+def test_codes_are_the_nearest_nodes_of_the_chosen_rows(x: np.ndarray) -> None:
+    table = Table(np.column_stack([x, -x]))
+    encoder = TableEncoder.fit(table, {1: 8, 2: 4})
+    rows = np.arange(len(x))[::2]
+    for order in (1, 2):
+        codes = encoder.codes(table, order, rows)
+        assert codes.shape == (2, len(rows))
+        for feature, axis in enumerate(encoder.axes[order]):
+            assert np.array_equal(codes[feature], axis.codes(table.column(feature).values[rows]))
+
+
+def test_many_unseen_columns_are_named_in_one_warning() -> None:
+    encoder = TableEncoder.fit(Table(np.ones((3, 7))), {1: 8})
+    with pytest.warns(UserWarning, match=r"'x0' .*'x4' \(2 of 2 rows\), \.\.\.\.$") as caught:
+        encoder.columns(Table(np.full((2, 7), np.nan)))
+    assert len(caught) == 1

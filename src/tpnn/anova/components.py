@@ -15,7 +15,7 @@ Component = tuple[int, ...]
 class ComponentSet:
     """Ordered set of components, each an increasing tuple of feature indices.
 
-    Components are sorted by order, then by their features: mains first, then pairs.
+    Components are sorted by order, then by their features: main effects first, then pairs.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class ComponentSet:
         return cls((*mains, *interactions))
 
     def with_subsets(self) -> ComponentSet:
-        """Components and all their non-empty subsets: where purification moves what it averages.
+        """Components and all their non-empty subsets, which purification may move values to.
 
         >>> ComponentSet(((0, 2),)).with_subsets().components
         ((0,), (2,), (0, 2))
@@ -76,14 +76,14 @@ class ComponentSet:
 
 @dataclass(frozen=True)
 class InteractionRules:
-    """Which interactions a model may or must have, beside those that are searched for.
+    """Which interactions a model may or must have, besides those that a search finds.
 
     Parameters
     ----------
     forbidden : tuple of tuple of int
-        No component contains all features of one of these.
+        No component may contain all features of one of these.
     groups : tuple of tuple of int
-        Features interact within one of these groups only; empty where all may.
+        Features may interact only within one of these groups; empty where all features may.
     required : tuple of tuple of int
         Always included.
 
@@ -113,7 +113,7 @@ class InteractionRules:
 
 
 def canonical(components: Iterable[Component], features: Sequence[int]) -> list[Component]:
-    """Components arranged by the rank of their features in ``features``, axes included.
+    """Components, and the features in each, sorted by their rank in ``features``.
 
     >>> canonical([(0,), (1,), (0, 1)], features=[1, 0])
     [(1,), (0,), (1, 0)]
@@ -131,7 +131,7 @@ def resolve_interactions(
 ) -> list[Component]:
     """Turn interactions given by name or index into components, checking each.
 
-    ``argument`` is what messages speak of.
+    ``argument`` is the name that messages begin with.
 
     >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
     [(0, 1), (1, 2)]
@@ -143,17 +143,17 @@ def _resolve_one(
     given: tuple[int | str, ...], feature_names: Sequence[str], order: int, argument: str
 ) -> Component:
     numbers = {name: number for number, name in enumerate(feature_names)}
-    numbers_or_none = [
+    found = [
         numbers.get(feature) if isinstance(feature, str) else _index(feature, len(feature_names))
         for feature in given
     ]
-    if None in numbers_or_none:
-        unknown = given[numbers_or_none.index(None)]
+    if None in found:
+        unknown = given[found.index(None)]
         raise ValueError(
             f"{argument}: features must be names or indices of columns, found {unknown!r} in "
             f"{given}. The columns are {list(feature_names)[:10]}."
         )
-    component = tuple(sorted(number for number in numbers_or_none if number is not None))
+    component = tuple(sorted(number for number in found if number is not None))
     if len(set(component)) != len(component) or not 2 <= len(component) <= order:
         raise ValueError(
             f"{argument}: each must name 2 to order={order} different features, found {given}. "
@@ -163,7 +163,7 @@ def _resolve_one(
 
 
 def resolve_feature(feature: Any, feature_names: Sequence[str], argument: str) -> int:
-    """Index of a feature given by name or index, or the error that names the argument."""
+    """Index of a feature given by name or index; errors begin with ``argument``."""
     known = {name: number for number, name in enumerate(feature_names)}
     index = known.get(feature) if isinstance(feature, str) else _index(feature, len(known))
     if index is None:

@@ -18,18 +18,19 @@ from typing import NamedTuple
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.anova.components import Component
 from tpnn.anova.purify import purify_tables
 from tpnn.table.axis import Axis
 
-Component = tuple[int, ...]
 Tables = dict[Component, FloatArray]
 
 MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
 SIGNS = {**MONOTONE, "convex": 1.0, "concave": -1.0}
 CURVED = ("convex", "concave")
-SWEEPS = 5  # over the constrained features, while clipping
-RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
-USED = 0.99  # of a main effect's rise that interactions may use up
+N_SWEEPS = 5  # over the constrained features, while clipping
+RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
+USABLE_SHARE = 0.99  # of a main effect's rise that interactions may use up
+SMALLEST_NEED = 1e-300  # keeps a division by no need from being 0 / 0
 
 
 class Certificate(NamedTuple):
@@ -138,15 +139,16 @@ def constrained(
     """Nearby pure tables whose sum has the shapes, and what moves into the intercept.
 
     Main effects are projected; interactions are clipped where a main effect cannot make up for
-    them; what is left, curvature, rounding or a conflict between features, is repaired last.
-    Every subset of a component must be there; features without components have every shape.
+    them. Whatever still breaks a shape, by curvature, rounding or a conflict between features, is
+    repaired last. Every subset of a component must be a component too; a feature without
+    components has every shape.
     """
     shaped = dict(tables)
     shift = 0.0
     shapes = {feature: shape for feature, shape in shapes.items() if (feature,) in tables}
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
-    for _ in range(SWEEPS):
+    for _ in range(N_SWEEPS):
         for feature, shape in shapes.items():
             if shape not in CURVED:
                 _clip(shaped, axes, feature, SIGNS[shape])
@@ -168,7 +170,7 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
         fitted = _convex(axis.values[: axis.n_regular], known * SIGNS[shape], weights)
     else:
         fitted = isotonic_regression(known * SIGNS[shape], sample_weight=weights)
-    fitted = fitted + RAMP * np.abs(fitted).max(initial=0.0) * _ramp(axis, shape)
+    fitted = fitted + RELATIVE_RAMP * np.abs(fitted).max(initial=0.0) * _ramp(axis, shape)
     projected = np.concatenate([fitted * SIGNS[shape], table[axis.n_regular :]])
     centred: FloatArray = projected - axis.weights @ projected
     return centred
@@ -201,8 +203,8 @@ def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> Float
 def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign: float) -> None:
     """Clip the steps of interactions that the main effect cannot make up for, in place.
 
-    Within a coarse interval where it would fail, the main effect becomes linear, so that its whole
-    rise is at hand; the interactions share it in proportion to what they need.
+    Within a coarse interval where an interaction falls, the main effect becomes linear, so that its
+    whole rise counts; the interactions share that rise in proportion to what they need.
     """
     partners = [s for s in tables if feature in s and len(s) > 1]
     for order in sorted({len(s) for s in partners}):
@@ -218,7 +220,7 @@ def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign
         total = np.sum(list(needs.values()), axis=0)
         main, rise = _linearised(tables[feature,] * sign, coarse, fine, total)
         tables[feature,] = main * sign
-        share = np.minimum(USED * rise / np.maximum(total, 1e-300), 1.0)
+        share = np.minimum(USABLE_SHARE * rise / np.maximum(total, SMALLEST_NEED), 1.0)
         for s in chosen:
             clipped = np.maximum(steps[s], -(needs[s] * share)[:, None]) - steps[s]
             tables[s] = _with_steps(tables[s], s, feature, coarse, clipped * sign)
@@ -253,9 +255,9 @@ def _with_steps(
 def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
     """Make the margins of a feature not negative, in place; returns what moves to the intercept.
 
-    Interactions are scaled down. Where they change their slope because they end, scaling would
-    leave nothing of them: there the main effect is bent outwards instead, which changes the tails
-    alone.
+    Interactions are scaled down. At its outer nodes an interaction changes its slope because it
+    ends there; scaling would shrink it to nothing. There the main effect is bent outwards instead,
+    which changes only the tails.
     """
     partners = [s for s in tables if feature in s and len(s) > 1]
     axis = axes[1][feature]
@@ -267,12 +269,12 @@ def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sh
     scaled[list(ends)] = False
     factor = float(np.min(rise[scaled] / fall[scaled], initial=1.0))
     if factor < 1.0:
-        fall = fall * (USED * factor)
+        fall = fall * (USABLE_SHARE * factor)
         for s in partners:
-            tables[s] = tables[s] * (USED * factor)
+            tables[s] = tables[s] * (USABLE_SHARE * factor)
     nodes = axis.values[: axis.n_regular]
     for place, outwards in ends.items():
-        bend = max(fall[place] / USED - rise[place], 0.0) * SIGNS[shape]
+        bend = max(fall[place] / USABLE_SHARE - rise[place], 0.0) * SIGNS[shape]
         main[: axis.n_regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
     moved = float(axis.weights @ main)
     tables[feature,] = main - moved

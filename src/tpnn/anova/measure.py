@@ -1,7 +1,7 @@
 """Marginal: the measure under which components average to zero.
 
 mu_j puts the mass ``weights[j, m]`` on the rank position ``positions[j, m]``. Features differ in
-their number of nodes; rows are padded with nodes of mass zero, which no average ever sees.
+their number of nodes; rows are padded with nodes of mass zero, which change no average.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tpnn._typing import BoolArray, FloatArray, IntArray
 from tpnn.table.axis import Axis
 
-FAINT = 1e-6  # of a model's largest value: what deviates less is judged by the model's scale
+SMALLEST_RELATIVE_SPREAD = 1e-6  # of the largest value of the model; a smaller one is rounding
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,9 @@ def worst_mean(
 ) -> float:
     """Largest absolute mean of a table along any axis, relative to its standard deviation.
 
-    ``scale`` is the largest value of the whole model, by default of the table: deviations far below
-    it are rounding, and means are relative to FAINT * scale there.
+    ``scale`` is the largest absolute value of the whole model, by default of the table. Standard
+    deviations far below it are rounding; the mean is then relative to
+    SMALLEST_RELATIVE_SPREAD * scale.
     """
     largest = np.abs(table).max() if scale is None else scale
     if largest == 0:
@@ -113,4 +114,4 @@ def worst_mean(
     means = [
         np.abs(np.tensordot(relative, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)
     ]
-    return float(max(means) / max(np.sqrt(spread), FAINT))
+    return float(max(means) / max(np.sqrt(spread), SMALLEST_RELATIVE_SPREAD))

@@ -2,8 +2,8 @@
 
 A table T over the features S splits into parts f_U, one for each subset U of S: average out the
 features outside U and centre along those inside. The parts sum to T and each averages to zero along
-each of its features. A part belongs to component U, whose nodes may be finer; coarse nodes are
-nodes of the finer axes, so moving a part there by linear interpolation changes no value.
+each of its features. The part f_U is added to component U, whose nodes may be finer; coarse nodes
+are among the fine ones, so moving a part there by linear interpolation changes no value.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from itertools import combinations
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.anova.components import Component
 from tpnn.table.axis import Axis
-
-Component = tuple[int, ...]
 
 
 def purify_tables(

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
-
-Component = tuple[int, ...]
+from tpnn.anova.components import Component
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ def interaction_weights(components: Sequence[Component], n_features: int) -> Flo
     """Weights of the Shapley interaction values, shape (n_components, n_features, n_features).
 
     The interaction index of j and k is sum over S with both of f_S / (|S| - 1). As in the shap
-    package the matrix holds one half of it on either side of the diagonal, and on the diagonal what
-    is left of phi_j, so that rows sum to the Shapley values.
+    package the matrix holds one half of it on either side of the diagonal, and the rest of phi_j on
+    the diagonal, so that each row sums to a Shapley value.
 
     >>> interaction_weights([(0, 1)], 2)[0]
     array([[0. , 0.5], [0.5, 0. ]])
@@ -99,7 +98,7 @@ def packed(
 ) -> Any:
     """Return a ``shap.Explanation`` where shap is installed, else ``ShapValues``.
 
-    The plots of shap check the class of what they are given, so only its own will do.
+    The plots of shap accept only objects of its own class.
     """
     try:
         from shap import Explanation

@@ -10,7 +10,7 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.table.axis import Axis
 
-STEP_WIDTH = 1e-3  # gamma of a step relative to the smallest gap between nodes: exact in doubles
+RELATIVE_STEP_WIDTH = 1e-3  # gamma over the smallest gap between nodes: exact in doubles
 
 
 class Terms(NamedTuple):
@@ -44,7 +44,8 @@ def step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
     beta = beta.reshape(-1, *table.shape[len(axes) :])
     middles = [(axis.positions[1:] + axis.positions[:-1]) / 2 for axis in axes]
     narrow = [
-        np.full(len(m), STEP_WIDTH * _gap(a.positions)) for m, a in zip(middles, axes, strict=True)
+        np.full(len(m), RELATIVE_STEP_WIDTH * _gap(a.positions))
+        for m, a in zip(middles, axes, strict=True)
     ]
     b, gamma = (
         np.stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])

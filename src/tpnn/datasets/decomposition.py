@@ -22,8 +22,8 @@ import pandas as pd
 from tpnn._typing import FloatArray
 from tpnn.datasets.functions import SyntheticFunction, Term, get_function
 
-_NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # nodes per dimension, by the dimensions integrated out
-_NORM_NODES = {1: 128, 2: 24}  # nodes per quarter of a range in norms, by the number of features
+_N_NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # per dimension, by the dimensions integrated out
+_N_NODES_OF_NORMS = {1: 128, 2: 24}  # per quarter of a range, by the number of features
 _MAX_EVALUATIONS = 2**21  # function values held in memory at once
 
 
@@ -136,12 +136,12 @@ def _check(function: SyntheticFunction, features: tuple[int, ...], x: FloatArray
     p = len(function.bounds)
     if len(set(features)) < len(features) or not set(features) <= set(range(p)):
         raise ValueError(
-            f"features: must be distinct indices from 0 to {p - 1}, got {features}; "
-            "count the features of the function from 0"
+            f"features: must be distinct indices from 0 to {p - 1}, found {features}. "
+            "Count the features of the function from 0."
         )
     if x.ndim != 2 or x.shape[1] != p:
         raise ValueError(
-            f"X: must have shape (n, {p}), got {x.shape}; pass all features of the function"
+            f"X: must have shape (n, {p}), found {x.shape}. Pass all features of the function."
         )
 
 
@@ -166,7 +166,7 @@ def _conditional_mean(
         return np.full(len(x), _mean(term, function))
     free = len(term.features) - len(given)
     points, inverse = np.unique(x[:, given], axis=0, return_inverse=True)  # (u, given), (n,)
-    chunks = 1 + len(points) * _NODES.get(free, 1) ** free // _MAX_EVALUATIONS
+    chunks = 1 + len(points) * _N_NODES.get(free, 1) ** free // _MAX_EVALUATIONS
     means = [
         _integral(term, function, dict(zip(given, chunk.T, strict=True)), free)
         for chunk in np.array_split(points, chunks)
@@ -186,7 +186,7 @@ def _integral(
     if feature is None:
         return term.function(*(fixed[j] for j in term.features))
     breaks = _breaks(term, function.bounds[feature], fixed)
-    nodes, weights = _rule(breaks, _NODES[free])  # (..., q) each
+    nodes, weights = _rule(breaks, _N_NODES[free])  # (..., q) each
     expanded = {j: values[..., np.newaxis] for j, values in fixed.items()}
     values = _integral(term, function, {**expanded, feature: nodes}, free)  # (..., q)
     return np.asarray(np.einsum("...q,...q->...", values, weights))
@@ -247,7 +247,7 @@ def _covariance(one: Term, two: Term, function: SyntheticFunction) -> float:
     shared = tuple(j for j in one.features if j in two.features)
     if not shared:
         return 0.0
-    points, weights = _grid(function, shared, _NODES[len(shared)])
+    points, weights = _grid(function, shared, _N_NODES[len(shared)])
     means = [_conditional_mean(t, function, shared, points) for t in (one, two)]  # (g,) each
     return float(weights @ (means[0] * means[1])) - _mean(one, function) * _mean(two, function)
 
@@ -273,7 +273,7 @@ def _norms(name: str) -> dict[tuple[int, ...], tuple[float, float]]:
     """Return (L1 norm, variance) of all main effects and pairs of a synthetic function."""
     function = get_function(name)
     norms = {}
-    for size, count in _NORM_NODES.items():
+    for size, count in _N_NODES_OF_NORMS.items():
         for features in combinations(range(len(function.bounds)), size):
             points, weights = _grid(function, features, count)
             values = _component(function, features, points)  # (g,)

@@ -60,10 +60,10 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     if name not in _KNOWN:
         raise ValueError(
             f"name: must be one of {', '.join(_KNOWN)} or a Parquet file in the folder "
-            f"TPNN_DATA, got {name!r} ({_found(path)}); use a known name or {_remedy(name)}"
+            f"TPNN_DATA, found {name!r} ({_found(path)}). Use a known name, or {_remedy(name)}"
         )
     if name not in _OPENML_IDS:
-        raise _missing(name, f"{_found(path)}, no OpenML data set is known")
+        raise _missing(name, f"{_found(path)} and no OpenML data set of that name")
     return _fetch_openml(name, path)
 
 
@@ -108,8 +108,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
         raise ImportError(
-            f"pyarrow: must be installed to read {path.name}, was not found; "
-            'run `pip install "tpnn[data]"`'
+            f"pyarrow: must be installed to read {path.name}, found no such package. "
+            'Run: pip install "tpnn[data]"'
         ) from error
 
 
@@ -119,26 +119,27 @@ def _fetch_openml(name: str, path: Path | None) -> tuple[pd.DataFrame, pd.Series
     try:
         bunch = fetch_openml(data_id=_OPENML_IDS[name], as_frame=True)
     except (OSError, HTTPException, ValueError) as error:  # OpenML's own error is a ValueError
-        reason = f"OpenML data set {_OPENML_IDS[name]} could not be fetched ({error})"
-        raise _missing(name, f"{_found(path)}, {reason}") from error
+        reason = f"OpenML data set {_OPENML_IDS[name]} out of reach ({error})"
+        raise _missing(name, f"{_found(path)} and {reason}") from error
     return bunch.data.drop(columns=_OPENML_DROPPED, errors="ignore"), bunch.target
 
 
 def _missing(name: str, found: str) -> FileNotFoundError:
-    """Return the error for a known data set that is nowhere to be had."""
+    """Return the error for a known data set that is in neither place."""
     return FileNotFoundError(
-        f"{name}: must be in the folder TPNN_DATA or at OpenML, {found}; {_remedy(name)}"
+        f"name: {name!r} must be in the folder TPNN_DATA or at OpenML, found {found}. Please "
+        f"{_remedy(name)}"
     )
 
 
 def _found(path: Path | None) -> str:
     """Say what was found in place of the Parquet file at `path`."""
-    return "TPNN_DATA is not set" if path is None else f"there is no file {path}"
+    return "TPNN_DATA not set" if path is None else f"no file {path}"
 
 
 def _remedy(name: str) -> str:
     """Say how to make the data set `name` available."""
     return (
         f"set the environment variable TPNN_DATA to a folder that contains {name}.parquet "
-        "with the target as its last column"
+        "with the target as its last column."
     )

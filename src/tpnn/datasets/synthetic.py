@@ -94,8 +94,8 @@ def make_synthetic(
     function = get_function(name)
     if not signal_to_noise > 0:
         raise ValueError(
-            f"signal_to_noise: must be positive, got {signal_to_noise}; "
-            "use float('inf') for no noise"
+            f"signal_to_noise: must be positive, found {signal_to_noise}. "
+            "Use float('inf') for no noise."
         )
     rng = np.random.default_rng(random_state)
     lower, upper = np.transpose(function.bounds)  # (p,) each

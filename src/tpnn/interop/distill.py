@@ -1,6 +1,6 @@
-"""Distillation: a black box approximated by a unique decomposition, to be explained by it.
+"""Distillation: a black box approximated by a unique decomposition, which then explains it.
 
-This is ANOVA-SHAP of the paper. NOTE[DIFF] the black box is asked about more than the rows given:
+This is ANOVA-SHAP of the paper. NOTE[DIFF] the black box is asked about more rows than those given:
 rows in which a random part of the features comes from another row, the points that Shapley values
 average over. On white wine and a boosted forest this raises the correlation with exact Shapley
 values of the black box from 0.71 to 0.88.
@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,12 +24,12 @@ from tpnn.loss.links import LINKS
 from tpnn.report import write_report
 from tpnn.table.frame import Table
 
-HELD_OUT = 0.2  # share of the rows that measures fidelity
-GOOD_FIDELITY = 0.9
+HELD_OUT_SHARE = 0.2  # of the rows, to measure fidelity
+GOOD_FIDELITY = 0.9  # R2
 
 
 class FidelityWarning(UserWarning):
-    """The decomposition follows its black box too loosely to explain it."""
+    """The decomposition is too far from its black box to explain it."""
 
 
 class DistilledModel(TPNNRegressor):
@@ -67,7 +68,7 @@ def distill(
     ----------
     predict : callable, or fitted model with ``predict_proba`` or ``predict``
         The black box: a table like ``X``, of the same library and with the same names, to one
-        finite number per row. Of a classifier with two classes the log-odds are approximated.
+        finite number per row. For a classifier with two classes the log-odds are approximated.
     X : table
         Rows that the black box is meant for.
     n_queries : int, default=20_000
@@ -96,7 +97,7 @@ def distill(
     check_rows(table.n_rows, table.n_rows)
     rows = table.source
     order = rng.permutation(len(rows))
-    n_held_out = max(1, round(HELD_OUT * len(rows)))
+    n_held_out = max(1, round(HELD_OUT_SHARE * len(rows)))
     held_out, training = order[:n_held_out], order[n_held_out:]
     queries = _recombined(rows, training, n_queries, rng)
     model = DistilledModel(**{"n_bags": 2, "random_state": rng, **settings})
@@ -106,8 +107,8 @@ def distill(
     if model.fidelity_ < GOOD_FIDELITY:
         warnings.warn(
             f"fidelity: the decomposition explains {100 * max(model.fidelity_, 0.0):.0f} % of the "
-            "variance of the black box on held-out rows, so its explanations are as rough. "
-            "Raise order or n_queries, or read them as a sketch.",
+            "variance of the black box on held-out rows, so its explanations are no better. "
+            "Raise order or n_queries, or treat them as a sketch.",
             FidelityWarning,
             stacklevel=2,
         )
@@ -157,7 +158,7 @@ def _checked(answers: Any, n_rows: int) -> FloatArray:
 
 
 def _recombined(rows: Any, training: NDArray[Any], n_queries: int, rng: Any) -> Any:
-    """Training rows, and as often as wanted a random part of each inside another one."""
+    """Training rows, then copies of them in which some features come from another row."""
     n_columns = rows.shape[1]
     n_copies = max(0, round(n_queries / len(training)) - 1)
     hosts = rng.permuted(np.tile(training, (n_copies, 1)), axis=1).ravel()
@@ -167,20 +168,17 @@ def _recombined(rows: Any, training: NDArray[Any], n_queries: int, rng: Any) -> 
     sources = np.concatenate([np.repeat(training[:, None], n_columns, axis=1), sources])
     if isinstance(rows, np.ndarray):
         return rows[sources, np.arange(n_columns)]
-    columns = {
-        name: _take(getattr(rows[name], "array", rows[name]), sources[:, j])  # no pandas index
-        for j, name in enumerate(getattr(rows, "column_names", rows.columns))
-    }
-    if hasattr(rows, "from_pydict"):  # Arrow
-        return type(rows).from_pydict(columns, schema=rows.schema)
-    return type(rows)(columns)
+    frame = nw.from_native(rows, eager_only=True)
+    taken = [nw.maybe_reset_index(frame[:, j][sources[:, j]]) for j in range(n_columns)]
+    whole = nw.maybe_reset_index(frame[sources[:, 0]])  # keeps what a schema says of the table
+    return whole.with_columns(*taken).to_native()
 
 
 def _take(rows: Any, chosen: NDArray[Any]) -> Any:
-    """Chosen rows of a table, or chosen values of a column."""
-    if isinstance(rows, np.ndarray) or not hasattr(rows, "take"):  # polars has none
+    """Chosen rows of a table, in the library of the table."""
+    if isinstance(rows, np.ndarray):
         return rows[chosen]
-    return rows.take(chosen)
+    return nw.from_native(rows, eager_only=True)[chosen].to_native()
 
 
 def _r2(answers: FloatArray, predictions: FloatArray) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 
-SMALLEST_MEAN = 1e-12  # the logit of a class with no weight must stay finite
-LARGEST_SCORE = 300.0  # exp of a larger one would leave no room for sums
+SMALLEST_MEAN = 1e-12  # the logit of a class without weight must stay finite
+LARGEST_SCORE = 300.0  # sums of exponentials of larger ones could overflow
 
 
 @dataclass(frozen=True)

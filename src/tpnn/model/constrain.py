@@ -61,7 +61,8 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
     >>> rounding_error([np.array([1.0, -2.0]), np.array([0.5])])
     2e-12
     """
-    return RELATIVE_ROUNDING * max(float(np.abs(table).max()) for table in tables)
+    sizes = (float(np.abs(table).max()) for table in tables)
+    return RELATIVE_ROUNDING * max(sizes, default=0.0)
 
 
 def _with_subsets(model: AnovaModel) -> AnovaModel:

@@ -17,7 +17,7 @@ import numpy as np
 from tpnn._typing import BoolArray, FloatArray, IntArray
 from tpnn.table.frame import NOMINAL, NUMBER
 
-UNKNOWN = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
+UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
 
 
@@ -55,12 +55,12 @@ class Axis:
 
     @property
     def n_regular(self) -> int:
-        """Number of nodes of values that are there."""
+        """Number of nodes of non-missing values."""
         return len(self.values) - self.has_missing
 
     @property
     def missing_node(self) -> int:
-        """Node of missing values, or M, which contributes nothing, where fit has seen none."""
+        """Node of missing values; M, where every component is zero, if fit has seen none."""
         return self.n_regular
 
     @property
@@ -70,7 +70,7 @@ class Axis:
 
     @property
     def positions(self) -> FloatArray:
-        """Mid-rank of each node among the values that are there, in [0, 1]: where bases live.
+        """Mid-rank of each node among the non-missing values, in [0, 1]: the argument of bases.
 
         NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
         """
@@ -81,8 +81,8 @@ class Axis:
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).
 
-        Values beyond the outer nodes stay on them: an outlier cannot extrapolate. What fit has not
-        seen, a new level or a first missing value, is on node M, where every component is zero.
+        Values beyond the outer nodes stay on them, so that nothing is extrapolated. What fit has
+        not seen, a new level or a first missing value, is on node M, where every component is zero.
         """
         missing, unknown = np.isnan(x), np.isinf(x)
         odd = missing | unknown
@@ -120,7 +120,7 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
     """Nodes for a feature with the given distinct values and masses.
 
     A value that alone holds 1/max_nodes of the mass is a node of its own; the other nodes are
-    quantiles of the remaining mass, so that one heavy value cannot starve the rest.
+    quantiles of the remaining mass, so that one heavy value leaves nodes for the rest.
 
     >>> place_nodes(np.arange(5.0), np.full(5, 0.2), max_nodes=8)
     array([0., 1., 2., 3., 4.])
@@ -138,7 +138,7 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
 
 
 def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Distinct values, NaN last, and the mass of each; values of no mass are left out."""
+    """Distinct values, NaN last, and the mass of each; values without mass are left out."""
     x = x + 0.0  # no -0.0, which would be a node where it comes first
     if weights is None:
         values, counts = np.unique(x, return_counts=True)
@@ -154,11 +154,11 @@ def make_axis(
 ) -> Axis:
     """Axis of an ordered feature: each value's mass is shared by its two neighbours.
 
-    ``values`` may end with NaN for missing values, which get a node behind the others.
+    ``values`` may end with NaN for missing values, which get a node after the others.
     """
     has_missing = bool(np.isnan(values[-1]))
-    axis = Axis(np.append(nodes, np.nan) if has_missing else nodes, np.empty(0), kind)
-    axis = replace(axis, has_missing=has_missing)
+    all_nodes = np.append(nodes, np.nan) if has_missing else nodes
+    axis = Axis(all_nodes, weights=np.empty(0), kind=kind, has_missing=has_missing)
     lower, fraction = axis.locate(values)
     shares = masses / masses.sum()
     weights = np.zeros(axis.n_nodes + 1)
@@ -224,5 +224,11 @@ def _nominal_axis(
         labels[-1] = OTHERS
     masses = np.append(np.bincount(groups, level_masses, minlength=n_nodes), missing)
     values = np.append(np.arange(float(n_nodes)), np.full(len(missing), np.nan))
-    weights = masses / masses.sum()
-    return Axis(values, weights, NOMINAL, tuple(labels), groups, bool(len(missing)))
+    return Axis(
+        values=values,
+        weights=masses / masses.sum(),
+        kind=NOMINAL,
+        levels=tuple(labels),
+        groups=groups,
+        has_missing=bool(len(missing)),
+    )

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._typing import CodeArray, FloatArray, IntArray
-from tpnn.table.axis import UNKNOWN, Axis, distinct, nested_axes, nominal_axes
+from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.frame import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
 from tpnn.table.weights import whole_counts
 
-MOST_LEVELS = 65_534  # of a nominal feature in its main effect; codes have two bytes
+MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
+MAX_NODES_PER_BYTE = 256
 
 
 class Feature(NamedTuple):
@@ -32,7 +33,7 @@ class LevelRules(NamedTuple):
     nominal : collection of int
         Columns of numbers that are names rather than amounts.
     least_rows : int
-        Levels of fewer rows share one node.
+        Levels of fewer rows than this share one node.
     """
 
     nominal: Collection[int] = ()
@@ -78,7 +79,7 @@ class TableEncoder:
             For each order of interaction, the largest number of nodes of a feature; a nominal
             feature's main effect has a node for every level.
         weights : array of shape (n_rows,), optional
-            Mass of each row; rows of mass zero leave no trace.
+            Mass of each row; rows of mass zero are ignored.
         rules : LevelRules
             How levels are treated.
         """
@@ -88,7 +89,7 @@ class TableEncoder:
             values, masses = distinct(column.values, weights)
             sizes = list(max_nodes.values())
             if column.kind == NOMINAL:
-                sizes = [MOST_LEVELS if o == 1 else size for o, size in max_nodes.items()]
+                sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
                 rare = distinct(column.values, counts)[1] < rules.least_rows
                 axes = nominal_axes(values, masses, sizes, column.levels, rare)
             else:
@@ -110,9 +111,9 @@ class TableEncoder:
         return self.names or tuple(f"x{feature}" for feature in range(self.n_features))
 
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
-        """Read a table to predict on: columns found by name, or by position where there is none.
+        """Read a table to predict on: columns are found by name, or by position without names.
 
-        ``reader`` is the class that the error message speaks of.
+        ``reader`` is the class that error messages name.
         """
         table = X if isinstance(X, Table) else Table(X)
         if self.names is not None and table.names is not None:
@@ -126,11 +127,11 @@ class TableEncoder:
         return table
 
     def numbers(self, table: Table, feature: int) -> FloatArray:
-        """Column as numbers of fit's levels, (n_rows,): NaN is missing, inf a level not seen."""
+        """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""
         column = table.column(feature)
         known, name = self.features[feature], table.name(feature)
         if self._is_empty(feature):
-            return np.where(np.isnan(column.values), np.nan, UNKNOWN)
+            return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
         if column.kind == known.kind and not column.levels:
             return column.values
         if np.isnan(column.values).all():
@@ -169,9 +170,9 @@ class TableEncoder:
         return not (self.features[feature].levels or self._is_empty(feature))
 
     def codes(self, table: Table, order: int, rows: IntArray) -> CodeArray:
-        """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if it can be."""
+        """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if enough."""
         axes = self.axes[order]
-        wide = max(axis.n_nodes for axis in axes) > 256
+        wide = max(axis.n_nodes for axis in axes) > MAX_NODES_PER_BYTE
         codes = np.empty((len(axes), len(rows)), dtype=np.uint16 if wide else np.uint8)
         for feature, axis in enumerate(axes):
             codes[feature] = axis.codes(self.numbers(table, feature)[rows])
@@ -181,8 +182,7 @@ class TableEncoder:
         """Key of a feature that does not depend on where its column stands.
 
         Its name where there are names, else its nodes; then its masses and levels. Training runs in
-        the order of these keys, which makes a permutation of the columns a mere permutation of the
-        answer.
+        the order of these keys, so permuting the columns only permutes the features of the model.
         """
         axis = self.axes[min(self.axes)][feature]
         name = self.names[feature] if self.names else axis.values.tobytes()
@@ -190,7 +190,7 @@ class TableEncoder:
 
 
 def _row_counts(weights: FloatArray | None) -> FloatArray | None:
-    """How many rows each row stands for; a weight that is not whole counts as one row."""
+    """How many rows each row stands for; one each where the weights are not all whole."""
     if weights is None:
         return None
     counts = whole_counts(weights)
@@ -198,7 +198,7 @@ def _row_counts(weights: FloatArray | None) -> FloatArray | None:
 
 
 def _training_column(column: Column, is_nominal: bool, weights: FloatArray | None) -> Column:
-    """Column with its levels in canonical order, those of no mass left out."""
+    """Column with its levels in canonical order, those without mass left out."""
     kind, values, levels = column
     if is_nominal and kind == NUMBER:
         numbers, inverse = np.unique(values, return_inverse=True)
@@ -236,7 +236,7 @@ def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
             f"X: column {name!r} must hold levels like those of fit, {list(known.levels[:3])}, "
             f"found {_described(column)}. Convert it to such levels."
         )
-    ranks = np.array([rank.get(label, UNKNOWN) for label in labels])
+    ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
     present = ~np.isnan(numbers)
     answer = np.full(len(numbers), np.nan)
     answer[present] = ranks[numbers[present].astype(np.intp)]

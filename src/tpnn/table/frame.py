@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -45,29 +46,24 @@ class Table:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features), or DataFrame of pandas or polars, or Arrow table
-        Columns of numbers, booleans, dates, durations, strings or categories; None, NaN, NaT and
-        what a masked array masks are missing values.
+    X : array of shape (n_rows, n_features), or data frame of any library
+        Columns of numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and
+        masked values are missing. Data frames are those that narwhals reads, such as pandas,
+        polars, Modin and Arrow, and whatever else hands over its columns as an Arrow stream.
 
     Attributes
     ----------
-    source : DataFrame, Arrow table or array
-        What was passed; lists and masked arrays as an array.
+    source : data frame or array
+        The data frame that was passed; anything else, such as a list, as an array.
+    names : tuple of str, or None
+        Column names; None for arrays and for frames whose columns are numbered.
     """
 
     def __init__(self, X: Any) -> None:
-        self.names: tuple[str, ...] | None = None
+        frame = _frame_in_memory(X)
+        self.source: Any = _checked_matrix(X) if frame is None else frame
+        self.names = None if frame is None else _checked_names(frame)
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
-        if hasattr(X, "collect") and not hasattr(X, "shape"):
-            raise TypeError(
-                f"X: a table in memory is needed, found {type(X).__name__}. Pass X.collect()."
-            )
-        columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow, pandas or polars
-        if columns is not None and hasattr(X, "__getitem__"):
-            self.names = _checked_names(columns)
-            self.source = X
-        else:
-            self.source = _checked_matrix(X)
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
         if self.n_features == 0:
             raise ValueError(
@@ -117,9 +113,8 @@ class Table:
                 f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(self.names)[:10]}. "
                 "Pass a table with those names."
             )
-        table = object.__new__(Table)
-        table.names, table.source, table._labelled = tuple(names), self.source, {}
-        table.n_rows, table.n_features = self.n_rows, len(names)
+        table = copy(self)
+        table.names, table.n_features, table._labelled = tuple(names), len(names), {}
         return table
 
 
@@ -133,9 +128,30 @@ def all_finite(values: FloatArray) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def _checked_names(columns: Iterable[Any]) -> tuple[str, ...] | None:
+def _frame_in_memory(X: Any) -> Any:
+    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return None
+    import narwhals as nw  # late: a saved model predicts on arrays with NumPy alone
+
+    X = nw.to_native(X, pass_through=True)
+    if nw.dependencies.is_into_dataframe(X):
+        return X
+    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
+        raise TypeError(
+            f"X: a table in memory is needed, found a lazy {type(X).__name__}. "
+            "Pass X.collect(), or X.compute() where it is called so."
+        )
+    is_stream = hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema")  # record batches
+    return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
+
+
+def _checked_names(frame: Any) -> tuple[str, ...] | None:
     """Column names, or None where columns are numbered rather than named."""
-    names = tuple(columns)
+    import narwhals as nw
+
+    is_arrow = nw.dependencies.is_pyarrow_table(frame)  # whose columns are not names
+    names = tuple(frame.column_names if is_arrow else frame.columns)
     if not any(isinstance(name, str) for name in names):
         return None
     if not all(isinstance(name, str) for name in names):
@@ -181,23 +197,28 @@ def _filled(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 
 def read_column(raw: Any, name: str) -> Column:
-    """Column of any library as numbers.
+    """Column of a data frame of any library, or of an array, as numbers.
 
     >>> read_column(np.array(["b", "a", None, "b"], dtype=object), "colour")
     Column(kind='nominal', values=array([ 0.,  1., nan,  0.]), levels=('b', 'a'))
     """
-    if hasattr(getattr(raw, "cat", None), "codes"):  # a pandas category
+    if isinstance(raw, np.ndarray):
+        return _read_array(raw, name)
+    if hasattr(getattr(raw, "cat", None), "codes"):  # a category of pandas and its like
         return _read_levels(raw.cat.codes.to_numpy(), raw.cat.categories, raw.cat.ordered, name)
     if hasattr(getattr(raw, "type", None), "ordered"):  # an Arrow dictionary
-        whole = raw.combine_chunks() if hasattr(raw, "combine_chunks") else raw
+        whole = raw.combine_chunks()
         codes = whole.indices.to_numpy(zero_copy_only=False)
         return _read_levels(codes, whole.dictionary.to_pylist(), whole.type.ordered, name)
+    if hasattr(raw, "array") and getattr(raw.dtype, "kind", "") in "biuf":  # pandas, nullable too
+        return Column(NUMBER, raw.to_numpy(np.float64, na_value=np.nan))
     dtype = getattr(raw, "dtype", None)
-    if getattr(dtype, "kind", "?") in "biuf" and hasattr(raw, "array"):
-        return Column(NUMBER, raw.to_numpy(np.float64, na_value=np.nan))  # nullable ones included
-    if getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None:
+    if getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None:  # in pandas
         raw = raw.dt.tz_convert("UTC").dt.tz_localize(None)
-    values = np.asarray(raw)
+    return _read_array(raw.to_numpy(), name)
+
+
+def _read_array(values: NDArray[Any], name: str) -> Column:
     if values.dtype.kind in TIME_KINDS:
         return Column(TIME_KINDS[values.dtype.kind], _seconds(values))
     if values.dtype.kind in "biuf":
@@ -233,7 +254,7 @@ def _read_objects(values: list[Any], name: str) -> Column:
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
         if all(isinstance(value, kind) for value in known):
             times = [None if is_missing(value) else value for value in values]
-            return read_column(np.array(times, code), name)
+            return _read_array(np.array(times, code), name)
     if not all(isinstance(value, str | bytes) for value in known):
         odd = next(value for value in known if not isinstance(value, str | bytes))
         raise TypeError(

@@ -6,6 +6,8 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 
+LARGEST_WHOLE_WEIGHT = 2**52  # beyond it not every whole number is a double
+
 
 def whole_counts(weights: FloatArray) -> FloatArray | None:
     """Integer weights in units of their greatest common divisor; None where some are not integer.
@@ -14,6 +16,6 @@ def whole_counts(weights: FloatArray) -> FloatArray | None:
     (array([1., 3.]), None)
     """
     whole = np.floor(weights)
-    if (whole != weights).any() or weights.max() > 2**52:
+    if (whole != weights).any() or weights.max() > LARGEST_WHOLE_WEIGHT:
         return None
     return np.asarray(weights / np.gcd.reduce(whole.astype(np.int64)))

@@ -1,4 +1,4 @@
-"""Scales: the numbers on which a model works, written as its user wrote them."""
+"""Words: the numbers that a model works on, written as the values that the user passed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION
 
-MISSING, UNSEEN = "(missing)", "(unseen level)"
-DAY = 86_400.0  # seconds
+MISSING_WORD, UNSEEN_WORD = "(missing)", "(unseen level)"
+SECONDS_PER_DAY = 86_400.0
 
 
 def node_words(axis: Axis) -> list[str]:
-    """Write every node of an axis: a label, a date, a number, or that the value is missing.
+    """Write every node of an axis: as a label, a date, a number, or "(missing)".
 
     >>> node_words(Axis(np.array([0.0, 1.0, np.nan]), np.full(3, 1 / 3), "nominal", ("a", "b"),
     ...                 np.array([0, 1]), has_missing=True))
@@ -29,22 +29,22 @@ def node_words(axis: Axis) -> list[str]:
         words = [str(level) for level in axis.levels]
     else:
         words = [_word(axis.kind, value) for value in regular]
-    return words + [MISSING] * axis.has_missing
+    return words + [MISSING_WORD] * axis.has_missing
 
 
 def value_word(feature: Feature, number: float) -> str:
-    """Write one value of a column, given as number of its level where it has levels."""
+    """Write one value of a column, given as the number of its level where it has levels."""
     if np.isnan(number):
-        return MISSING
+        return MISSING_WORD
     if np.isinf(number):
-        return UNSEEN
+        return UNSEEN_WORD
     return str(feature.levels[int(number)]) if feature.levels else _word(feature.kind, number)
 
 
 def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = None) -> NDArray[Any]:
-    """Numbers as the values they stand for, (n,): dates, durations, labels or the numbers.
+    """Values that numbers stand for, (n,): dates, durations, labels, or the numbers themselves.
 
-    ``levels`` has the label of every number, those that are missing or unseen left out.
+    ``levels`` has the label of every level; missing and unseen ones become None.
     """
     if levels:
         known = np.isfinite(numbers)
@@ -52,21 +52,21 @@ def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = Non
         values[known] = np.array(levels, dtype=object)[numbers[known].astype(np.intp)]
         return values
     if kind in (DATE, DURATION):
-        present = np.nan_to_num(numbers * 1e6).astype(np.int64)
+        present = np.rint(np.nan_to_num(numbers * 1e6)).astype(np.int64)
         times = present.astype("datetime64[us]" if kind == DATE else "timedelta64[us]")
         return np.where(np.isnan(numbers), np.array("NaT", times.dtype), times)
     return numbers
 
 
 def _word(kind: str, number: float) -> str:
-    """Write a number, a date by its day unless it has a time, a duration in days.
+    """Write a number, a date (by its day unless it has a time), or a duration in days.
 
     >>> _word("date", 86400.0), _word("date", 3600.0), _word("number", 0.5)
     ('1970-01-02', '1970-01-01T01:00:00', '0.5')
     """
     if kind == DATE:
-        unit = "D" if number % DAY == 0 else "s"
+        unit = "D" if number % SECONDS_PER_DAY == 0 else "s"
         return str(np.datetime64(round(number), "s").astype(f"datetime64[{unit}]"))
     if kind == DURATION:
-        return f"{number / DAY:.6g} days"
+        return f"{number / SECONDS_PER_DAY:.6g} days"
     return f"{number:.6g}"

@@ -11,7 +11,7 @@ from tpnn._typing import FloatArray
 from tpnn.explain.plots.style import LABEL_SIZE
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
-from tpnn.table.words import DAY, node_words
+from tpnn.table.words import SECONDS_PER_DAY, node_words
 
 MAIN_RANKS, PAIR_RANKS = (0.005, 0.995), (0.01, 0.99)  # shares of the data that a plot shows
 MAX_TICK_LABELS = 12  # of levels along an axis
@@ -21,7 +21,7 @@ MAX_LETTERS_IN_A_ROW = 24  # of all labels; more of them are turned
 
 def unit_of(axis: Axis) -> float:
     """Seconds per unit of the plot: dates and durations are drawn in days."""
-    return DAY if axis.kind in (DATE, DURATION) else 1.0
+    return SECONDS_PER_DAY if axis.kind in (DATE, DURATION) else 1.0
 
 
 def node_places(axis: Axis) -> FloatArray:

@@ -1,0 +1,144 @@
+"""Formulas: the loss of each row and its derivatives, one pair of functions for each loss.
+
+``*_loss`` takes (y, raw, weights, xp) and returns the loss of each row. ``*_slopes`` takes the same
+and returns the first derivative in the raw score and a positive second derivative: the true one,
+its expectation, or that of a parabola above the loss. ``xp`` is the library that the arrays belong
+to, NumPy or torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+AnyArray = Any  # an array of NumPy or of torch
+Derivatives = tuple[AnyArray, AnyArray]
+
+SMALLEST_HESSIAN = 1e-3  # rows that are all but certain keep some weight
+SMALLEST_RESIDUAL = 0.02  # standard deviations; the second derivative of |r| is bounded there
+LARGEST_LOG_MEAN = 40.0  # its exponential must not overflow single precision
+
+
+def squared_error_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
+    """Half the squared residual, (f - y)^2 / 2."""
+    return 0.5 * (raw - y) ** 2
+
+
+def squared_error_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
+    """Residual f - y, and 1."""
+    return raw - y, xp.ones_like(raw)
+
+
+def targets_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
+    """Half the squared residuals, summed over the targets on the last axis."""
+    return squared_error_loss(y, raw, weights, xp).sum(-1)
+
+
+def logistic_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
+    """Log-loss of y in {0, 1}: log(1 + exp(f)) - y f."""
+    return raw.clip(min=0) + xp.log1p(xp.exp(-abs(raw))) - y * raw
+
+
+def logistic_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
+    """Probability p less y, and p (1 - p)."""
+    decay = xp.exp(-abs(raw))
+    mean = xp.where(raw >= 0, 1.0, decay) / (1 + decay)
+    return mean - y, (mean * (1 - mean)).clip(min=SMALLEST_HESSIAN)
+
+
+def softmax_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
+    """Log-loss of y, an indicator of the class on the last axis: log(sum_k exp(f_k)) - y' f."""
+    largest = xp.amax(raw, -1)
+    log_sum = largest + xp.log(xp.exp(raw - largest[..., None]).sum(-1))
+    return log_sum - (y * raw).sum(-1)
+
+
+def softmax_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
+    """Probabilities p less y, and 2 p (1 - p), which bounds the whole Hessian (Gershgorin)."""
+    odds = xp.exp(raw - xp.amax(raw, -1)[..., None])
+    mean = odds / odds.sum(-1)[..., None]
+    bound = 2 * mean * (1 - mean)  # all outputs step at once
+    return mean - y, bound.clip(min=SMALLEST_HESSIAN)
+
+
+def tweedie_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, power: float) -> AnyArray:
+    """Half the deviance at mean exp(f), up to a constant; powers 1 and 2 are its limits."""
+    raw = raw.clip(min=-LARGEST_LOG_MEAN, max=LARGEST_LOG_MEAN)
+    if power == 1:
+        return xp.exp(raw) - y * raw
+    if power == 2:
+        return raw + y * xp.exp(-raw)
+    loss = xp.exp((2 - power) * raw) / (2 - power)
+    return loss - y * xp.exp((1 - power) * raw) / (1 - power)
+
+
+def tweedie_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, power: float) -> Derivatives:
+    """First derivative, and the expectation of the second, exp((2 - power) f)."""
+    raw = raw.clip(min=-LARGEST_LOG_MEAN, max=LARGEST_LOG_MEAN)
+    expected = xp.exp((2 - power) * raw)
+    return expected - y * xp.exp((1 - power) * raw), expected.clip(min=SMALLEST_HESSIAN)
+
+
+def pinball_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, levels: AnyArray) -> AnyArray:
+    """Level q times the part of y above f, or 1 - q times the part below; summed over levels."""
+    residual = y - raw
+    levels = xp.asarray(levels, dtype=raw.dtype)
+    loss = levels * residual.clip(min=0) + (1 - levels) * (-residual).clip(min=0)
+    return loss.sum(-1) if levels.ndim else loss
+
+
+def pinball_slopes(
+    y: AnyArray, raw: AnyArray, weights: Any, xp: Any, levels: AnyArray
+) -> Derivatives:
+    """Slopes of the parabola that touches the loss at the residual r and at -r."""
+    residual = y - raw
+    levels = xp.asarray(levels, dtype=raw.dtype)
+    gradient = xp.where(residual > 0, -levels, 1 - levels)
+    return gradient, 0.5 / abs(residual).clip(min=SMALLEST_RESIDUAL)
+
+
+def huber_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, threshold: float) -> AnyArray:
+    """Half the squared residual up to the threshold, linear beyond it."""
+    size = abs(raw - y)
+    inside = size.clip(max=threshold)
+    return inside * (size - 0.5 * inside)
+
+
+def huber_slopes(
+    y: AnyArray, raw: AnyArray, weights: Any, xp: Any, threshold: float
+) -> Derivatives:
+    """Residual cut off at the threshold, and the slope of the parabola that touches the loss."""
+    residual = raw - y
+    gradient = residual.clip(min=-threshold, max=threshold)
+    return gradient, threshold / abs(residual).clip(min=threshold)
+
+
+def cox_loss(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> AnyArray:
+    """Negative log partial likelihood (Breslow) of y = (time, event)."""
+    _, _, alive = _risk_sets(y, raw, weights)
+    return y[:, 1:] * (np.log(alive) + raw.max(0) - raw)
+
+
+def cox_slopes(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> Derivatives:
+    """Difference of expected and observed events of each row, and the expected number."""
+    order, risk, alive = _risk_sets(y, raw, weights)
+    hazard = (weights * y[:, 1:] / alive)[order[::-1]]  # by increasing time
+    times = y[order[::-1], 0]
+    until = np.searchsorted(times, y[:, 0], side="right") - 1
+    expected = risk * np.cumsum(hazard, axis=0)[until]
+    return expected - y[:, 1:], np.maximum(expected, SMALLEST_HESSIAN)
+
+
+def _risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray, ...]:
+    """Rows by falling time, relative risks, and the risk of all who live at each row's time.
+
+    The last two have shape (n, n_bags); the risk of those alive is weighted.
+    """
+    order = np.argsort(-y[:, 0], kind="stable")
+    times = y[order, 0]
+    last = np.searchsorted(-times, -times, side="right") - 1  # tied times share a risk set
+    risk = np.exp(raw - raw.max(0))
+    alive = np.empty_like(risk)
+    alive[order] = np.cumsum((weights * risk)[order], axis=0)[last]
+    return order, risk, np.maximum(alive, np.finfo(risk.dtype).tiny)

@@ -1,0 +1,235 @@
+"""Axis: nodes, masses, and where values lie between the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tpnn.table.axis import (
+    OTHERS,
+    UNSEEN_LEVEL,
+    Axis,
+    distinct,
+    make_axis,
+    nested_axes,
+    nominal_axes,
+    place_nodes,
+)
+
+columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
+
+
+def axis_of(x: np.ndarray, max_nodes: int) -> Axis:
+    values, counts = np.unique(x, return_counts=True)
+    masses = counts.astype(float)
+    return make_axis(values, masses, place_nodes(values, masses, max_nodes))
+
+
+@given(columns, st.integers(2, 20))
+def test_nodes_are_data_values_and_weights_a_distribution(x: np.ndarray, most: int) -> None:
+    axis = axis_of(x, most)
+    assert axis.n_nodes <= most
+    assert np.isin(axis.values, x).all()
+    assert (np.diff(axis.values) > 0).all()
+    assert (axis.weights > 0).all()
+    assert axis.weights.sum() == pytest.approx(1.0)
+    assert ((axis.positions > 0) & (axis.positions < 1)).all()
+
+
+@given(columns, st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_mean_over_nodes_is_the_mean_over_rows(x: np.ndarray, most: int, seed: int) -> None:
+    """A table averages to the same number over its nodes and, interpolated, over the rows."""
+    axis = axis_of(x, most)
+    table = np.random.default_rng(seed).normal(size=axis.n_nodes)
+    on_rows = np.interp(x, axis.values, table)
+    assert axis.weights @ table == pytest.approx(on_rows.mean(), abs=1e-9)
+
+
+@given(columns, st.integers(2, 12))
+def test_locate_is_linear_interpolation(x: np.ndarray, most: int) -> None:
+    axis = axis_of(x, most)
+    lower, fraction = axis.locate(x)
+    upper = np.minimum(lower + 1, axis.n_nodes - 1)
+    located = axis.values[lower] * (1 - fraction) + axis.values[upper] * fraction
+    clipped = np.clip(x, axis.values[0], axis.values[-1])
+    assert np.allclose(located, clipped, rtol=1e-12, atol=1e-9 * (1 + np.ptp(x)))
+
+
+def test_codes_are_the_nearest_node() -> None:
+    axis = Axis(np.array([0.0, 1.0, 10.0]), np.full(3, 1 / 3))
+    assert axis.codes(np.array([-5.0, 0.4, 0.6, 5.4, 5.6, 99.0])).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_heavy_atom_keeps_nodes_for_the_rest() -> None:
+    values = np.arange(1001.0)
+    masses = np.r_[0.92 * 1000 / 0.08, np.ones(1000)]
+    nodes = place_nodes(values, masses, 64)
+    assert len(nodes) == 64
+    assert nodes[0] == 0
+    assert np.ptp(np.diff(nodes[1:])) <= 1  # the other 63 cut the remaining mass evenly
+
+
+def test_constant_column_has_one_node() -> None:
+    axis = axis_of(np.full(5, 3.0), 8)
+    assert axis.n_nodes == 1
+    assert axis.locate(np.array([1.0, 9.0]))[1].tolist() == [0.0, 0.0]
+
+
+@given(columns, st.data())
+def test_distinct_values_have_the_mass_of_their_rows(x: np.ndarray, data: Any) -> None:
+    x = np.where(np.arange(len(x)) % 3 == 0, np.nan, np.round(x, -5))
+    weights = data.draw(arrays(float, len(x), elements=st.integers(0, 3).map(float)))
+    values, masses = distinct(x, weights)
+    expected = {}
+    for value, weight in zip(x.tolist(), weights.tolist(), strict=True):
+        key = "missing" if np.isnan(value) else value
+        expected[key] = expected.get(key, 0.0) + weight
+    found = ["missing" if np.isnan(v) else v for v in values.tolist()]
+    assert dict(zip(found, masses.tolist(), strict=True)) == {
+        value: mass for value, mass in expected.items() if mass > 0
+    }
+    assert "missing" not in found[:-1]
+
+
+@given(columns)
+def test_rows_count_the_same_without_weights(x: np.ndarray) -> None:
+    for one, other in zip(distinct(x, None), distinct(x, np.ones(len(x))), strict=True):
+        assert np.array_equal(one, other)
+
+
+@given(columns, st.integers(2, 12))
+def test_missing_values_have_a_node_of_their_own(x: np.ndarray, most: int) -> None:
+    gaps = np.append(x, [np.nan] * 3)
+    values, masses = distinct(gaps, None)
+    (axis,) = nested_axes(values, masses, [most], "number", ())
+    plain = axis_of(x, most)
+    assert axis.has_missing
+    assert axis.n_nodes == axis.n_regular + 1 == plain.n_nodes + 1
+    assert axis.weights[-1] == pytest.approx(3 / len(gaps))
+    assert np.allclose(axis.weights[:-1] / axis.weights[:-1].sum(), plain.weights)
+    assert np.allclose(axis.positions[:-1], plain.positions)
+    assert axis.positions[-1] == 1.0
+    assert axis.locate(np.array([np.nan]))[0] == axis.codes(np.array([np.nan])) == axis.n_nodes - 1
+
+
+def test_the_sign_of_zero_and_the_order_of_rows_do_not_matter() -> None:
+    x, weights = np.array([0.0, -0.0, 1.0, 1.0]), np.array([0.1, 0.2, 0.3, 0.7])
+    values, masses = distinct(x, weights)
+    assert not np.signbit(values).any()
+    for order in ([1, 0, 2, 3], [3, 2, 1, 0]):
+        again, same = distinct(x[order], weights[order])
+        assert np.array_equal(again, values)
+        assert np.array_equal(same, masses)
+
+
+def test_what_fit_has_not_seen_lies_beyond_the_last_node() -> None:
+    axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+    lower, fraction = axis.locate(np.array([0.25, np.nan, UNSEEN_LEVEL]))
+    assert lower.tolist() == [0, 2, 2]
+    assert fraction.tolist() == [0.25, 0.0, 0.0]
+    gaps = Axis(np.array([0.0, 1.0, np.nan]), np.full(3, 1 / 3), has_missing=True)
+    assert gaps.locate(np.array([np.nan, UNSEEN_LEVEL]))[0].tolist() == [2, 3]
+
+
+def test_nodes_of_huge_values_do_not_overflow() -> None:
+    largest = np.finfo(float).max
+    axis = Axis(np.array([-largest, largest]), np.array([0.5, 0.5]))
+    lower, fraction = axis.locate(np.array([-largest, 0.0, largest]))
+    assert lower.tolist() == [0, 0, 1]
+    assert fraction.tolist() == [0.0, 0.5, 0.0]
+    assert axis.codes(np.array([-1.0, 1.0])).tolist() == [0, 1]
+
+
+@given(columns, st.integers(2, 12))
+def test_codes_are_the_nearest_of_all_nodes(x: np.ndarray, most: int) -> None:
+    axis = axis_of(x, most)
+    distances = np.abs(x[:, None] - axis.values)
+    chosen = distances[np.arange(len(x)), axis.codes(x)]
+    assert np.allclose(chosen, distances.min(1), atol=1e-9 * (1 + np.ptp(x)))
+
+
+@given(columns, st.integers(3, 12))
+def test_no_node_stands_for_much_more_than_its_share(x: np.ndarray, most: int) -> None:
+    """Light values between two nodes hold at most two shares of the mass."""
+    values, counts = np.unique(x, return_counts=True)
+    nodes = place_nodes(values, counts.astype(float), most)
+    inside = np.searchsorted(nodes, values, side="right")
+    between = ~np.isin(values, nodes)
+    gaps = np.bincount(inside[between], counts[between], minlength=len(nodes) + 1)
+    n_atoms = int((counts >= counts.sum() / most).sum())
+    if len(nodes) > n_atoms:
+        light = counts[counts < counts.sum() / most].sum()
+        assert gaps.max() <= 2 * light / (most - n_atoms) + counts.max()
+
+
+@given(columns)
+def test_nested_axes_are_nested(x: np.ndarray) -> None:
+    values, masses = distinct(x, None)
+    fine, coarse, coarsest = nested_axes(values, masses, [12, 6, 3], "number", ())
+    assert set(coarsest.values) <= set(coarse.values) <= set(fine.values)
+    assert fine.n_nodes <= 12
+    assert coarse.n_nodes <= 6
+    assert coarsest.n_nodes <= 3
+    for axis in (fine, coarse, coarsest):
+        assert axis.weights.sum() == pytest.approx(1.0)
+
+
+def test_nodes_of_ordered_levels_keep_their_labels() -> None:
+    values, masses = np.arange(5.0), np.array([1.0, 9.0, 1.0, 9.0, 1.0])
+    fine, coarse = nested_axes(values, masses, [8, 2], "ordered", tuple("abcde"))
+    assert fine.levels == tuple("abcde")
+    assert coarse.levels == ("b", "d")
+    assert coarse.kind == "ordered"
+    assert not coarse.is_nominal
+
+
+levels_and_masses = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+
+
+@given(levels_and_masses, st.integers(1, 14), st.integers(0, 3), st.booleans())
+def test_levels_share_nodes_by_frequency(
+    counts: list[int], size: int, least: int, gaps: bool
+) -> None:
+    masses = np.array(counts + [2] * gaps, float)
+    values = np.append(np.arange(float(len(counts))), [np.nan] * gaps)
+    labels = tuple(f"level {number}" for number in range(len(counts)))
+    (axis,) = nominal_axes(values, masses, [size], labels, masses < least)
+    assert axis.is_nominal
+    assert axis.has_missing == gaps
+    assert axis.groups is not None
+    assert axis.levels is not None
+    assert axis.n_regular == len(axis.levels) <= size
+    assert axis.weights.sum() == pytest.approx(1.0)
+    for node, label in enumerate(axis.levels):
+        members = np.flatnonzero(axis.groups == node)
+        mass = masses[members].sum() / masses.sum()
+        assert axis.weights[node] == pytest.approx(mass)
+        if label != OTHERS:
+            assert [labels[member] for member in members] == [label]
+            assert masses[members[0]] >= least or axis.n_regular == len(counts)
+    alone = axis.weights[: axis.n_regular - 1]
+    assert (np.diff(alone) <= 1e-12).all()  # most frequent first
+
+
+def test_levels_are_located_on_their_group() -> None:
+    (axis,) = nominal_axes(
+        np.arange(3.0), np.array([1.0, 5.0, 2.0]), [2], ("a", "b", "c"), np.zeros(3, bool)
+    )
+    assert axis.levels == ("b", OTHERS)
+    x = np.array([0.0, 1.0, 2.0, UNSEEN_LEVEL])
+    lower, fraction = axis.locate(x)
+    assert lower.tolist() == [1, 0, 1, 2]
+    assert not fraction.any()
+    assert axis.codes(x[:3]).tolist() == [1, 0, 1]
+
+
+def test_a_feature_without_values_has_the_node_of_missing_ones() -> None:
+    axis = make_axis(np.array([np.nan]), np.array([4.0]), np.empty(0))
+    assert (axis.n_nodes, axis.n_regular, axis.missing_node) == (1, 0, 0)
+    assert axis.weights.tolist() == [1.0]
+    assert axis.positions.tolist() == [1.0]
