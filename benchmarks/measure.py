@@ -1,4 +1,4 @@
-"""What every measurement uses: its sizes, its rows of results, clocks and fresh interpreters."""
+"""What every measurement uses: its sizes, its rows of results, fresh interpreters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import operator
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -128,23 +127,6 @@ def row(name: str, what: str, value: float, unit: str, bar: str = "") -> Row:
         comparison, limit = bar.split()
         reached = COMPARISONS[comparison](value, float(limit))
     return Row(name, what, value, unit, bar, reached)
-
-
-def described(settings: Mapping[str, Any]) -> str:
-    """Say how an estimator was asked to fit.
-
-    >>> described({"order": 1})
-    'default solver, order=1'
-    """
-    solver = [] if "solver" in settings else ["default solver"]
-    return ", ".join([*solver, *(f"{name}={value!r}" for name, value in settings.items())])
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Time one call."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def resident_bytes(peak: bool = False) -> int:
