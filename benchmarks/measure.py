@@ -63,46 +63,27 @@ class Plan:
     wide_features: int
 
 
-def full_plan(folder: Path) -> Plan:
-    """Return the sizes that the bars refer to."""
-    return Plan(
-        folder,
-        splits=5,
-        steps=2000,
-        timed_steps=150,
-        short_steps=60,
-        training_rows=20_000,
-        predicted_rows=1_000_000,
-        fitted_rows=1_000_000,
-        synthetic_sets=10,
-        synthetic_rows=15_000,
-        planted_sets=3,
-        screened_rows=20_000,
-        madelon_splits=3,
-        wide_rows=2_000,
-        wide_features=5_000,
-    )
+SIZES = {  # those that the bars refer to, and those that show in seconds whether all works
+    "splits": (5, 2),
+    "steps": (2000, 10),
+    "timed_steps": (150, 5),
+    "short_steps": (60, 3),
+    "training_rows": (20_000, 1_000),
+    "predicted_rows": (1_000_000, 20_000),
+    "fitted_rows": (1_000_000, 20_000),
+    "synthetic_sets": (10, 1),
+    "synthetic_rows": (15_000, 1_000),
+    "planted_sets": (3, 1),
+    "screened_rows": (20_000, 1_000),
+    "madelon_splits": (3, 1),
+    "wide_rows": (2_000, 200),
+    "wide_features": (5_000, 500),
+}
 
 
-def quick_plan(folder: Path) -> Plan:
-    """Return sizes that show in seconds whether every measurement works."""
-    return Plan(
-        folder,
-        splits=2,
-        steps=10,
-        timed_steps=5,
-        short_steps=3,
-        training_rows=1_000,
-        predicted_rows=20_000,
-        fitted_rows=20_000,
-        synthetic_sets=1,
-        synthetic_rows=1_000,
-        planted_sets=1,
-        screened_rows=1_000,
-        madelon_splits=1,
-        wide_rows=200,
-        wide_features=500,
-    )
+def plan_for(folder: Path, quick: bool = False) -> Plan:
+    """Return the full sizes, or quick ones."""
+    return Plan(folder, **{name: sizes[quick] for name, sizes in SIZES.items()})
 
 
 class Row(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,11 +71,6 @@ def align(fits: Sequence[Decomposition]) -> tuple[list[Component], FloatArray]:
     for aligned, components, fit in zip(values, named, fits, strict=True):
         aligned[:, [union.index(component) for component in components]] = fit.scores
     return union, values
-
-
-def mains(components: Iterable[Component]) -> list[int]:
-    """Return where the main effects are."""
-    return [place for place, component in enumerate(components) if len(component) == 1]
 
 
 def centred_scores(values: FloatArray) -> FloatArray:

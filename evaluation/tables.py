@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def markdown(rows: Sequence[Sequence[str]], padded: bool = False) -> str:
@@ -17,13 +17,15 @@ def markdown(rows: Sequence[Sequence[str]], padded: bool = False) -> str:
     | - | --- |
     | 1 | 200 |
     """
-    widths = [max(map(len, column)) if padded else 0 for column in zip(*rows, strict=True)]
-    rule = ["-" * (width or 3) for width in widths]
-    return "\n".join(_line(row, widths) for row in (rows[0], rule, *rows[1:]))
+    head, *body = rows
+    if not padded:
+        return "\n".join(map(_line, (head, ["---"] * len(head), *body)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (head, ["-" * width for width in widths], *body)
+    return "\n".join(_line(map(str.ljust, line, widths)) for line in lines)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 

@@ -76,7 +76,7 @@ def test_models_beat_a_constant(name: str, task: Task) -> None:
     [("ebm2", "interpret"), ("spline1", "pygam"), ("xgboost", "xgboost"), ("tree", "optuna")],
 )
 def test_other_libraries(name: str, package: str) -> None:
-    pytest.importorskip(package, reason=f"{package} is not installed")
+    pytest.importorskip(package, reason=f"{package} is not installed, see tpnn[experiments]")
     task = Task("regression")
     training, validation = sample(task)
     model = build(name, Setting("wine", task, 0, None, True)).fit(training, validation)
