@@ -175,6 +175,7 @@ def measure_screen(plan: Plan) -> list[Row]:
 
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
+    from tpnn.problem.stopping import Limits
     from tpnn.search.screen import ResidualScreen
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.frame import Table
@@ -183,7 +184,8 @@ def _screen(X: FloatArray, y: FloatArray) -> Any:
     encoder = TableEncoder.fit(table, {1: 256})
     codes = encoder.codes(table, 1, np.arange(len(X)))
     residual = (y - y.mean())[:, None]
-    return ResidualScreen(codes, Marginal.of(encoder.axes[1]), residual, seed=0)
+    marginal = Marginal.of(encoder.axes[1])
+    return ResidualScreen(codes, marginal, residual, seed=0, limits=Limits())
 
 
 def _nid(X: FloatArray, y: FloatArray) -> float:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import tpnn
 from evaluation.interface import Component, Model, Task
 from evaluation.models.default_tpnn import DefaultTPNN
 from evaluation.models.descent import Schedule
@@ -27,6 +26,7 @@ from evaluation.models.sum_to_zero import SumToZero
 from evaluation.models.tree import DecisionTree
 from evaluation.models.xgboost import XGBoostGrid
 from experiments.special import HOMES
+from tpnn import Descent, Grow
 
 WIDE = ("microsoft", "yahoo", "madelon")  # data sets with many features
 SMALL_K = ("online", "credit", *WIDE)  # where the paper's grid ends at 50
@@ -98,7 +98,7 @@ def _tpnn(setting: Setting, order: int, variant: str, options: dict[str, Any]) -
     descends = variant == "gradient"
     settings: dict[str, Any] = {"solver": "gradient" if descends else "auto"}
     if setting.quick:
-        solver = tpnn.Descent(max_steps=50) if descends else tpnn.Grow(max_rounds=50)
+        solver = Descent(max_steps=50) if descends else Grow(max_rounds=50)
         settings = {"solver": solver, "n_bags": 2}
     return DefaultTPNN(setting.task, order, setting.seed, **settings)
 

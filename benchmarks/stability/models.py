@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from scipy.special import expit
 
-import tpnn
 from evaluation.interface import Additive, Component, Split, Task
 from evaluation.models.default_tpnn import DefaultTPNN
 from evaluation.models.ebm import EBM, purified_scores
+from tpnn import Grow
 from tpnn._typing import FloatArray
 
 HALVES: dict[str, Any] = {"n_bags": 16, "validation_fraction": 0.5}  # bags of half the rows
@@ -48,7 +48,7 @@ Fit = Callable[[Split, Task, int, FloatArray], dict[str, Seen]]
 def _tpnn(
     name: str, settings: dict[str, Any], data: Split, task: Task, seed: int, X: FloatArray
 ) -> dict[str, Seen]:
-    solver = tpnn.Grow(**settings["solver"]) if "solver" in settings else "auto"
+    solver = Grow(**settings["solver"]) if "solver" in settings else "auto"
     model = DefaultTPNN(task, seed=seed, **{**settings, "solver": solver})
     model.fit(data.training, data.validation)
     return {name: _seen(model, task, data, X)}
