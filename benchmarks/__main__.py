@@ -12,7 +12,7 @@ from benchmarks.accuracy import measure_bags, measure_grown, measure_mains, meas
 from benchmarks.busy import measure_busy
 from benchmarks.explanation import measure_explanation
 from benchmarks.identifiability import measure_identifiability
-from benchmarks.measure import Plan, Row, full_plan, quick_plan
+from benchmarks.measure import Plan, Row, plan_for
 from benchmarks.memory import measure_memory
 from benchmarks.prediction import measure_prediction
 from benchmarks.screening import (
@@ -70,9 +70,9 @@ def main() -> None:
     names = arguments.names or MEASUREMENTS
     if arguments.quick:
         with tempfile.TemporaryDirectory() as folder:
-            run(names, quick_plan(Path(folder)))
+            run(names, plan_for(Path(folder), quick=True))
     else:
-        run(names, full_plan(Path(__file__).parent))
+        run(names, plan_for(Path(__file__).parent))
 
 
 if __name__ == "__main__":

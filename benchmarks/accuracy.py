@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data import Split, california
-from benchmarks.measure import Plan, Row, child_output, described, row, seconds
+from benchmarks.measure import Plan, Row, child_output, row
+from benchmarks.settings import as_parameters, described
+from evaluation.environment import seconds
+from evaluation.scores import rmse
 from tpnn import TPNNRegressor
 
 ONE_BAG: dict[str, Any] = {"solver": "gradient", "n_bags": 1}
@@ -51,12 +53,13 @@ def measure_bags(plan: Plan) -> list[Row]:
 def warm_up(settings: dict[str, Any]) -> None:
     """Fit a few rows, so that compilation is not part of what follows."""
     data = california(0, most_rows=200)
-    TPNNRegressor(**settings, max_steps=2, random_state=0).fit(data.X, data.y)
+    TPNNRegressor(**as_parameters(settings, 2), random_state=0).fit(data.X, data.y)
 
 
 def steady_fit_seconds(data: Split, settings: dict[str, Any], n_steps: int) -> float:
     """Time a fit that, by gradient descent, cannot stop before its last step."""
-    model = TPNNRegressor(**settings, max_steps=n_steps, patience=n_steps, random_state=0)
+    parameters = as_parameters(settings, n_steps, patience=n_steps)
+    model = TPNNRegressor(**parameters, random_state=0)
     return seconds(lambda: model.fit(data.X, data.y))
 
 
@@ -66,7 +69,7 @@ def _error_and_time(
     warm_up(settings)
     results = []
     for seed in range(plan.splits):
-        model = TPNNRegressor(**settings, max_steps=plan.steps, random_state=seed)
+        model = TPNNRegressor(**as_parameters(settings, plan.steps), random_state=seed)
         results.append(_fit_and_test(model, california(seed, plan.training_rows)))
     errors, times = np.transpose(results)
     mean, worst = (
@@ -83,8 +86,7 @@ def _error_and_time(
 def _fit_and_test(model: TPNNRegressor, data: Split) -> tuple[float, float]:
     """Return the root mean squared error on the test rows, and the seconds of the fit."""
     time = seconds(lambda: model.fit(data.X, data.y))
-    residuals = data.y_test - model.predict(data.X_test)
-    return math.sqrt((residuals**2).mean()), time
+    return rmse(data.y_test, model.predict(data.X_test)), time
 
 
 def _compilation_seconds() -> float:

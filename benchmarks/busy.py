@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from benchmarks.accuracy import ONE_BAG, steady_fit_seconds, warm_up
 from benchmarks.data import california
-from benchmarks.measure import Plan, Row, described, row
+from benchmarks.measure import Plan, Row, row
+from benchmarks.settings import described
 
 START_SECONDS = 1.0  # until the other processes are at work
 

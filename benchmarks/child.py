@@ -12,7 +12,7 @@ import sys
 def first_fit() -> None:
     """Print the seconds of a first fit of few rows by default, imports and loading excluded."""
     from benchmarks.data import california
-    from benchmarks.measure import seconds
+    from evaluation.environment import seconds
     from tpnn import TPNNRegressor
 
     data = california(seed=0, most_rows=500)
@@ -33,9 +33,10 @@ def load_and_predict(path: str, n_features: str) -> None:
 def fit_when_told(n_rows: str, settings: str) -> None:
     """Prepare a table and the library, say so, then fit main effects once a line arrives."""
     from benchmarks.data import random_table
+    from benchmarks.settings import as_parameters
     from tpnn import TPNNRegressor
 
-    model = TPNNRegressor(order=1, random_state=0, **json.loads(settings))
+    model = TPNNRegressor(order=1, random_state=0, **as_parameters(json.loads(settings)))
     model.fit(*random_table(200))
     X, y = random_table(int(n_rows))
     print("ready", flush=True)
@@ -48,11 +49,14 @@ def fit_shape(n_rows: str, n_features: str, n_pairs: str, settings: str) -> None
     from itertools import combinations, islice
 
     from benchmarks.data import random_table
-    from benchmarks.measure import resident_bytes, seconds
+    from benchmarks.measure import resident_bytes
+    from benchmarks.settings import as_parameters
+    from evaluation.environment import seconds
     from tpnn import TPNNRegressor
 
     pairs = list(islice(combinations(range(int(n_features)), 2), int(n_pairs)))
-    model = TPNNRegressor(interactions=pairs, random_state=0, **json.loads(settings))
+    parameters = as_parameters(json.loads(settings))
+    model = TPNNRegressor(interactions=pairs, random_state=0, **parameters)
     model.fit(*random_table(300, int(n_features)))  # compiles what the fit needs
     X, y = random_table(int(n_rows), int(n_features))
     before = resident_bytes()
@@ -66,7 +70,7 @@ def fit_wide(n_rows: str, n_features: str) -> None:
 
     import numpy as np
 
-    from benchmarks.measure import seconds
+    from evaluation.environment import seconds
     from tpnn import TPNNRegressor
 
     rng = np.random.default_rng(0)

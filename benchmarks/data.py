@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from tpnn import datasets
-
-FloatArray = NDArray[np.float64]
+from tpnn._typing import FloatArray
 
 TRAINING_SHARE = 0.8
 N_FEATURES = 50  # of the random table, unless said

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import california
-from benchmarks.measure import Plan, Row, row, seconds
-from tpnn import AnovaModel, TPNNRegressor, datasets, distill
+from benchmarks.measure import Plan, Row, row
+from evaluation.environment import seconds
+from tpnn import AnovaModel, Grow, TPNNRegressor, datasets, distill
 from tpnn.report import write_report
 
 EXPLAINED = 1000  # rows of wine
@@ -64,7 +65,7 @@ def _shapley(plan: Plan) -> list[Row]:
 
 def _local_scores(plan: Plan) -> list[Row]:
     data = california(0, plan.training_rows)
-    model = TPNNRegressor(random_state=0, max_steps=plan.steps).fit(data.X, data.y)
+    model = TPNNRegressor(solver=Grow(max_rounds=plan.steps), random_state=0).fit(data.X, data.y)
     rng = np.random.default_rng(0)
     X = data.X.to_numpy()[rng.integers(0, len(data.X), plan.predicted_rows)]
     taken = seconds(lambda: model.explain(X).scores)
@@ -97,7 +98,8 @@ def _wide_model(plan: Plan) -> tuple[AnovaModel, Any]:
     X = rng.normal(size=(min(3000, plan.training_rows), WIDE_FEATURES))
     y = X @ rng.normal(size=WIDE_FEATURES) + X[:, 0] * X[:, 1]
     pairs = [(i, j) for i in range(21) for j in range(i + 1, 21)][:WIDE_PAIRS]
-    model = TPNNRegressor(n_bags=1, max_steps=plan.short_steps, interactions=pairs, random_state=0)
+    solver = Grow(max_rounds=plan.short_steps)
+    model = TPNNRegressor(n_bags=1, solver=solver, interactions=pairs, random_state=0)
     return model.fit(X, y).model_, X
 
 

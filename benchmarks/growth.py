@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.environment import processor
 from benchmarks.measure import child_output
-from benchmarks.table import markdown
+from evaluation.cells import Line, append, read
+from evaluation.environment import machine, today
+from evaluation.tables import markdown
 
 FOLDER = Path(__file__).parent
 LINES, FIGURE = "growth.jsonl", "growth.png"
 SETTINGS: dict[str, dict[str, Any]] = {  # of equal length whatever the size
-    "grow": {"solver": "grow", "n_bags": 2, "max_steps": 100, "patience": 100},
+    "grow": {"solver": {"name": "grow", "max_rounds": 100, "patience": 100}, "n_bags": 2},
     "gradient": {
-        "solver": "gradient", "device": "cpu", "n_bags": 2, "max_steps": 20, "patience": 20,
+        "solver": {"name": "gradient", "max_steps": 20, "patience": 20},
+        "device": "cpu",
+        "n_bags": 2,
     },
-}  # fmt: skip
+}
 LARGE = 3  # the largest sizes, on which what grows outweighs what every fit costs anyway
 MOST_EXPONENT = 1.1
 
@@ -61,7 +62,7 @@ def shape(axis: str, size: int) -> Shape:
     return Shape(20_000, 150, size)
 
 
-def measure(axis: str, size: int, solver: str) -> dict[str, Any]:
+def measure(axis: str, size: int, solver: str) -> Line:
     """Fit in a fresh process; return the line."""
     output = child_output("fit_shape", *shape(axis, size), json.dumps(SETTINGS[solver]))
     return {
@@ -69,9 +70,8 @@ def measure(axis: str, size: int, solver: str) -> dict[str, Any]:
         "size": size,
         "solver": solver,
         **json.loads(output),
-        "cpu": processor(),
-        "cores": os.cpu_count() or 1,
-        "date": datetime.now(UTC).date().isoformat(),
+        **machine(),
+        "date": today(),
     }
 
 
@@ -81,14 +81,8 @@ def run(axes: Iterable[str], solvers: Iterable[str], most: int, path: Path) -> N
     cells = [(a, n, s) for a in axes for n in SIZES[a] if n <= most for s in solvers]
     for cell in [cell for cell in cells if cell not in done]:
         line = measure(*cell)
-        with path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        append(path, line)
         print("{axis} {size:,}, {solver}: {seconds:.3g} s, {gigabytes:.3g} GB".format(**line))
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the lines, none where there is no file yet."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
@@ -100,17 +94,17 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def section(lines: Sequence[dict[str, Any]]) -> str:
+def section(lines: Sequence[Line]) -> str:
     """Return the part of the page about growth, from lines in any order."""
     lines = sorted(lines, key=lambda line: line["size"])
     header = ("against", "solver", "sizes", "seconds", "exponent", "GB", "exponent", "linear")
-    table = [header]
+    table: list[Sequence[str]] = [header]
     for axis in SIZES:
         for solver in SETTINGS:
             chosen = [line for line in lines if (line["axis"], line["solver"]) == (axis, solver)]
             if len(chosen) >= LARGE:
                 table.append((axis, solver, *_summary(chosen)))
-    return f"{INTRODUCTION}\n\n{markdown(table)}\n\n![growth]({FIGURE})"
+    return f"{INTRODUCTION}\n\n{markdown(table, padded=True)}\n\n![growth]({FIGURE})"
 
 
 INTRODUCTION = f"""## Growth
@@ -122,7 +116,7 @@ what it held before the fit. Exponents are least squares over the {LARGE} larges
 means at most {MOST_EXPONENT}."""
 
 
-def _summary(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def _summary(lines: Sequence[Line]) -> tuple[str, ...]:
     """Return the range of sizes, and the range and the exponent of time and of memory."""
     first, last, large = lines[0], lines[-1], lines[-LARGE:]
     sizes = [line["size"] for line in large]
@@ -133,7 +127,7 @@ def _summary(lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return *cells, "yes" if max(exponents) <= MOST_EXPONENT else "no"
 
 
-def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
+def draw(lines: Sequence[Line], path: Path) -> None:
     """Draw time and memory against each axis, with a line of slope one through the last points."""
     from matplotlib.figure import Figure
 
@@ -157,9 +151,7 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _draw_curve(
-    panel: Any, lines: Sequence[dict[str, Any]], quantity: str, solver: str, colour: str
-) -> None:
+def _draw_curve(panel: Any, lines: Sequence[Line], quantity: str, solver: str, colour: str) -> None:
     if not lines:
         return
     sizes, values = [line["size"] for line in lines], [line[quantity] for line in lines]

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.data import Split, california
 from benchmarks.measure import Plan, Row, row
-from tpnn import TPNNClassifier, TPNNRegressor
+from tpnn import Descent, TPNNClassifier, TPNNRegressor
 
 TRAINING_ROWS = 3_000
 TRIPLES = [(0, 1, 2), (0, 6, 7), (5, 6, 7)]
@@ -29,8 +29,9 @@ def measure_identifiability(plan: Plan) -> list[Row]:
     data = california(0, min(TRAINING_ROWS, plan.training_rows))
     rows = []
     for what, components in DESCENDED.items():
-        common = {**components, "solver": "gradient", "max_steps": plan.short_steps}
-        errors = _errors(common, data) + _variant_errors(common, data)
+        steps = plan.short_steps
+        plain = {**components, "solver": Descent(max_steps=steps)}
+        errors = _errors(plain, data) + _variant_errors(components, steps, data)
         rows.append(_worst(what, "gradient", errors))
     for what, components in GROWN.items():
         rows.append(_worst(what, "grow", _errors({**components, "solver": "grow"}, data)))
@@ -47,9 +48,10 @@ def _errors(common: dict[str, Any], data: Split) -> list[float]:
     return [fit.model_.identifiability_error() for fit in fits]
 
 
-def _variant_errors(common: dict[str, Any], data: Split) -> list[float]:
+def _variant_errors(components: dict[str, Any], steps: int, data: Split) -> list[float]:
     """Return the error of a fit with each kind of bases, which only gradient descent has."""
-    models = [TPNNRegressor(**common, **kind, n_bags=1, random_state=0) for kind in VARIANTS]
+    solvers = [Descent(max_steps=steps, **kind) for kind in VARIANTS]
+    models = [TPNNRegressor(**components, solver=s, n_bags=1, random_state=0) for s in solvers]
     return [model.fit(data.X, data.y).model_.identifiability_error() for model in models]
 
 

@@ -1,4 +1,4 @@
-"""What every measurement uses: its sizes, its rows of results, clocks and fresh interpreters."""
+"""What every measurement uses: its sizes, its rows of results, fresh interpreters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import operator
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -64,46 +63,27 @@ class Plan:
     wide_features: int
 
 
-def full_plan(folder: Path) -> Plan:
-    """Return the sizes that the bars refer to."""
-    return Plan(
-        folder,
-        splits=5,
-        steps=2000,
-        timed_steps=150,
-        short_steps=60,
-        training_rows=20_000,
-        predicted_rows=1_000_000,
-        fitted_rows=1_000_000,
-        synthetic_sets=10,
-        synthetic_rows=15_000,
-        planted_sets=3,
-        screened_rows=20_000,
-        madelon_splits=3,
-        wide_rows=2_000,
-        wide_features=5_000,
-    )
+SIZES = {  # those that the bars refer to, and those that show in seconds whether all works
+    "splits": (5, 2),
+    "steps": (2000, 10),
+    "timed_steps": (150, 5),
+    "short_steps": (60, 3),
+    "training_rows": (20_000, 1_000),
+    "predicted_rows": (1_000_000, 20_000),
+    "fitted_rows": (1_000_000, 20_000),
+    "synthetic_sets": (10, 1),
+    "synthetic_rows": (15_000, 1_000),
+    "planted_sets": (3, 1),
+    "screened_rows": (20_000, 1_000),
+    "madelon_splits": (3, 1),
+    "wide_rows": (2_000, 200),
+    "wide_features": (5_000, 500),
+}
 
 
-def quick_plan(folder: Path) -> Plan:
-    """Return sizes that show in seconds whether every measurement works."""
-    return Plan(
-        folder,
-        splits=2,
-        steps=10,
-        timed_steps=5,
-        short_steps=3,
-        training_rows=1_000,
-        predicted_rows=20_000,
-        fitted_rows=20_000,
-        synthetic_sets=1,
-        synthetic_rows=1_000,
-        planted_sets=1,
-        screened_rows=1_000,
-        madelon_splits=1,
-        wide_rows=200,
-        wide_features=500,
-    )
+def plan_for(folder: Path, quick: bool = False) -> Plan:
+    """Return the full sizes, or quick ones."""
+    return Plan(folder, **{name: sizes[quick] for name, sizes in SIZES.items()})
 
 
 class Row(NamedTuple):
@@ -128,23 +108,6 @@ def row(name: str, what: str, value: float, unit: str, bar: str = "") -> Row:
         comparison, limit = bar.split()
         reached = COMPARISONS[comparison](value, float(limit))
     return Row(name, what, value, unit, bar, reached)
-
-
-def described(settings: Mapping[str, Any]) -> str:
-    """Say how an estimator was asked to fit.
-
-    >>> described({"order": 1})
-    'default solver, order=1'
-    """
-    solver = [] if "solver" in settings else ["default solver"]
-    return ", ".join([*solver, *(f"{name}={value!r}" for name, value in settings.items())])
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Time one call."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def resident_bytes(peak: bool = False) -> int:

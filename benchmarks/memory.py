@@ -11,12 +11,13 @@ from typing import Any
 import psutil
 
 from benchmarks.data import N_FEATURES
-from benchmarks.measure import ROOT, Plan, Row, child_command, described, row
+from benchmarks.measure import ROOT, Plan, Row, child_command, row
+from benchmarks.settings import described
 
 INTERVAL = 0.005  # seconds between two looks
 FITS: list[dict[str, Any]] = [  # each long enough for its peak, not to converge
-    {"solver": "gradient", "n_bags": 1, "max_steps": 10},
-    {"solver": "gradient", "n_bags": 8, "max_steps": 10},
+    {"solver": {"name": "gradient", "max_steps": 10}, "n_bags": 1},
+    {"solver": {"name": "gradient", "max_steps": 10}, "n_bags": 8},
     {"n_bags": 8, "time_limit": 20},
 ]
 

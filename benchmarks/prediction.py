@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import FloatArray, california
-from benchmarks.measure import Plan, Row, child_output, row, seconds
+from benchmarks.data import california
+from benchmarks.measure import Plan, Row, child_output, row
+from evaluation.environment import seconds
 from tpnn import AnovaModel, TPNNRegressor
+from tpnn._typing import FloatArray
 
 JITTER = 0.01  # standard deviations
 REPEATS = 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -10,14 +11,24 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.data import FloatArray, california
-from benchmarks.measure import Plan, Row, child_output, row, seconds
-from tpnn import TPNNClassifier, TPNNRegressor, datasets
+from benchmarks.data import california
+from benchmarks.measure import Plan, Row, child_output, row
+from evaluation.environment import seconds
+from evaluation.interface import Component
+from evaluation.scores import rmse, selection_auroc
+from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
+from tpnn._typing import FloatArray
 
 PAPER = {"f1": 1.0, "f2": 0.943, "f3": 0.956}  # AUROC of ANOVA-T2PNN
 PLANTED = {"features": 200, "mains": 5, "pairs": 5, "triples": 2}
+SHAPES: tuple[Callable[[FloatArray], FloatArray], ...] = (
+    lambda x: x,
+    np.sin,
+    np.sign,
+    lambda x: np.sin(np.pi * x),
+    lambda x: x**2 - 1 / 3,
+)
 N_SCREENED = 136  # features whose pairs are ranked
-Component = tuple[int, ...]
 
 
 def measure_selection(plan: Plan) -> list[Row]:
@@ -43,14 +54,19 @@ def _selection(
 ) -> tuple[float, float, float]:
     """AUROC of the norms, and precision and recall of what selection keeps."""
     data = datasets.make_synthetic(name, n_samples=plan.synthetic_rows, random_state=seed)
-    model = TPNNRegressor(selection="noise", max_steps=plan.steps, random_state=0)
+    model = TPNNRegressor(selection="noise", solver=_solver(plan), random_state=0)
     model.fit(data.X, data.y)
     kept = _indices(model, data.X)
     full = model.path().full
     masses = [[axis.weights for axis in full.axes(s)] for s in full.components]
     norms = [_norm(table, mass) for table, mass in zip(full.tables, masses, strict=True)]
-    auroc = roc_auc_score([s in truth for s in full.components], norms)
-    return float(auroc), len(kept & truth) / len(kept), len(kept & truth) / len(truth)
+    auroc = selection_auroc(np.array(norms), np.array([s in truth for s in full.components]))
+    return auroc, len(kept & truth) / len(kept), len(kept & truth) / len(truth)
+
+
+def _solver(plan: Plan) -> Grow:
+    """Return the default solver, which a quick plan stops early."""
+    return Grow(max_rounds=plan.steps)
 
 
 def _norm(table: FloatArray, masses: Iterable[FloatArray]) -> float:
@@ -73,13 +89,12 @@ def planted(n_rows: int, seed: int) -> tuple[pd.DataFrame, FloatArray, set[Compo
     """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n_rows, PLANTED["features"]))
-    shapes = [lambda x: x, np.sin, np.sign, lambda x: np.sin(np.pi * x), lambda x: x**2 - 1 / 3]
     free = iter(rng.permutation(PLANTED["features"]).tolist())
     signal, truth = np.zeros(n_rows), set()
     for order, kind in enumerate(("mains", "pairs", "triples"), start=1):
         for number in range(PLANTED[kind]):
             component = tuple(sorted(next(free) for _ in range(order)))
-            columns = [shapes[(number + axis) % 5](X[:, j]) for axis, j in enumerate(component)]
+            columns = [SHAPES[(number + axis) % 5](X[:, j]) for axis, j in enumerate(component)]
             part = np.prod(columns, axis=0)
             signal += (part - part.mean()) / part.std()
             truth.add(component)
@@ -93,8 +108,8 @@ def measure_planted(plan: Plan) -> list[Row]:
     rows = []
     for seed in range(plan.planted_sets):
         X, y, truth = planted(plan.screened_rows, seed)
-        model = TPNNRegressor(order=3, max_steps=plan.steps, random_state=0)
-        took = seconds(lambda model=model, X=X, y=y: model.fit(X, y))
+        model = TPNNRegressor(order=3, solver=_solver(plan), random_state=0)
+        took = seconds(partial(model.fit, X, y))
         kept = _indices(model, X)
         what = f"of {len(truth)} planted in {len(X):,} x {X.shape[1]}, order=3, data set {seed}"
         rows += [
@@ -119,7 +134,7 @@ def measure_madelon(plan: Plan) -> list[Row]:
 def _auroc(X: pd.DataFrame, y: pd.Series, order: int, seed: int, plan: Plan) -> float:
     mixed = np.random.RandomState(seed).permutation(len(X))
     training, test = np.split(mixed, [int(0.8 * len(X))])
-    model = TPNNClassifier(order=order, max_steps=plan.steps, random_state=0)
+    model = TPNNClassifier(order=order, solver=_solver(plan), random_state=0)
     model.fit(X.iloc[training], y.iloc[training])
     return float(roc_auc_score(y.iloc[test], model.decision_function(X.iloc[test])))
 
@@ -130,9 +145,8 @@ def measure_third_order(plan: Plan) -> list[Row]:
     for seed in range(plan.splits):
         data = california(seed, plan.training_rows)
         for order, found in errors.items():
-            model = TPNNRegressor(order=order, max_steps=plan.steps, random_state=0)
-            residual = model.fit(data.X, data.y).predict(data.X_test) - data.y_test
-            found.append(float(np.sqrt(np.mean(residual**2))))
+            model = TPNNRegressor(order=order, solver=_solver(plan), random_state=0)
+            found.append(rmse(data.y_test, model.fit(data.X, data.y).predict(data.X_test)))
     means = {order: float(np.mean(found)) for order, found in errors.items()}
     what = f"RMSE, California housing, {plan.splits} splits"
     return [
@@ -161,6 +175,7 @@ def measure_screen(plan: Plan) -> list[Row]:
 
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
+    from tpnn.problem.stopping import Limits
     from tpnn.search.screen import ResidualScreen
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.frame import Table
@@ -169,7 +184,8 @@ def _screen(X: FloatArray, y: FloatArray) -> Any:
     encoder = TableEncoder.fit(table, {1: 256})
     codes = encoder.codes(table, 1, np.arange(len(X)))
     residual = (y - y.mean())[:, None]
-    return ResidualScreen(codes, Marginal.of(encoder.axes[1]), residual, seed=0)
+    marginal = Marginal.of(encoder.axes[1])
+    return ResidualScreen(codes, marginal, residual, seed=0, limits=Limits())
 
 
 def _nid(X: FloatArray, y: FloatArray) -> float:

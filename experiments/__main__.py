@@ -8,9 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from evaluation.cells import Cell
 from experiments import page, specs
-from experiments.cells import FOLDER, Cell, Results
 from experiments.lines import Lines
+from experiments.results import FOLDER, Results
 from experiments.runner import add_stability, run
 
 

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from fcntl import LOCK_EX, flock
+from collections.abc import Iterable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import tpnn
+from evaluation import stability
+from evaluation.cells import Cell, failure
+from evaluation.environment import commit, device, now, seconds, versions
+from evaluation.interface import Additive, Component, Model
+from evaluation.models.descent import Schedule
+from evaluation.models.nid import strongest_pairs
+from evaluation.scores import loss, prediction_scores
+from evaluation.stability import Decomposition, align, centred_scores
 from experiments import data as tables
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Additive, Component, FloatArray, Model
-from experiments.baselines.nid import strongest_pairs
 from experiments.models import QUICK, WIDE, Setting, build
-from experiments.scores import loss, prediction_scores
+from experiments.results import Results
 from experiments.special import HOMES, measure_of
 from tpnn import stability_scores
+from tpnn._typing import FloatArray
 
-FOLDER = Path(__file__).parent / "results"
-KINDS = ("scores", "failed", "stability", "features")  # one of them is in every line
 N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as in the paper
 CURVE_NODES = 41
 CURVES = ("calhousing", "wine", "f1")  # data sets whose main effects are drawn
@@ -38,84 +35,13 @@ PACKAGES = ("numpy", "torch", "scikit-learn", "interpret-core", "xgboost", "pyga
 EXAMPLE = (-0.2378, -0.4450, 0.0036, -0.1531, 0.3814, -0.067, 0.5541, -0.1111)
 
 
-class Cell(NamedTuple):
-    """What one line is about."""
-
-    data: str
-    model: str
-    split: int
-
-
-class Results:
-    """Lines of finished cells in a folder, and the components behind the stability scores.
-
-    Parameters
-    ----------
-    folder : Path
-        Lines are appended to ``lines.jsonl``; lines of all files ``*.jsonl`` are read. Components
-        go to ``components``, which is not kept in the repository.
-    """
-
-    def __init__(self, folder: Path = FOLDER) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def read(self) -> list[dict[str, Any]]:
-        """Return one line of each kind for every cell: the one with the latest date.
-
-        Of lines with the same date the last counts, files taken in the order of their names. Kinds
-        are scores, failures, stability scores and descriptions of data sets. A line that a kill
-        has cut short is not there.
-        """
-        latest: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for line in self._all():
-            key = _kind(line), line["data"], line.get("model"), line.get("split")
-            if key not in latest or line["date"] >= latest[key]["date"]:
-                latest[key] = line
-        return list(latest.values())
-
-    def _all(self) -> Iterator[dict[str, Any]]:
-        for path in sorted(self.folder.glob("*.jsonl")):
-            for line in path.read_text().splitlines():
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    continue
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Add a line, whole, whatever other processes do."""
-        with (self.folder / "lines.jsonl").open("a") as file:
-            flock(file, LOCK_EX)
-            file.write(json.dumps(record) + "\n")
-
-    def finished(self) -> set[Cell]:
-        """Return the cells that need not be run again."""
-        return {
-            Cell(line["data"], line["model"], line["split"])
-            for line in self.read()
-            if "scores" in line
-        }
-
-    def components(self, cell: Cell) -> Path:
-        """Return where a cell keeps its components at the probes."""
-        return self.folder / "components" / cell.data / cell.model / f"{cell.split}.npz"
-
-    def pairs(self, data: str) -> Path:
-        """Return where the interactions that NID chose for a data set are kept."""
-        return self.folder / f"{data}_pairs.json"
-
-
-def _kind(line: dict[str, Any]) -> str:
-    return next(kind for kind in KINDS if kind in line)
-
-
 def run_cell(cell: Cell, results: Results, quick: bool = False) -> dict[str, Any]:
     """Measure a cell and add its line; where the model failed, the line says how."""
     try:
         record = measure(cell, results, quick)
     except Exception as error:  # whatever another library raises is a result
-        record = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
-    line = {**cell._asdict(), **record, **_circumstances(), "date": _now()}
+        record = {"failed": failure(error)}
+    line = {**cell._asdict(), **record, **_circumstances(), "date": now()}
     results.append(line)
     return line
 
@@ -129,14 +55,12 @@ def measure(cell: Cell, results: Results, quick: bool) -> dict[str, Any]:
     whole, parts = tables.table(cell.data), tables.split(cell.data, cell.split, quick)
     pairs = chosen_pairs(cell.data, results, quick) if _needs_pairs(cell) else None
     model = build(cell.model, Setting(cell.data, whole.task, cell.split, pairs, quick))
-    began = time.perf_counter()
-    model.fit(parts.training, parts.validation)
-    seconds = time.perf_counter() - began
+    taken = seconds(lambda: model.fit(parts.training, parts.validation))
     scores = prediction_scores(whole.task, parts.test.y, model.raw_scores(parts.test.X))
     held_out = loss(whole.task, parts.validation.y, model.raw_scores(parts.validation.X))
     return {
         "config": {"n_train": len(parts.training.X), "label": whole.label, **_config(model)},
-        "seconds": round(seconds, 3),
+        "seconds": round(taken, 3),
         "scores": scores,
         "validation_loss": held_out,
         **(_additive(cell, model, results) if isinstance(model, Additive) else {}),
@@ -153,7 +77,7 @@ def description(name: str) -> dict[str, Any]:
         "features": whole.names,
         "nodes": [_rounded(curve_nodes(x)) for x in whole.X.T] if name in CURVES else [],
         **_circumstances(),
-        "date": _now(),
+        "date": now(),
     }
 
 
@@ -189,10 +113,7 @@ def _additive(cell: Cell, model: Additive, results: Results) -> dict[str, Any]:
     """Keep the components at the probes, and list what tables and figures show of them."""
     points = tables.probes(cell.data)
     scores = model.component_scores(points)  # (n, C, n_outputs)
-    path = results.components(cell)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    components = json.dumps(model.components)
-    np.savez_compressed(path, components=components, scores=scores.astype(np.float32))
+    stability.write(results.components(cell), Decomposition(list(model.components), scores, {}))
     record: dict[str, Any] = {"n_components": len(model.components)}
     if len(model.components) <= MOST_LISTED:
         sizes = np.abs(scores - scores.mean(0)).mean((0, 2))
@@ -236,39 +157,21 @@ def stability_line(
 ) -> dict[str, Any]:
     """Return the stability scores of a model over splits, from its components at the probes."""
     paths = [results.components(Cell(data, model, split)) for split in splits]
-    components, estimates = aligned([path for path in paths if path.exists()])
+    components, estimates = align([stability.read(path) for path in paths if path.exists()])
     scores = stability_scores(estimates).mean(-1)  # (C,)
-    centred = stability_scores(estimates - estimates.mean(1, keepdims=True))
     mains = {c[0]: score for c, score in zip(components, scores, strict=True) if len(c) == 1}
     by_feature = [mains.get(j, 0.0) for j in range(tables.table(data).X.shape[1])]
     return {
         "data": data,
         "model": model,
         "stability": float(scores.mean()),
-        "stability_centred": float(centred.mean()),
+        "stability_centred": float(centred_scores(estimates).mean()),
         "stability_mains": float(np.mean(list(mains.values()))),
         "by_feature": _rounded(by_feature[:MOST_LISTED]),
         "n_fits": len(estimates),
         **_circumstances(),
-        "date": _now(),
+        "date": now(),
     }
-
-
-def aligned(paths: Sequence[Path]) -> tuple[list[Component], FloatArray]:
-    """Return all components of some fits and their values, (fits, n, C, n_outputs).
-
-    A component that a fit does not have is zero there.
-    """
-    fits: list[dict[Component, FloatArray]] = []
-    for path in paths:
-        with np.load(path) as stored:
-            values = np.moveaxis(stored["scores"].astype(np.float64), 1, 0)  # (C, n, n_outputs)
-            named = [tuple(component) for component in json.loads(str(stored["components"]))]
-        fits.append(dict(zip(named, values, strict=True)))
-    components = sorted({c for fit in fits for c in fit}, key=lambda c: (len(c), c))
-    nothing = np.zeros_like(next(iter(fits[0].values())))
-    estimates = [np.stack([fit.get(c, nothing) for c in components], 1) for fit in fits]
-    return components, np.stack(estimates)
 
 
 def _rounded(values: Iterable[float]) -> list[float]:
@@ -279,41 +182,8 @@ def _rounded(values: Iterable[float]) -> list[float]:
 def _circumstances() -> dict[str, Any]:
     """Return versions, processor and commit."""
     return {
-        "versions": {
-            "tpnn": tpnn.__version__,
-            **{name: found for name in PACKAGES if (found := _version(name))},
-        },
+        "versions": {"tpnn": tpnn.__version__, **versions(PACKAGES)},
         "python": platform.python_version(),
-        "device": _device(),
-        "commit": _commit(),
+        "device": device(),
+        "commit": commit(),
     }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _device() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-
-
-def _commit() -> str:
-    if "EXPERIMENTS_COMMIT" in os.environ:  # where the code travels without its repository
-        return os.environ["EXPERIMENTS_COMMIT"]
-    asked = ["git", "describe", "--always", "--dirty"]
-    try:
-        answer = subprocess.run(
-            asked, capture_output=True, text=True, check=True, cwd=FOLDER.parent
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return answer.stdout.strip()

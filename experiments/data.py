@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from evaluation.data import TASKS, cut, load, one_hot
+from evaluation.interface import Rows, Split, Task
 from experiments import formats
-from experiments.baselines.interface import FloatArray, Rows, Task
 from tpnn import datasets
+from tpnn._typing import FloatArray
 
 CACHE = Path(__file__).parent / "cache"  # coded tables; may be deleted
 PROBES = 200  # pre-selected inputs at which the stability score compares components
@@ -29,9 +29,7 @@ class Source(NamedTuple):
     Parameters
     ----------
     file : str
-        Name for ``tpnn.datasets.load``.
-    code : callable, optional
-        From the target to the numbers 0, 1, ...; None for regression.
+        Name for ``evaluation.data.load``.
     unit : float
         What the target is divided by.
     label : str
@@ -39,31 +37,22 @@ class Source(NamedTuple):
     """
 
     file: str
-    code: Callable[[pd.Series], NDArray[Any]] | None = None
     unit: float = 1.0
     label: str = ""
 
 
-def _classes(y: pd.Series) -> NDArray[Any]:
-    return pd.factorize(y, sort=True)[0]
-
-
-def _half_of_alphabet(y: pd.Series) -> NDArray[Any]:
-    return np.asarray(y > "M", np.int64)
-
-
-SOURCES = {
+SOURCES = {  # by the name in the tables and in the lines of finished cells
     "calhousing": Source("calhousing"),
     "wine": Source("wine"),
     "online": Source("online_news_subset", unit=1e4, label=SUBSET),
     "abalone": Source("abalone"),
-    "fico": Source("fico_heloc", _classes),
-    "churn": Source("churn", _classes),
-    "credit": Source("credit_subset", _classes, label=SUBSET),
-    "letter": Source("letter", _half_of_alphabet),
-    "drybean": Source("drybean", _classes),
-    "madelon": Source("madelon", _classes),
-    "celeba_attr": Source("celeba_attr", _classes),
+    "fico": Source("fico_heloc"),
+    "churn": Source("churn"),
+    "credit": Source("credit_subset", label=SUBSET),
+    "letter": Source("letter"),
+    "drybean": Source("drybean"),
+    "madelon": Source("madelon"),
+    "celeba_attr": Source("celeba_attr"),
 }
 FUNCTIONS = ("f1", "f2", "f3")
 RANKING = ("microsoft", "yahoo")
@@ -80,14 +69,6 @@ class Table(NamedTuple):
     label: str
 
 
-class Split(NamedTuple):
-    """Rows to train, to choose by, and to test, 70 : 10 : 20."""
-
-    training: Rows
-    validation: Rows
-    test: Rows
-
-
 def split(name: str, seed: int, quick: bool = False) -> Split:
     """Shuffle and cut a data set; a synthetic function is drawn anew for every seed."""
     if name in FUNCTIONS:
@@ -95,11 +76,7 @@ def split(name: str, seed: int, quick: bool = False) -> Split:
         rows = Rows(sample.X.to_numpy(), sample.y.to_numpy())
     else:
         rows = Rows(table(name).X, table(name).y)
-    order = np.random.RandomState(seed).permutation(len(rows.X))
-    order = order[:QUICK_ROWS] if quick else order
-    first, second = (share * len(order) // 10 for share in (7, 8))
-    parts = order[:first], order[first:second], order[second:]
-    return Split(*(Rows(rows.X[part], rows.y[part]) for part in parts))
+    return cut(rows, seed, QUICK_ROWS if quick else None)
 
 
 def probes(name: str) -> FloatArray:
@@ -140,21 +117,7 @@ def _made(name: str) -> Table:
 def _code(name: str) -> Table:
     """Read a data set and code its categories and classes as numbers."""
     source = SOURCES[name]
-    features, target = datasets.load(source.file)
-    coded = _one_hot(features)
-    X, names = coded.to_numpy(np.float64), list(coded.columns)
-    if source.code is None:
-        y = target.to_numpy(np.float64) / source.unit
-        return Table(X, names, y, Task("regression"), source.label)
-    classes = source.code(target)
-    count = int(classes.max()) + 1
-    task = Task("binary") if count == 2 else Task("multiclass", count)
-    return Table(X, names, classes, task, source.label)
-
-
-def _one_hot(features: pd.DataFrame) -> pd.DataFrame:
-    """Numbers as they are, missing ones the median; a column for each level of the others."""
-    numeric = features.select_dtypes("number").columns
-    filled = features.fillna(features[numeric].median())
-    others = [column for column in features.columns if column not in numeric]
-    return pd.get_dummies(filled, columns=others, dtype=float)
+    features, target = load(source.file)
+    coded, task = one_hot(features), TASKS[source.file]
+    y = target / source.unit if task.kind == "regression" else target
+    return Table(coded.to_numpy(np.float64), list(coded.columns), y, task, source.label)

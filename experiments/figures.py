@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.lines import Line, Lines
+from evaluation.cells import Line
+from experiments.lines import Lines
 from experiments.special_tables import save
 from experiments.specs import Spec
 from experiments.tables import title_of

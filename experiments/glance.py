@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluation.tables import markdown
 from experiments import specs
 from experiments.lines import Lines
 from experiments.specs import Spec
@@ -9,7 +10,6 @@ from experiments.tables import (
     MISSING,
     Summary,
     differs,
-    markdown,
     number,
     scores_by_split,
     summarise,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
+from evaluation.cells import Line
 from experiments.models import members
 
-Line = dict[str, Any]
 DRAWN = "images drawn with known concepts, as those of CelebA were absent"
 LABELS = {
     "jcbm": DRAWN,

@@ -10,22 +10,23 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.dnn import ARCHITECTURES, dnn
-from experiments.baselines.ebm import EBM
-from experiments.baselines.gam_tpnn import gam_tpnn
-from experiments.baselines.gradient_boosting import XGBoost
-from experiments.baselines.interface import Component, Model, Task
-from experiments.baselines.linear import Linear
-from experiments.baselines.nam import nam
-from experiments.baselines.nbm import nbm
-from experiments.baselines.nodegam import nodegam
-from experiments.baselines.paper import paper
-from experiments.baselines.spline_gam import SplineGAM
-from experiments.baselines.sum_to_zero import SumToZero
-from experiments.baselines.tpnn_default import DefaultTPNN
-from experiments.baselines.tree import DecisionTree
+from evaluation.interface import Component, Model, Task
+from evaluation.models.default_tpnn import DefaultTPNN
+from evaluation.models.descent import Schedule
+from evaluation.models.dnn import ARCHITECTURES, dnn
+from evaluation.models.ebm import EBM
+from evaluation.models.gam_tpnn import gam_tpnn
+from evaluation.models.linear import Linear
+from evaluation.models.nam import nam
+from evaluation.models.nbm import nbm
+from evaluation.models.nodegam import nodegam
+from evaluation.models.paper import paper
+from evaluation.models.pygam import SplineGAM
+from evaluation.models.sum_to_zero import SumToZero
+from evaluation.models.tree import DecisionTree
+from evaluation.models.xgboost import XGBoostGrid
 from experiments.special import HOMES
+from tpnn import Descent, Grow
 
 WIDE = ("microsoft", "yahoo", "madelon")  # data sets with many features
 SMALL_K = ("online", "credit", *WIDE)  # where the paper's grid ends at 50
@@ -94,9 +95,11 @@ Builder = Callable[[Setting, int, str, dict[str, Any]], Any]
 
 
 def _tpnn(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
-    settings: dict[str, Any] = {"n_bags": 2, "max_steps": 50} if setting.quick else {}
-    if variant == "gradient":
-        settings["solver"] = "gradient"
+    descends = variant == "gradient"
+    settings: dict[str, Any] = {"solver": "gradient" if descends else "auto"}
+    if setting.quick:
+        solver = Descent(max_steps=50) if descends else Grow(max_rounds=50)
+        settings = {"solver": solver, "n_bags": 2}
     return DefaultTPNN(setting.task, order, setting.seed, **settings)
 
 
@@ -143,8 +146,8 @@ def _ebm(setting: Setting, order: int, variant: str, options: dict[str, Any]) ->
 
 def _xgboost(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:
     if setting.quick:
-        return XGBoost(setting.task, setting.seed, (3,), (0.1,), (20, 50))
-    return XGBoost(setting.task, setting.seed)
+        return XGBoostGrid(setting.task, setting.seed, (3,), (0.1,), (20, 50))
+    return XGBoostGrid(setting.task, setting.seed)
 
 
 def _spline(setting: Setting, order: int, variant: str, options: dict[str, Any]) -> Model:

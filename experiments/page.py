@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments import special_tables, specs, tables
-from experiments.cells import Results
 from experiments.figures import draw
 from experiments.glance import glance
 from experiments.lines import Lines
+from experiments.results import Results
 from experiments.specs import Spec
 from experiments.tables import title_of
 

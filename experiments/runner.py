@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 import time
-import warnings
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from experiments.cells import Cell, Results, run_cell, stability_line
-
-OTHERS = "interpret|xgboost|pygam|optuna|sklearn|joblib|numpy|scipy"  # not ours to warn about
+from evaluation.cells import Cell, Line
+from evaluation.pool import ignore_warnings, in_processes
+from experiments.cells import run_cell, stability_line
+from experiments.results import Results
 
 
 def run(
@@ -56,26 +53,22 @@ def run(
     return failed
 
 
-def _lines(work: Any, cells: Sequence[Cell], jobs: int) -> Iterable[dict[str, Any]]:
+def _lines(work: Callable[[Cell], Line], cells: Sequence[Cell], jobs: int) -> Iterable[Line]:
     if jobs == 1:
-        yield from map(work, cells)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        for future in as_completed([pool.submit(work, cell) for cell in cells]):
-            yield future.result()
+        return map(work, cells)
+    return (future.result() for _, future in in_processes(work, cells, jobs))
 
 
-def _work(cell: Cell, results: Results, quick: bool, until: float) -> dict[str, Any]:
+def _work(cell: Cell, results: Results, quick: bool, until: float) -> Line:
     if time.time() > until:
         return {**cell._asdict(), "skipped": "no time left"}
-    warnings.filterwarnings("ignore", module=OTHERS)
+    ignore_warnings()
     line = run_cell(cell, results, quick)
     torch.cuda.empty_cache()  # other processes share the card
     return line
 
 
-def _summary(line: dict[str, Any]) -> str:
+def _summary(line: Line) -> str:
     cell = "{data} {model} split {split}".format(**line)
     if "failed" in line:
         return f"{cell}: {line['failed'][:200]}"

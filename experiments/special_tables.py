@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.lines import Line, Lines
+from evaluation.cells import Line
+from evaluation.tables import markdown
+from experiments.lines import Lines
 from experiments.specs import Spec
-from experiments.tables import MISSING, markdown, title_of
+from experiments.tables import MISSING, title_of
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "paper"
 ATTRIBUTES = ("No_Beard", "Wearing_Lipstick", "Heavy_Makeup")  # in the lines' order

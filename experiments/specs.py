@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.cells import Cell
+from evaluation.cells import Cell
 from experiments.models import members
 
 FOLDER = Path(__file__).parent / "specs"

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.lines import Line, Lines
-from experiments.scores import average_ranks, selection_auroc
+from evaluation.cells import Line
+from evaluation.scores import average_ranks, selection_auroc
+from evaluation.tables import markdown
+from experiments.lines import Lines
 from experiments.specs import Spec
 from tpnn.datasets import true_importance
 
@@ -61,13 +63,6 @@ def title_of(model: str) -> str:
     name = family.rstrip("12")
     title = NAMES[name].format(SUPERSCRIPTS[family.removeprefix(name)])
     return f"{title} ({variant})" if variant else title
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose first row is its head."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def number(value: float) -> str:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from benchmarks import growth
-from benchmarks.peers.cells import Cell, append, finished, measure, read
-from benchmarks.peers.data import DATA, is_here, task_of
+from benchmarks.peers.cells import measure
+from benchmarks.peers.data import DATA
 from benchmarks.peers.models import MODELS, QUICK_MODELS, Maker, version
 from benchmarks.peers.page import as_page
+from benchmarks.say import available, say
 from benchmarks.stability import page as stability
+from evaluation.cells import Cell, Line, append, cell_of, read
+from evaluation.data import TASKS
 
 FOLDER = Path(__file__).parents[1]
 CELLS, PAGE = "peers.jsonl", "peers.md"
@@ -54,34 +54,27 @@ class Plan:
 
 def run(plan: Plan) -> None:
     """Measure every cell that the file does not have yet, and add each as soon as it is done."""
-    models, done = _installed(plan.models), finished(plan.path)
-    for name in filter(_available, plan.data):
+    models, done = _installed(plan.models), set(map(cell_of, read(plan.path)))
+    for name in filter(available, plan.data):
         for seed in range(plan.splits):
             for model, installed in models.items():
-                cell, maker = Cell(name, seed, model), plan.models[model]
-                if cell not in done and task_of(name) in maker.tasks:
+                cell, maker = Cell(name, model, seed), plan.models[model]
+                if cell not in done and TASKS[name].kind in maker.tasks:
                     rows = plan.most_rows.get(name)
                     record = measure(cell, maker, installed, rows, plan.limit)
                     append(plan.path, record)
-                    _say(_summary(record))
+                    say(_summary(record))
 
 
 def _installed(models: Mapping[str, Maker]) -> dict[str, str]:
     """Return the version of each model whose library is installed."""
     versions = {name: version(maker) for name, maker in models.items()}
     for name in [name for name, found in versions.items() if found is None]:
-        _say(f'skipping {name}, not installed: pip install "tpnn[benchmarks]"')
+        say(f'skipping {name}, not installed: pip install "tpnn[benchmarks]"')
     return {name: found for name, found in versions.items() if found is not None}
 
 
-def _available(name: str) -> bool:
-    here = is_here(name)
-    if not here:
-        _say(f"skipping {name}: the folder TPNN_DATA has no file {name}.parquet")
-    return here
-
-
-def _summary(record: dict[str, Any]) -> str:
+def _summary(record: Line) -> str:
     cell = "{data}, split {split}, {model}: ".format(**record)
     if "failed" in record:
         return f"{cell}failed, {record['failed']}"
@@ -89,10 +82,6 @@ def _summary(record: dict[str, Any]) -> str:
         return f"{cell}timed out after {record['timed_out']:.4g} s"
     scores = ", ".join(f"{score} {value:.4g}" for score, value in record["scores"].items())
     return f"{cell}{scores}, fit {record['fit_seconds']:.3g} s"
-
-
-def _say(line: str) -> None:
-    print(f"{datetime.now():%H:%M:%S} {line}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,7 +108,7 @@ def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / CELLS
         models = {name: QUICK_MODELS[name] for name in names}
-        _say("quick: few rows, one split, and ebm with outer_bags=2, unlike what the page says")
+        say("quick: few rows, one split, and ebm with outer_bags=2, unlike what the page says")
         run(Plan(path, data, models, 1, QUICK_ROWS))
         print(as_page(read(path)))
 

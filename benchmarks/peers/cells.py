@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import math
 import multiprocessing
 import os
 import signal
-import warnings
 from contextlib import suppress
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from benchmarks.environment import cores, processor
-from benchmarks.measure import seconds
-from benchmarks.peers.data import FloatArray, Split, Task, is_unseen, split, task_of
-from benchmarks.peers.models import Maker, Model
+from benchmarks.peers.data import is_unseen, split
+from benchmarks.peers.models import Maker
+from evaluation.cells import Cell, Line, failure
+from evaluation.data import TASKS
+from evaluation.environment import machine, seconds, today
+from evaluation.interface import Rows, Split, Task
+from evaluation.models.estimator import EstimatorModel
+from evaluation.pool import ignore_warnings
+from evaluation.scores import predictive_scores
+from tpnn._typing import FloatArray
 
 PREDICTED_ROWS = 50_000  # at least, so that what every call costs anyway is a small part
 REPEATS = 3
 GRACE = 1  # second in which a process may end by itself
 WITH_DUPLICATES = ("wine",)
-OTHERS = "interpret|xgboost|lightgbm|pygam|sklearn|joblib|numpy|scipy"  # not ours to warn about
-
-
-class Cell(NamedTuple):
-    """What one line of the file is about."""
-
-    data: str
-    split: int
-    model: str
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records of the file, none where it is not there yet."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def finished(path: Path) -> set[Cell]:
-    """Return the cells that the file has."""
-    return {Cell(*(record[field] for field in Cell._fields)) for record in read(path)}
-
-
-def append(path: Path, record: dict[str, Any]) -> None:
-    """Add a record to the file."""
-    with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
 
 
 def measure(
@@ -59,11 +35,11 @@ def measure(
     version: str,
     most_rows: int | None = None,
     limit: float | None = None,
-) -> dict[str, Any]:
-    """Return the record of a cell; where the model failed, what it said.
+) -> Line:
+    """Return the line of a cell; where the model failed, what it said.
 
     The cell has a process of its own. A fit that takes longer than ``limit`` seconds is stopped,
-    together with all processes that it has started, and the record says ``timed_out``.
+    together with all processes that it has started, and the line says ``timed_out``.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -77,11 +53,10 @@ def measure(
     return {
         **cell._asdict(),
         "version": version,
-        "task": task_of(cell.data),
+        "task": TASKS[cell.data].kind,
         **results,
-        "cpu": processor(),
-        "cores": cores(),
-        "date": datetime.now(UTC).date().isoformat(),
+        **machine(),
+        "date": today(),
     }
 
 
@@ -103,6 +78,7 @@ def _received(receiver: Connection, limit: float | None) -> dict[str, Any]:
 def _stop(process: BaseProcess) -> None:
     """End a process and all that it has started, but for those that remove its files."""
     process.join(GRACE)
+    assert process.pid is not None
     with suppress(ProcessLookupError):  # all have ended by themselves
         os.killpg(process.pid, signal.SIGTERM)
     process.join()
@@ -111,19 +87,19 @@ def _stop(process: BaseProcess) -> None:
 def _work(sender: Connection, cell: Cell, maker: Maker, most_rows: int | None) -> None:
     """Send the results of a cell, each part as soon as it is known."""
     os.setpgrp()  # whatever is started from here on can be stopped together
-    warnings.filterwarnings("ignore", module=OTHERS)
-    task = task_of(cell.data)
-    data = split(cell.data, cell.split, most_rows)
-    sizes = {"n_train": len(data.X), "n_features": data.X.shape[1]}
+    ignore_warnings()
+    task, data = TASKS[cell.data], split(cell.data, cell.split, most_rows)
+    n_train = len(data.training.X) + len(data.validation.X)
+    sizes = {"n_train": n_train, "n_features": data.training.X.shape[1]}
     try:
         _warm_up(maker, task)
         model = maker.build(task, cell.split)
         sender.send(sizes)
-        sender.send({"fit_seconds": seconds(lambda: model.fit(data))})
+        took = seconds(lambda: model.fit(data.training, data.validation))
+        sender.send({"fit_seconds": took})
         sender.send(_test(model, data, cell.data))
     except Exception as error:  # whatever another library raises is a result
-        message = " ".join(str(error).split())
-        sender.send({**sizes, "failed": f"{type(error).__name__}: {message}"})
+        sender.send({**sizes, "failed": failure(error)})
 
 
 def _warm_up(maker: Maker, task: Task) -> None:
@@ -131,21 +107,21 @@ def _warm_up(maker: Maker, task: Task) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 4))
     y = X[:, 0] + X[:, 1] + rng.standard_normal(200)
-    n_classes = 2 if task == "binary" else 3
-    target = y if task == "regression" else np.digitize(y, [-1, 1][: n_classes - 1])
+    cuts = {"regression": [], "binary": [0], "multiclass": [-1, 1]}[task.kind]
+    target = np.digitize(y, cuts) if cuts else y
     model = maker.build(task, 0)
-    model.fit(Split(X, target, 150, X, target))
+    model.fit(Rows(X[:150], target[:150]), Rows(X[150:], target[150:]))
     model.predict(X)
 
 
-def _test(model: Model, data: Split, name: str) -> dict[str, Any]:
+def _test(model: EstimatorModel, data: Split, name: str) -> dict[str, Any]:
     return {
-        "scores": _scores(data, model.predict(data.X_test), name),
-        "predict_rows_per_second": _rows_per_second(model, data.X_test),
+        "scores": scores(name, data, model.predict(data.test.X)),
+        "predict_rows_per_second": _rows_per_second(model, data.test.X),
     }
 
 
-def _rows_per_second(model: Model, X: FloatArray) -> float:
+def _rows_per_second(model: EstimatorModel, X: FloatArray) -> float:
     """Return the rate of prediction on rows drawn at random, so that no pattern can be learned."""
     drawn = np.random.default_rng(0).integers(len(X), size=max(len(X), PREDICTED_ROWS))
     many = X[drawn]
@@ -153,16 +129,11 @@ def _rows_per_second(model: Model, X: FloatArray) -> float:
     return len(many) / float(np.median(times))
 
 
-def _scores(data: Split, predicted: FloatArray, name: str) -> dict[str, float]:
-    from sklearn.metrics import log_loss, roc_auc_score
-
-    if task_of(name) != "regression":
-        return {
-            "log_loss": float(log_loss(data.y_test, predicted)),
-            "auroc": float(roc_auc_score(data.y_test, predicted, multi_class="ovr")),
-        }
-    squares = (data.y_test - predicted) ** 2
-    scores = {"rmse": math.sqrt(squares.mean())}
+def scores(name: str, data: Split, predicted: FloatArray) -> dict[str, float]:
+    """Return the scores of the test rows, on some data sets also of those that no fit has seen."""
+    task, y = TASKS[name], data.test.y
+    found = predictive_scores(task, y, predicted)
     if name in WITH_DUPLICATES:
-        scores["rmse_unseen"] = math.sqrt(squares[is_unseen(data)].mean())
-    return scores
+        unseen = is_unseen(data)
+        found["rmse_unseen"] = predictive_scores(task, y[unseen], predicted[unseen])["rmse"]
+    return found

@@ -3,64 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.peers.data import is_here
-from benchmarks.pool import each_on_a_core
-from benchmarks.stability.cells import Cell, measure, summary
+from benchmarks.say import available, say
+from benchmarks.stability.cells import Fit, measure, summary
 from benchmarks.stability.models import FITTERS, MODELS
+from evaluation.cells import read, rewrite
+from evaluation.pool import in_processes
 
 FOLDER = Path(__file__).parents[1]
 LINES, VALUES = "stability.jsonl", "stability-values"
 DATA = ("calhousing", "fico_heloc", "abalone")  # the slowest first
 
 
-def wanted(data: Sequence[str], models: Sequence[str], resamples: int, folder: Path) -> list[Cell]:
-    """Return the cells that are asked for, can be measured here and have no file yet."""
-    cells = [
-        Cell(name, resample, number)
-        for name in filter(_available, data)
+def wanted(data: Sequence[str], models: Sequence[str], resamples: int, folder: Path) -> list[Fit]:
+    """Return the fits that are asked for, can be measured here and have no file yet."""
+    fits = [
+        Fit(name, resample, number)
+        for name in filter(available, data)
         for number, fitter in enumerate(FITTERS)
         if set(fitter.names) & set(models) and _installed(fitter.module)
         for resample in range(resamples)
     ]
-    return [c for c in cells if not all(path.exists() for path in c.paths(folder).values())]
-
-
-def _available(name: str) -> bool:
-    here = is_here(name)
-    if not here:
-        _say(f"skipping {name}: the folder TPNN_DATA has no file {name}.parquet")
-    return here
+    return [f for f in fits if not all(path.exists() for path in f.paths(folder).values())]
 
 
 def _installed(module: str) -> bool:
     found = find_spec(module) is not None
     if not found:
-        _say(f"skipping {module}, not installed")
+        say(f"skipping {module}, not installed")
     return found
 
 
 def store(data: Sequence[str], resamples: int, folder: Path) -> None:
     """Replace the lines whose values are all here, and keep the others."""
     path = folder / LINES
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    by_cell = {(line["data"], line["model"]): line for line in lines}
+    by_model = {(line["data"], line["model"]): line for line in read(path)}
     for name in data:
         for line in map(partial(summary, folder / VALUES, name, resamples=resamples), MODELS):
             if line is not None:
-                by_cell[name, line["model"]] = line
-    path.write_text("".join(json.dumps(line) + "\n" for line in by_cell.values()))
-
-
-def _say(line: str) -> None:
-    print(f"{datetime.now():%H:%M:%S} {line}", file=sys.stderr)
+                by_model[name, line["model"]] = line
+    rewrite(path, by_model.values())
 
 
 def main() -> None:
@@ -78,9 +64,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of the results")
     arguments = parser.parse_args()
     values = arguments.folder / VALUES
-    cells = wanted(arguments.data, arguments.models, arguments.resamples, values)
-    values.mkdir(exist_ok=True)
-    each_on_a_core(partial(measure, folder=values), cells, arguments.jobs, _say)
+    fits = wanted(arguments.data, arguments.models, arguments.resamples, values)
+    work = partial(measure, folder=values)
+    for fit, future in in_processes(work, fits, arguments.jobs, one_core=True):
+        error = future.exception()  # which stops no other fit
+        say(f"{fit} failed: {error!r}" if error else future.result())
     store(arguments.data, arguments.resamples, arguments.folder)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.stability.models import MODELS, SETTINGS
-from benchmarks.table import markdown
+from evaluation.cells import Line
+from evaluation.tables import markdown
 
 RIVAL = "ebm"
 INTRODUCTION = """## Stability
@@ -25,7 +26,7 @@ decomposition that tpnn has by itself. `nam` and `na2m` are trained as the paper
 {settings}."""
 
 
-def section(lines: Sequence[dict[str, Any]]) -> str:
+def section(lines: Sequence[Line]) -> str:
     """Return the part of the page."""
     table = [("data", "model", "components", "SC, mains", "SC, all", "error", "test error")]
     rival = {line["data"]: line for line in lines if line["model"] == RIVAL}
@@ -36,13 +37,18 @@ def section(lines: Sequence[dict[str, Any]]) -> str:
         table.append((line["data"], line["model"], count, *scores, line["measure"], error))
     most = max(line["resamples"] for line in lines)
     settings = "; ".join(
-        f"`{model}` is `{', '.join(f'{name}={value!r}' for name, value in chosen.items())}`"
-        for model, chosen in SETTINGS.items()
-        if chosen
+        f"`{model}` is `{_described(chosen)}`" for model, chosen in SETTINGS.items() if chosen
     )
-    return f"{INTRODUCTION.format(resamples=most, settings=settings)}\n\n{markdown(table)}"
+    introduction = INTRODUCTION.format(resamples=most, settings=settings)
+    return f"{introduction}\n\n{markdown(table, padded=True)}"
 
 
-def _score(line: dict[str, Any], rival: dict[str, Any] | None, over: str) -> str:
+def _score(line: Line, rival: Line | None, over: str) -> str:
     value = line[f"stability_{over}"]
     return f"{value:.3f}" + (f" ({value / rival[f'stability_{over}']:.2f})" if rival else "")
+
+
+def _described(settings: Mapping[str, Any]) -> str:
+    """Return settings of the estimator and of its solver as keywords."""
+    parts = [chosen if name == "solver" else {name: chosen} for name, chosen in settings.items()]
+    return ", ".join(f"{name}={value!r}" for part in parts for name, value in part.items())

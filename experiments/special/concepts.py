@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments.baselines.descent import Batch, Schedule, descend, evaluate
-from experiments.baselines.dnn import ARCHITECTURES, mlp
-from experiments.baselines.nam import NAM, components_up_to
-from experiments.baselines.nbm import N_BASES, NBM
-from experiments.baselines.nodegam import NodeGam
+from evaluation.interface import components_up_to
+from evaluation.models.descent import Batch, Schedule, descend, evaluate
+from evaluation.models.dnn import ARCHITECTURES, mlp
+from evaluation.models.nam import NAM
+from evaluation.models.nbm import N_BASES, NBM
+from evaluation.models.nodegam import NodeGam
 from experiments.special.images import ImageSet, load
 from tpnn.nn import TPNNHead
 

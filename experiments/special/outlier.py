@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.interface import Additive, Rows
 from experiments import data as tables
-from experiments.baselines.interface import Additive, Rows
 from experiments.models import Setting, build
 
 OCCUPATION = 5  # AveOccup

@@ -7,14 +7,15 @@ Kernel-SHAP, of the package shap, fits a weighted linear model for every row exp
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
+from evaluation.environment import seconds
+from evaluation.interface import Additive, Rows, Task
 from experiments import data as tables
-from experiments.baselines.interface import Additive, FloatArray, Rows, Task
 from experiments.models import Setting, build
+from tpnn._typing import FloatArray
 
 INPUTS = np.array(
     [
@@ -36,18 +37,17 @@ def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
     parts = tables.split("wine", split, quick)
     box = xgboost.XGBRegressor(n_estimators=100, max_depth=7, learning_rate=0.1, n_jobs=1)
     box.fit(parts.training.X, parts.training.y)
-    began = time.perf_counter()
     fitted = build(model, Setting("wine", Task("regression"), split, None, quick))
-    fitted.fit(*(Rows(rows.X, box.predict(rows.X)) for rows in parts[:2]))
-    fit_seconds = time.perf_counter() - began
+    explained = [Rows(rows.X, box.predict(rows.X)) for rows in parts[:2]]
+    fit_seconds = seconds(lambda: fitted.fit(*explained))
     assert isinstance(fitted, Additive)
     rows = nearest_rows(parts.training.X)
     kernel = shap.KernelExplainer(box.predict, shap.sample(parts.training.X, BACKGROUND, split))
     slow = np.asarray(kernel.shap_values(rows, silent=True))
     fast = anova_shap(fitted, rows)
     many = np.resize(parts.test.X, (MANY, rows.shape[1]))
-    fast_seconds = _seconds(lambda: anova_shap(fitted, many))
-    slow_seconds = _seconds(lambda: kernel.shap_values(many[:TIMED], silent=True)) * MANY / TIMED
+    fast_seconds = seconds(lambda: anova_shap(fitted, many))
+    slow_seconds = seconds(lambda: kernel.shap_values(many[:TIMED], silent=True)) * MANY / TIMED
     others = np.asarray(kernel.shap_values(many[:TIMED], silent=True))
     same = anova_shap(fitted, many[:TIMED])
     return {
@@ -83,9 +83,3 @@ def anova_shap(model: Additive, X: FloatArray) -> FloatArray:
     for index, component in enumerate(model.components):
         values[:, component] += scores[:, [index]] / len(component)
     return values
-
-
-def _seconds(call: Any) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began

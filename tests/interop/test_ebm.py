@@ -15,7 +15,9 @@ from tpnn.interop.ebm import sum_of_ebm
 
 
 def ebm(kind: str, X: pd.DataFrame, y: Any, **settings: Any) -> Any:
-    glassbox = pytest.importorskip("interpret.glassbox", reason="interpret is not installed")
+    glassbox = pytest.importorskip(
+        "interpret.glassbox", reason="interpret is not installed, see tpnn[benchmarks]"
+    )
     settings = {"outer_bags": 3, "n_jobs": 1, "max_rounds": 60, "random_state": 0, **settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # interpret warns of missing values

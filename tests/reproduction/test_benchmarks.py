@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import select
 import subprocess
-import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,60 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from benchmarks.growth import exponent
-from benchmarks.peers.cells import Cell, _scores, measure
-from benchmarks.peers.data import FloatArray, Split, Task, task_of
-from benchmarks.peers.models import Maker, Model
+from benchmarks.peers.cells import measure, scores
+from benchmarks.peers.models import Maker
 from benchmarks.peers.page import Amount, _geometric_mean, as_page
-from benchmarks.stability.cells import align
-from benchmarks.stability.models import purified
-from benchmarks.stability.score import centred_scores
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
-
-
-def test_score_of_independent_noise_is_its_share_of_the_second_moment(rng):
-    """With f^j = signal + noise the ratio is near s^2 (J - 1) / (J m^2 + J s^2), row by row."""
-    signal = np.where(np.arange(4_000) % 2, 1.0, -1.0)
-    values = signal[:, None] + 0.5 * rng.standard_normal((10, 4_000, 1))
-    assert centred_scores(values)[0] == pytest.approx(0.25 * 0.9 / 1.25, rel=0.05)
-
-
-def test_score_does_not_depend_on_scale_or_constant(rng):
-    values = rng.standard_normal((3, 50, 2))
-    moved = 7 * values + rng.standard_normal((3, 1, 2))
-    np.testing.assert_allclose(centred_scores(moved), centred_scores(values))
-
-
-def test_a_component_that_nobody_has_is_stable():
-    assert centred_scores(np.zeros((2, 5, 1))).tolist() == [0.0]
-
-
-def test_purified_pairs_have_no_means_and_the_sum_keeps_its_differences(rng):
-    terms = [(0,), (1,), (0, 1)]
-    tables = [rng.standard_normal(shape) for shape in ((4,), (3,), (4, 3))]
-    first, second = rng.integers(4, size=200), rng.integers(3, size=200)
-    training = np.column_stack([first, second, 3 * first + second])
-    a, b = np.divmod(np.arange(12), 3)
-    grid = np.column_stack([a, b, np.arange(12)])
-    values = purified(terms, tables, training, grid)
-    before = sum(table.ravel()[grid[:, t]] for t, table in enumerate(tables))
-    assert np.ptp(values.sum(1) - before) == pytest.approx(0, abs=1e-12)
-    pair = values[:, 2].reshape(4, 3)
-    masses = [np.bincount(first, minlength=4) / 200, np.bincount(second, minlength=3) / 200]
-    assert np.ptp(pair @ masses[1]) == pytest.approx(0, abs=1e-12)
-    assert np.ptp(masses[0] @ pair) == pytest.approx(0, abs=1e-12)
-
-
-def test_components_that_a_fit_has_not_chosen_are_zero():
-    union, aligned = align(
-        [[[0], [1]], [[1], [1, 0]]], [np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])]
-    )
-    assert union == [(0,), (1,), (0, 1)]
-    assert aligned[:, 0].tolist() == [[1, 2, 0], [0, 3, 4]]
+from evaluation.cells import Cell
+from evaluation.data import TASKS
+from evaluation.interface import Rows, Split, Task
+from evaluation.models.estimator import EstimatorModel
+from tpnn._typing import FloatArray
 
 
 def test_exponent_of_a_power():
@@ -74,16 +31,17 @@ def test_exponent_of_a_power():
 
 @dataclass(frozen=True)
 class Classifier:
-    """Says the same of every row, after a helper process has slept for an hour or not."""
+    """Says the same of every row, or waits for ever for a helper process."""
 
     probabilities: tuple[float, ...]
-    helper: Path | None = None  # where to write the number of the helper
+    pipe: Path | None = None  # that the helper holds open as long as it runs
 
     def fit(self, X: FloatArray, y: FloatArray) -> None:
-        if self.helper and len(X) > 1_000:  # not when it is warmed up
-            process = subprocess.Popen(["sleep", "3600"])
-            self.helper.write_text(str(process.pid))
-            process.wait()
+        if self.pipe and len(X) > 1_000:  # not when it is warmed up
+            with self.pipe.open("w") as held:
+                held.write("begun")
+                held.flush()
+                subprocess.run(["cat"], stdin=os.pipe()[0], stdout=held, check=True)
 
     def predict(self, X: FloatArray) -> FloatArray:
         return np.full(len(X), self.probabilities[0])
@@ -92,32 +50,32 @@ class Classifier:
         return np.tile(self.probabilities, (len(X), 1))
 
 
-def _constant(task: Task, seed: int, **settings: Any) -> Model:
-    return Model(Classifier(**settings), task)
+def _constant(task: Task, seed: int, **settings: Any) -> EstimatorModel:
+    return EstimatorModel(Classifier(**settings), task)
 
 
-def _is_running(process: int) -> bool:
-    status = Path(f"/proc/{process}/status")
-    return status.exists() and "State:\tZ" not in status.read_text()
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for a process in /proc")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
 def test_a_fit_beyond_the_limit_is_stopped_with_all_its_processes(tmp_path):
-    path = tmp_path / "helper"
-    maker = Maker("tpnn", partial(_constant, probabilities=(1.0,), helper=path))
-    record = measure(Cell("abalone", 0, "slow"), maker, "1", limit=0.5)
-    assert record["timed_out"] == 0.5
-    assert not {"fit_seconds", "scores", "failed"} & set(record)
-    for _ in range(100):
-        if not _is_running(int(path.read_text())):
-            return
-        time.sleep(0.1)
-    raise AssertionError("the helper is still running")
+    """The pipe is at its end once no process holds it open any more."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        maker = Maker("tpnn", partial(_constant, probabilities=(1.0,), pipe=path))
+        record = measure(Cell("abalone", "slow", 0), maker, "1", limit=0.5)
+        assert record["timed_out"] == 0.5
+        assert not {"fit_seconds", "scores", "failed"} & set(record)
+        assert os.read(pipe, 5) == b"begun"
+        readable, _, _ = select.select([pipe], [], [], 10)
+        assert readable, "the helper is still running"
+        assert os.read(pipe, 1) == b""
+    finally:
+        os.close(pipe)
 
 
 def test_a_model_that_raises_is_a_record_that_says_so():
     maker = Maker("tpnn", partial(_constant, unknown=1))
-    record = measure(Cell("abalone", 0, "broken"), maker, "1")
+    record = measure(Cell("abalone", "broken", 0), maker, "1")
     assert record["failed"].startswith("TypeError")
     assert record["n_train"] == 3341
 
@@ -126,13 +84,11 @@ def test_scores_of_several_classes():
     """Constant shares have no AUROC to speak of, and the cross-entropy of the true shares."""
     y = np.repeat([0, 1, 2], [10, 20, 70])
     X = np.zeros((100, 1))
-    data = Split(X, y, 80, X, y)
-    shares = Model(Classifier((0.1, 0.2, 0.7)), "multiclass").predict(X)
-    scores = _scores(data, shares, "drybean")
+    data = Split(Rows(X[:70], y[:70]), Rows(X[70:], y[70:]), Rows(X, y))
+    shares = EstimatorModel(Classifier((0.1, 0.2, 0.7)), TASKS["drybean"]).predict(X)
     entropy = -sum(p * math.log(p) for p in (0.1, 0.2, 0.7))
-    assert scores == pytest.approx({"log_loss": entropy, "auroc": 0.5})
-    assert _scores(data, np.eye(3)[y], "drybean")["auroc"] == 1
-    assert task_of("drybean") == "multiclass"
+    assert scores("drybean", data, shares) == pytest.approx({"log_loss": entropy, "auroc": 0.5})
+    assert scores("drybean", data, np.eye(3)[y])["auroc"] == 1
 
 
 def _record(model: str, split: int, seconds: float, **further: Any) -> dict[str, Any]:

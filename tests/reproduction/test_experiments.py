@@ -12,23 +12,24 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the experiments need torch")
 
+from evaluation import scores, stability  # noqa: E402
+from evaluation.cells import Cell  # noqa: E402
+from evaluation.interface import Additive, Rows, Task  # noqa: E402
+from evaluation.models.descent import Schedule  # noqa: E402
+from evaluation.models.nam import nam  # noqa: E402
+from evaluation.models.nid import strongest_pairs  # noqa: E402
+from evaluation.models.nodegam import NodeGam, entmax, entmoid  # noqa: E402
+from evaluation.models.sum_to_zero import SumToZero  # noqa: E402
 from experiments import data as tables  # noqa: E402
-from experiments import formats, page, runner, scores, specs  # noqa: E402
-from experiments.baselines.descent import Schedule  # noqa: E402
-from experiments.baselines.interface import Additive, Rows, Task  # noqa: E402
-from experiments.baselines.nam import nam  # noqa: E402
-from experiments.baselines.nid import strongest_pairs  # noqa: E402
-from experiments.baselines.nodegam import NodeGam, entmax, entmoid  # noqa: E402
-from experiments.baselines.sum_to_zero import SumToZero  # noqa: E402
-from experiments.cells import Cell, Results, aligned  # noqa: E402
+from experiments import formats, page, runner, specs  # noqa: E402
 from experiments.lines import Lines  # noqa: E402
 from experiments.models import Setting, build, members  # noqa: E402
+from experiments.results import Results  # noqa: E402
 from experiments.special import attributes, concepts  # noqa: E402
 from experiments.special.images import CONCEPTS, draw  # noqa: E402
 from experiments.special.rate import measure as measure_rate  # noqa: E402
 from experiments.special.shap_values import anova_shap  # noqa: E402
 from experiments.tables import Summary, _cell  # noqa: E402
-
 from tpnn import stability_scores  # noqa: E402
 
 TASKS = {"regression": Task("regression"), "binary": Task("binary"), "multi": Task("multiclass", 3)}
@@ -75,7 +76,7 @@ def test_models_beat_a_constant(name: str, task: Task) -> None:
     [("ebm2", "interpret"), ("spline1", "pygam"), ("xgboost", "xgboost"), ("tree", "optuna")],
 )
 def test_other_libraries(name: str, package: str) -> None:
-    pytest.importorskip(package, reason=f"{package} is not installed")
+    pytest.importorskip(package, reason=f"{package} is not installed, see tpnn[experiments]")
     task = Task("regression")
     training, validation = sample(task)
     model = build(name, Setting("wine", task, 0, None, True)).fit(training, validation)
@@ -106,7 +107,7 @@ def test_replayed_training_is_plain_training(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr("experiments.models.QUICK", plan)
     setting = Setting("wine", task, 0, None, True)
     replayed = build(name, setting).fit(training, validation).raw_scores(validation.X)
-    monkeypatch.setattr("experiments.baselines.descent.WARM", np.inf)
+    monkeypatch.setattr("evaluation.models.descent.WARM", np.inf)
     plain = build(name, setting).fit(training, validation).raw_scores(validation.X)
     np.testing.assert_allclose(replayed, plain, rtol=1e-3, atol=1e-3)
 
@@ -277,17 +278,14 @@ def test_the_latest_line_of_a_cell_counts(tmp_path: Path) -> None:
     assert Results(tmp_path).finished() == {Cell("wine", "nam1", 0)}
 
 
-def test_components_that_a_fit_does_not_have_are_zero(tmp_path: Path) -> None:
-    values = np.arange(12.0).reshape(3, 2, 2)  # 3 rows, 2 components, 2 outputs
-    paths = [tmp_path / "0.npz", tmp_path / "1.npz"]
-    np.savez(paths[0], components=json.dumps([[0], [0, 1]]), scores=values)
-    np.savez(paths[1], components=json.dumps([[1], [0]]), scores=values)
-    components, estimates = aligned(paths)
-    assert components == [(0,), (1,), (0, 1)]
-    np.testing.assert_array_equal(estimates[0, :, 0], values[:, 0])
-    np.testing.assert_array_equal(estimates[1, :, 0], values[:, 1])
-    assert not estimates[0, :, 1].any()
-    assert not estimates[1, :, 2].any()
+def test_components_are_kept_at_the_probes(tmp_path: Path) -> None:
+    """What a run leaves behind is what the stability score reads."""
+    results = Results(tmp_path)
+    cell = Cell("wine", "linear", 0)
+    assert runner.run([cell], results, quick=True) == 0
+    kept = stability.read(results.components(cell))
+    assert kept.components == [(j,) for j in range(11)]
+    assert kept.scores.shape == (tables.PROBES, 11, 1)
 
 
 def test_every_model_of_every_spec_can_be_built() -> None:

@@ -10,15 +10,14 @@ import pytest
 
 pytest.importorskip("torch", reason="the paper's networks need torch")
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.gam_tpnn import gam_tpnn
-from experiments.baselines.interface import Rows, Task
-from experiments.baselines.nam import nam
-from experiments.baselines.nbm import nbm
-from experiments.baselines.paper import paper
-from experiments.baselines.tpnn_default import DefaultTPNN
-from experiments.scores import selection_auroc
-
+from evaluation.interface import Rows, Task
+from evaluation.models.default_tpnn import DefaultTPNN
+from evaluation.models.descent import Schedule
+from evaluation.models.gam_tpnn import gam_tpnn
+from evaluation.models.nam import nam
+from evaluation.models.nbm import nbm
+from evaluation.models.paper import paper
+from evaluation.scores import selection_auroc
 from tpnn import stability_scores
 from tpnn.datasets import make_synthetic, true_importance
 

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from experiments.baselines.interface import FloatArray, Rows, Task
-from experiments.scores import loss
+from evaluation.interface import Rows, Task
+from evaluation.scores import loss
+from tpnn._typing import FloatArray
 
 RANGES = {
     "max_depth": (2, 12),

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Component, Task
-from experiments.baselines.neural import AdditiveNetwork, NeuralAdditiveModel
+from evaluation.interface import Component, Task, components_up_to
+from evaluation.models.neural import AdditiveNetwork, NeuralAdditiveModel, Training
 
 HIDDEN = (64, 64, 32)
 
@@ -47,10 +47,8 @@ class NAM(AdditiveNetwork):
 
     Parameters
     ----------
-    components : list of tuple of int
-        Features of each component.
-    n_outputs : int
-        Number of raw scores.
+    components, n_outputs
+        As in ``AdditiveNetwork``.
     hidden : sequence of int
         Units of the hidden layers of every component.
     """
@@ -76,26 +74,11 @@ def nam(
     order: int = 1,
     hidden: Sequence[int] = HIDDEN,
     pairs: Sequence[Component] | None = None,
-    seed: int = 0,
-    schedule: Schedule | None = None,
+    **training: Unpack[Training],
 ) -> NeuralAdditiveModel:
     """NA^1M or NA^2M; ``pairs`` names the interactions to include, all by default."""
 
     def build(x: Tensor, n_outputs: int) -> NAM:
         return NAM(components_up_to(x.shape[1], order, pairs), n_outputs, hidden)
 
-    return NeuralAdditiveModel(build, task, "minmax", seed, schedule)
-
-
-def components_up_to(
-    n_features: int, order: int, pairs: Sequence[Component] | None = None
-) -> list[Component]:
-    """Return the main effects, then the pairs where the order is 2.
-
-    >>> components_up_to(3, 2)
-    [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    """
-    mains: list[Component] = [(feature,) for feature in range(n_features)]
-    if order == 1:
-        return mains
-    return mains + list(combinations(range(n_features), 2) if pairs is None else pairs)
+    return NeuralAdditiveModel(build, task, "minmax", **training)

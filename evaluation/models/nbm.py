@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Component, Task
-from experiments.baselines.nam import components_up_to
-from experiments.baselines.neural import AdditiveNetwork, NeuralAdditiveModel
+from evaluation.interface import Component, Task, components_up_to
+from evaluation.models.neural import AdditiveNetwork, NeuralAdditiveModel, Training
 
 HIDDEN = (256, 128, 128)
 N_BASES = {1: 100, 2: 200}
@@ -29,10 +28,8 @@ class NBM(AdditiveNetwork):
 
     Parameters
     ----------
-    components : list of tuple of int
-        Features of each component.
-    n_outputs : int
-        Number of raw scores.
+    components, n_outputs
+        As in ``AdditiveNetwork``.
     hidden : sequence of int
         Units of the hidden layers of the shared networks.
     n_bases : dict from order to int
@@ -80,8 +77,7 @@ def nbm(
     hidden: Sequence[int] = HIDDEN,
     n_bases: dict[int, int] | None = None,
     pairs: Sequence[Component] | None = None,
-    seed: int = 0,
-    schedule: Schedule | None = None,
+    **training: Unpack[Training],
 ) -> NeuralAdditiveModel:
     """NB^1M or NB^2M; ``pairs`` names the interactions to include, all by default."""
 
@@ -89,4 +85,4 @@ def nbm(
         components = components_up_to(x.shape[1], order, pairs)
         return NBM(components, n_outputs, hidden, n_bases or N_BASES)
 
-    return NeuralAdditiveModel(build, task, "minmax", seed, schedule)
+    return NeuralAdditiveModel(build, task, "minmax", **training)

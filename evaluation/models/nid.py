@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.dnn import mlp
-from experiments.baselines.interface import Component, Rows, Task
-from experiments.baselines.neural import NeuralModel
+from evaluation.interface import Component, Rows, Task
+from evaluation.models.descent import Schedule
+from evaluation.models.dnn import mlp
+from evaluation.models.neural import NeuralModel
 from tpnn.search.nid import pair_strengths
 
 HIDDEN = (140, 100, 60, 20)

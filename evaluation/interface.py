@@ -1,14 +1,18 @@
-"""What every model of the experiments looks like, ours and the others."""
+"""What every model looks like, ours and the others, and the rows that it sees."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from tpnn._typing import FloatArray
+
 Component = tuple[int, ...]
+Kind = Literal["regression", "binary", "multiclass"]
 
 
 class Rows(NamedTuple):
@@ -17,13 +21,26 @@ class Rows(NamedTuple):
     Parameters
     ----------
     X : array of shape (n, p)
-        Features, categories coded one-hot.
+        Features, every one a number.
     y : array of shape (n,)
         A number, or the class counted from 0.
     """
 
     X: FloatArray
     y: NDArray[Any]
+
+
+class Split(NamedTuple):
+    """Rows to train, to choose by, and to test."""
+
+    training: Rows
+    validation: Rows
+    test: Rows
+
+    @property
+    def fitted(self) -> Rows:
+        """All rows that a model may see: those to train and those to choose by."""
+        return both(self.training, self.validation)
 
 
 class Task(NamedTuple):
@@ -37,7 +54,7 @@ class Task(NamedTuple):
         Raw scores of a row: 1, or the number of classes if there are more than two.
     """
 
-    kind: Literal["regression", "binary", "multiclass"]
+    kind: Kind
     n_outputs: int = 1
 
 
@@ -60,8 +77,15 @@ class Additive(Model, Protocol):
     ``intercept + component_scores(X).sum(1)`` are the raw scores.
     """
 
-    components: list[Component]  # features of each component, counted from 0
-    intercept: FloatArray  # (n_outputs,)
+    @property
+    def components(self) -> Sequence[Component]:
+        """Features of each component, counted from 0."""
+        ...
+
+    @property
+    def intercept(self) -> FloatArray:
+        """Intercept, shape (n_outputs,)."""
+        ...
 
     def component_scores(self, X: FloatArray) -> FloatArray:
         """Value of every component on every row, shape (n, n_components, n_outputs)."""
@@ -71,3 +95,17 @@ class Additive(Model, Protocol):
 def both(training: Rows, validation: Rows) -> Rows:
     """Return all rows, for models that hold rows out by themselves."""
     return Rows(*(np.concatenate(parts) for parts in zip(training, validation, strict=True)))
+
+
+def components_up_to(
+    n_features: int, order: int, pairs: Sequence[Component] | None = None
+) -> list[Component]:
+    """Return the main effects, then the pairs where the order is 2.
+
+    >>> components_up_to(3, 2)
+    [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    """
+    mains: list[Component] = [(feature,) for feature in range(n_features)]
+    if order == 1:
+        return mains
+    return mains + list(combinations(range(n_features), 2) if pairs is None else pairs)

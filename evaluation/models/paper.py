@@ -7,14 +7,15 @@ that of all training rows, where the authors' code takes it from the last batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, Unpack
 
 from torch import Tensor
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Component, Task
-from experiments.baselines.neural import NeuralAdditiveModel
+from evaluation.interface import Component, Task
+from evaluation.models.neural import NeuralAdditiveModel, Training
 from tpnn.nn import TPNNHead
+
+Activation = Literal["sigmoid", "relu"]
 
 
 def paper(
@@ -22,16 +23,24 @@ def paper(
     order: int = 1,
     n_bases: int = 30,
     pairs: Sequence[Component] | None = None,
-    seed: int = 0,
-    schedule: Schedule | None = None,
-    **settings: Any,
+    activation: Activation = "sigmoid",
+    shared_bases: bool = False,
+    **training: Unpack[Training],
 ) -> NeuralAdditiveModel:
     """ANOVA-T^1PNN or T^2PNN with K bases; ``activation`` and ``shared_bases`` as in the head."""
 
     def build(x: Tensor, n_outputs: int) -> TPNNHead:
-        options = {"scale": "paper", **settings}
-        head = TPNNHead(x.shape[1], n_outputs, order, pairs, n_bases, **options)
+        head = TPNNHead(
+            x.shape[1],
+            n_outputs,
+            order,
+            pairs,
+            n_bases,
+            scale="paper",
+            activation=activation,
+            shared_bases=shared_bases,
+        )
         head.observe(x.cpu())
         return head
 
-    return NeuralAdditiveModel(build, task, "quantile", seed, schedule)
+    return NeuralAdditiveModel(build, task, "quantile", **training)

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from experiments.baselines.interface import FloatArray, Rows, Task, both
+from evaluation.interface import Rows, Task, both
+from tpnn._typing import FloatArray
 
 
 class Linear:

@@ -1,4 +1,4 @@
-"""TPNNRegressor and TPNNClassifier with their defaults.
+"""TPNNRegressor and TPNNClassifier with their defaults, but for the settings that are given.
 
 They hold rows out for themselves, so they are fitted to training and validation rows together.
 """
@@ -9,11 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from experiments.baselines.interface import FloatArray, Rows, Task, both
+from evaluation.interface import Rows, Task
+from evaluation.models.estimator import EstimatorModel
 from tpnn import TPNNClassifier, TPNNRegressor
+from tpnn._typing import FloatArray
 
 
-class DefaultTPNN:
+class DefaultTPNN(EstimatorModel):
     """TPNNRegressor or TPNNClassifier of the given order.
 
     Parameters
@@ -24,16 +26,18 @@ class DefaultTPNN:
         Main effects only, or pairs too.
     seed : int
         Its random state.
+    **settings
+        Further parameters of the estimator.
     """
 
     def __init__(self, task: Task, order: int = 2, seed: int = 0, **settings: Any) -> None:
         kind = TPNNRegressor if task.kind == "regression" else TPNNClassifier
-        self.estimator = kind(order=order, random_state=seed, verbose=0, **settings)
+        settings = {"verbose": 0, **settings}
+        super().__init__(kind(order=order, random_state=seed, **settings), task)
 
     def fit(self, training: Rows, validation: Rows) -> Self:
         """Fit to all rows."""
-        rows = both(training, validation)
-        self.estimator.fit(rows.X, rows.y)
+        super().fit(training, validation)
         self.components = [tuple(component) for component in self.estimator.model_.components]
         self.intercept = np.atleast_1d(self.estimator.model_.intercept)
         return self
@@ -41,9 +45,9 @@ class DefaultTPNN:
     def raw_scores(self, X: FloatArray) -> FloatArray:
         """Raw scores, shape (n, n_outputs)."""
         raw = self.estimator.model_.raw_scores(X)
-        return raw.reshape(len(X), -1)
+        return np.asarray(raw).reshape(len(X), -1)
 
     def component_scores(self, X: FloatArray) -> FloatArray:
         """Value of every component, shape (n, C, n_outputs)."""
         scores = self.estimator.model_.component_scores(X)
-        return scores.reshape(*scores.shape[:2], -1)
+        return np.asarray(scores).reshape(*scores.shape[:2], -1)

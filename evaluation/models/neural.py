@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Batch, Schedule, descend, evaluate, loss_of
-from experiments.baselines.interface import Component, FloatArray, Rows, Task
+from evaluation.interface import Component, Rows, Task
+from evaluation.models.descent import Batch, Schedule, descend, evaluate, loss_of
+from tpnn._typing import FloatArray
 
 Build = Callable[[Tensor, int], nn.Module]  # scaled training rows (n, p), n_outputs -> network
 
@@ -21,6 +22,14 @@ SCALERS: dict[str, Callable[[int], Any]] = {
     "standard": lambda _: StandardScaler(),
     "quantile": lambda n: QuantileTransformer(n_quantiles=min(1000, n), subsample=n),
 }
+
+
+class Training(TypedDict, total=False):
+    """How a network is trained: parameters of ``NeuralModel``, which has their defaults."""
+
+    seed: int
+    schedule: Schedule | None
+    device: str | None
 
 
 class AdditiveNetwork(nn.Module):

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Task
-from experiments.baselines.neural import NeuralModel
+from evaluation.interface import Task
+from evaluation.models.descent import Schedule
+from evaluation.models.neural import NeuralModel
 
 ANNEALING_STEPS = 400
 PLAN = Schedule(learning_rate=0.02, batch_size=1024, max_steps=1000, patience=ANNEALING_STEPS)

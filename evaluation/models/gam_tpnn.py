@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Component, Task
-from experiments.baselines.nam import components_up_to
-from experiments.baselines.neural import AdditiveNetwork, NeuralAdditiveModel
+from evaluation.interface import Component, Task, components_up_to
+from evaluation.models.neural import AdditiveNetwork, NeuralAdditiveModel, Training
 
 START_WIDTH = 0.1  # as TPNNHead
 
@@ -27,10 +26,8 @@ class GamTPNN(AdditiveNetwork):
 
     Parameters
     ----------
-    components : list of tuple of int
-        Features of each component.
-    n_outputs : int
-        Number of raw scores.
+    components, n_outputs
+        As in ``AdditiveNetwork``.
     n_bases : int
         Bases K of each component.
     """
@@ -60,12 +57,11 @@ def gam_tpnn(
     order: int = 1,
     n_bases: int = 30,
     pairs: Sequence[Component] | None = None,
-    seed: int = 0,
-    schedule: Schedule | None = None,
+    **training: Unpack[Training],
 ) -> NeuralAdditiveModel:
     """GAM-T^1PNN or GAM-T^2PNN with K bases."""
 
     def build(x: Tensor, n_outputs: int) -> GamTPNN:
         return GamTPNN(components_up_to(x.shape[1], order, pairs), n_outputs, n_bases)
 
-    return NeuralAdditiveModel(build, task, "quantile", seed, schedule)
+    return NeuralAdditiveModel(build, task, "quantile", **training)

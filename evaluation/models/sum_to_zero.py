@@ -13,7 +13,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from experiments.baselines.interface import Additive, Component, FloatArray, Rows
+from evaluation.interface import Additive, Component, Rows
+from tpnn._typing import FloatArray
 
 MOST_NODES = 64
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Unpack
 
 from torch import Tensor, nn
 
-from experiments.baselines.descent import Schedule
-from experiments.baselines.interface import Task
-from experiments.baselines.neural import NeuralModel
+from evaluation.interface import Task
+from evaluation.models.neural import NeuralModel, Training
 
 ARCHITECTURES = {
     "wide": (2048, 1024),
@@ -26,12 +26,10 @@ def mlp(sizes: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def dnn(
-    task: Task, architecture: str = "deep", seed: int = 0, schedule: Schedule | None = None
-) -> NeuralModel:
+def dnn(task: Task, architecture: str = "deep", **training: Unpack[Training]) -> NeuralModel:
     """One of the paper's three architectures."""
 
     def build(x: Tensor, n_outputs: int) -> nn.Sequential:
         return mlp((x.shape[1], *ARCHITECTURES[architecture], n_outputs))
 
-    return NeuralModel(build, task, "standard", seed, schedule)
+    return NeuralModel(build, task, "standard", **training)

@@ -1,7 +1,7 @@
-"""Spline-GAM of pyGAM with the paper's grid of one penalty for all components.
+"""pyGAM: its default splines, or with the paper's grid of one penalty for all components.
 
-Main effects have 20 cubic splines. Pairs are tensor products; 20 x 20 splines for each of 28 pairs
-would be 11,200 coefficients of a dense system, so they have 8 x 8.
+In the grid, main effects have 20 cubic splines. Pairs are tensor products; 20 x 20 splines for each
+of 28 pairs would be 11,200 coefficients of a dense system, so they have 8 x 8.
 """
 
 from __future__ import annotations
@@ -10,16 +10,24 @@ from typing import Any, Self
 
 import numpy as np
 
-from experiments.baselines.interface import FloatArray, Rows, Task
-from experiments.baselines.nam import components_up_to
-from experiments.scores import loss
+from evaluation.interface import Rows, Task, components_up_to
+from evaluation.models.estimator import EstimatorModel
+from evaluation.scores import loss
+from tpnn._typing import FloatArray
 
 PENALTIES = (0.001, 0.01, 0.1, 0.3, 0.6, 1, 10, 100, 1000)
 SPLINES = {1: 20, 2: 8}
 
 
+def default_gam(task: Task) -> EstimatorModel:
+    """LinearGAM or LogisticGAM with one default spline for each feature."""
+    from pygam import LinearGAM, LogisticGAM
+
+    return EstimatorModel(LinearGAM() if task.kind == "regression" else LogisticGAM(), task)
+
+
 class SplineGAM:
-    """LinearGAM or LogisticGAM.
+    """LinearGAM or LogisticGAM, the best of a grid on the validation rows.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments.baselines.interface import Task
+from evaluation.interface import Task
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 WARM = 2  # calls before a recording, in which libraries and Adam make what they keep

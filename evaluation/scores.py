@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 from scipy.stats import rankdata
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from experiments.baselines.interface import FloatArray, Task
+from evaluation.interface import Task
+from tpnn._typing import FloatArray
 
 
 def loss(task: Task, y: NDArray[Any], raw: FloatArray) -> float:
@@ -22,10 +23,15 @@ def loss(task: Task, y: NDArray[Any], raw: FloatArray) -> float:
     return float(-log_softmax(raw, axis=1)[np.arange(len(y)), y].mean())
 
 
+def rmse(y: Any, predicted: Any) -> float:
+    """Root mean squared error."""
+    return float(np.sqrt(np.mean((np.asarray(y) - np.asarray(predicted)) ** 2)))
+
+
 def prediction_scores(task: Task, y: NDArray[Any], raw: FloatArray) -> dict[str, float]:
     """RMSE, or AUROC (one against the rest, averaged) and accuracy."""
     if task.kind == "regression":
-        return {"rmse": float(np.sqrt(loss(task, y, raw)))}
+        return {"rmse": rmse(y, raw[:, 0])}
     if task.kind == "binary":
         return {
             "auroc": float(roc_auc_score(y, expit(raw[:, 0]))),
@@ -34,6 +40,19 @@ def prediction_scores(task: Task, y: NDArray[Any], raw: FloatArray) -> dict[str,
     return {
         "auroc": float(roc_auc_score(y, softmax(raw, axis=1), multi_class="ovr")),
         "accuracy": float(accuracy_score(y, raw.argmax(1))),
+    }
+
+
+def predictive_scores(task: Task, y: NDArray[Any], predicted: FloatArray) -> dict[str, float]:
+    """RMSE of predicted numbers, or log loss and AUROC of predicted probabilities.
+
+    Probabilities are those of class 1, shape (n,), or of every class, shape (n, n_classes).
+    """
+    if task.kind == "regression":
+        return {"rmse": rmse(y, predicted)}
+    return {
+        "log_loss": float(log_loss(y, predicted)),
+        "auroc": float(roc_auc_score(y, predicted, multi_class="ovr")),
     }
 
 
