@@ -6,6 +6,7 @@ import sys
 import warnings
 from typing import Any
 
+from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import tpnn
@@ -73,28 +74,25 @@ html_theme_options = {
 def _inline_math(translator: Any, node: Any) -> None:
     """Write a formula as MathML, which browsers show without any script."""
     translator.body.append(tex2mathml(node.astext()))
+    raise SkipNode
 
 
 def _block_math(translator: Any, node: Any) -> None:
     formula = tex2mathml(node.astext(), as_block=True)
     translator.body.append(f'<div class="math">{formula}</div>')
+    raise SkipNode
 
 
-def _skip(*_: Any) -> None:
-    """Nothing is left to write behind a formula."""
+def _escape_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
+    """Keep |S| in a docstring what it is, mathematics, instead of a substitution."""
+    for number, line in enumerate(lines):
+        parts = line.split("``")  # every second part is code
+        if ">>>" not in line:
+            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        lines[number] = "``".join(parts)
 
 
 def setup(app: Any) -> None:
-    """Add the renderer of formulas."""
-    inline, block = (_leaf(_inline_math), _skip), (_leaf(_block_math), _skip)
-    app.add_html_math_renderer("mathml", inline, block)
-
-
-def _leaf(visit: Any) -> Any:
-    from docutils.nodes import SkipNode
-
-    def visit_only(translator: Any, node: Any) -> None:
-        visit(translator, node)
-        raise SkipNode
-
-    return visit_only
+    """Add the renderer of formulas, and the last touch to docstrings."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+    app.connect("autodoc-process-docstring", _escape_bars, priority=900)
