@@ -48,7 +48,9 @@ sphinx_gallery_conf = {
     "reference_url": {"tpnn": None},
     "download_all_examples": False,
     "show_memory": False,
-    "copyfile_regex": r".*\.rst",
+    "show_signature": False,
+    "write_computation_times": False,
+    "capture_repr": (),  # what is printed, not what an expression returns
 }
 warnings.filterwarnings("ignore", message="The set_(bad|over|under) function")  # import shap
 
@@ -79,11 +81,13 @@ def _inline_math(translator: Any, node: Any) -> None:
 
 def _block_math(translator: Any, node: Any) -> None:
     formula = tex2mathml(node.astext(), as_block=True)
-    translator.body.append(f'<div class="math">{formula}</div>')
+    translator.body.append(f'<div class="formula">{formula}</div>')
     raise SkipNode
 
 
-def _escape_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
+def _escape_bars(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any
+) -> None:
     """Keep |S| in a docstring what it is, mathematics, instead of a substitution."""
     for number, line in enumerate(lines):
         parts = line.split("``")  # every second part is code
