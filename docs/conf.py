@@ -61,7 +61,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_show_sphinx = False
 html_copy_source = False
-html_sidebars: dict[str, list[str]] = {"index": [], "start": [], "glossary": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "start": []}
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",

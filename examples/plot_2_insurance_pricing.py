@@ -52,7 +52,7 @@ for name, rate in {"constant rate": constant, "model": expected, "truth": truth}
     print(f"{name:14} deviance {mean_poisson_deviance(claims[test], rate):.4f}")
 
 # %%
-# A tariff table: the factors of a main effect, with the band of the bags.
+# A tariff table: the factors of a main effect, and the share of the policies that they apply to.
 
 region = model.explain().component("region").to_frame()
 print(region.assign(factor=np.exp(region["effect"]))[["region", "factor", "density"]].round(3))

@@ -35,7 +35,7 @@ print(explanation.component("MedInc").to_frame().iloc[::40].round(3))
 # Now single houses. Exact Shapley values of 300 of them on the left, the steps from the average to the
 # value of one house on the right.
 
-local = model.explain(X[test][:300])
+local = model.explain(X[test].sample(300, random_state=0))
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 plots.shap_summary(local, n_features=8, ax=left)
 plots.waterfall(local, row=0, ax=right)
