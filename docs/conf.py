@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from typing import Any
@@ -85,18 +86,16 @@ def _block_math(translator: Any, node: Any) -> None:
     raise SkipNode
 
 
-def _escape_bars(
-    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any
-) -> None:
-    """Keep |S| in a docstring what it is, mathematics, instead of a substitution."""
+def _escape(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
+    """Keep |S| and n_features_in_ in a docstring what they are: no substitutions, no references."""
     for number, line in enumerate(lines):
         parts = line.split("``")  # every second part is code
         if ">>>" not in line:
-            parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?=[,)])", r"\\\g<0>", part) for part in parts[::2]]
         lines[number] = "``".join(parts)
 
 
 def setup(app: Any) -> None:
     """Add the renderer of formulas, and the last touch to docstrings."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
-    app.connect("autodoc-process-docstring", _escape_bars, priority=900)
+    app.connect("autodoc-process-docstring", _escape, priority=900)

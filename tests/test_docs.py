@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 
@@ -137,11 +139,16 @@ def test_there_is_a_recipe_for_each_job() -> None:
         compile(recipe.read_text(), recipe.name, "exec")
 
 
-def test_every_parameter_is_documented() -> None:
-    documented = re.findall(r"^    (\w+) : ", inspect.getdoc(TPNNRegressor) or "", re.MULTILINE)
-    documented += re.findall(r"^(\w+) : ", inspect.getdoc(TPNNRegressor) or "", re.MULTILINE)
-    parameters = set(inspect.signature(TPNNRegressor).parameters)
-    assert parameters <= set(documented)
+@pytest.mark.parametrize("name", ["TPNNRegressor", "Grow", "Descent", "nn.TPNNHead"])
+def test_every_parameter_is_documented(name: str) -> None:
+    if name == "nn.TPNNHead":
+        pytest.importorskip("torch")
+        import_module("tpnn.nn")
+    kind = attrgetter(name)(tpnn)
+    documented = set(re.findall(r"^(\w+) : ", inspect.getdoc(kind) or "", re.MULTILINE))
+    given = inspect.signature(kind).parameters.values()
+    named = {parameter.name for parameter in given if parameter.kind != parameter.VAR_KEYWORD}
+    assert named <= documented
 
 
 def test_public_names_exist() -> None:
