@@ -89,10 +89,10 @@ def _block_math(translator: Any, node: Any) -> None:
 def _escape(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
     """Keep |S| and n_features_in_ in a docstring what they are: no substitutions, no references."""
     for number, line in enumerate(lines):
-        parts = line.split("``")  # every second part is code
-        if ">>>" not in line:
+        parts = re.split(r"(``.*?``|:math:`.*?`)", line)  # every second part is code or a formula
+        if not line.lstrip().startswith((">>>", ".. math::")):
             parts[::2] = [re.sub(r"\||(?<=\w)_(?=[,)])", r"\\\g<0>", part) for part in parts[::2]]
-        lines[number] = "``".join(parts)
+        lines[number] = "".join(parts)
 
 
 def setup(app: Any) -> None:
