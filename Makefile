@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types check browser benchmark clean
+.PHONY: demo test lint types check browser benchmark docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -17,6 +17,10 @@ $(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]"
 	touch $@ $(VENV)/.runtime
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) ".[docs]"
+	touch $@
 
 demo: $(VENV)/.runtime ## fit California housing and look at the result
 	$(BIN)/tpnn demo
@@ -42,5 +46,9 @@ browser: ## find Chromium for the tests of the report, or install it where apt-g
 benchmark: $(VENV)/.installed ## what the library reaches, as a table
 	$(BIN)/python -m benchmarks
 
+docs: $(VENV)/.docs ## the documentation site; broken links and failing recipes are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo-output
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo-output docs/_build docs/api docs/recipes

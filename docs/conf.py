@@ -1,0 +1,101 @@
+"""Settings of the documentation site: ``make docs`` builds it without a network."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from typing import Any
+
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
+import tpnn
+
+sys.modules["tpnn.plots"] = tpnn.plots  # documented by the name that users import
+
+project = "tpnn"
+author = "The tpnn developers"
+copyright = author
+release = version = tpnn.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "recipes/*.ipynb", "recipes/*.py", "recipes/*.md5"]
+templates_path = ["_templates"]
+nitpicky = True  # a reference that leads nowhere is an error
+show_warning_types = True
+suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings name the types in words
+numpydoc_show_class_members = False  # methods stand on the page of their class
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "recipes",
+    "abort_on_example_error": True,
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "api/examples",
+    "doc_module": ("tpnn",),
+    "reference_url": {"tpnn": None},
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "capture_repr": (),  # what is printed, not what an expression returns
+}
+warnings.filterwarnings("ignore", message="The set_(bad|over|under) function")  # import shap
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tpnn"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_show_sphinx = False
+html_copy_source = False
+html_sidebars: dict[str, list[str]] = {"index": [], "start": []}
+html_math_renderer = "mathml"
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+
+def _inline_math(translator: Any, node: Any) -> None:
+    """Write a formula as MathML, which browsers show without any script."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def _block_math(translator: Any, node: Any) -> None:
+    formula = tex2mathml(node.astext(), as_block=True)
+    translator.body.append(f'<div class="formula">{formula}</div>')
+    raise SkipNode
+
+
+def _escape(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
+    """Keep |S| and n_features_in_ in a docstring what they are: no substitutions, no references."""
+    for number, line in enumerate(lines):
+        parts = re.split(r"(``.*?``|:math:`.*?`)", line)  # every second part is code or a formula
+        if not line.lstrip().startswith((">>>", ".. math::")):
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?=[,)])", r"\\\g<0>", part) for part in parts[::2]]
+        lines[number] = "".join(parts)
+
+
+def setup(app: Any) -> None:
+    """Add the renderer of formulas, and the last touch to docstrings."""
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
+    app.connect("autodoc-process-docstring", _escape, priority=900)
