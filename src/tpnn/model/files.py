@@ -34,6 +34,8 @@ from tpnn.table.frame import NOMINAL
 
 FORMAT_NAME = "tpnn-model"
 FORMAT_VERSION = 1
+SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
+LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
 
 Label = str | int | float
@@ -199,6 +201,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     data = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_size(archive, len(data))
             entries = {name: archive.read(name) for name in archive.namelist()}
         header = json.loads(entries["header.json"])
         digest = entries.pop("digest.txt").decode()
@@ -223,6 +226,13 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
         for name, data in entries.items()
         if name.endswith(".npy")
     }
+
+
+def _check_size(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse an archive that would fill the memory; a model is not that much smaller on disk."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(SMALLEST_SIZE_LIMIT, LARGEST_COMPRESSION * size):
+        raise ValueError(f"{size} bytes that would unpack to {unpacked}")
 
 
 def _write_zip(file: IO[bytes], entries: Mapping[str, bytes]) -> None:

@@ -20,6 +20,7 @@ from tpnn.loss.links import Link
 from tpnn.loss.offset import checked_offset
 from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
+from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
 from tpnn.table.axis import Axis
@@ -246,11 +247,13 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
     """
     header, arrays = read_archive(path)
     try:
-        return AnovaModel(**unpack(header, arrays))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+        fields = unpack(header, arrays)
+        check_fields(fields)
+        return AnovaModel(**fields)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: must be a complete model, found a file that lacks a part of it ({error!r}). "
-            "Save the model again."
+            f"path: must be a complete model, found a file that lacks a part of it or has a wrong "
+            f"one ({error!r}). Save the model again."
         ) from error
 
 

@@ -1,0 +1,118 @@
+"""Integrity of a model that was read from a file: every field is checked before it is used.
+
+A checksum tells whether a file was changed by accident. These checks tell whether it makes sense:
+compiled loops read tables without looking at bounds, so a node that is out of range must never get
+that far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.anova.constraints import SIGNS
+from tpnn.model.files import Fields
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.frame import DATE, DURATION, NOMINAL, NUMBER, ORDERED
+
+KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
+LINKS_OF_SEVERAL_OUTPUTS = ("softmax", "quantiles")
+MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
+MOST_NODES = 65_536
+
+
+def check_fields(fields: Fields) -> None:
+    """Raise ValueError for the first field of a model that cannot be right."""
+    _check_encoder(fields["encoder"])
+    _check_components(fields)
+    _check_outputs(fields)
+    numbers = [*fields["tables"], *fields["spreads"], fields["intercepts"]]
+    for terms in fields["stored_terms"] or ():
+        numbers += [terms.b, terms.gamma, terms.beta]
+    _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
+    _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(rule)
+
+
+def _is_finite(array: FloatArray) -> bool:
+    return array.dtype == np.float64 and bool(np.isfinite(array).all())
+
+
+def _are_labels(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str | int | float) for value in values)
+
+
+def _check_encoder(encoder: TableEncoder) -> None:
+    names, n_features = encoder.names, encoder.n_features
+    _require(n_features > 0, "there must be a feature")
+    if names is not None:
+        texts = all(isinstance(name, str) for name in names)
+        _require(texts and len(names) == n_features, "every feature must have a name")
+    orders = list(encoder.axes)
+    _require(orders == list(range(1, len(orders) + 1)), "orders must count up from 1")
+    for axes in encoder.axes.values():
+        _require(len(axes) == n_features, "every feature must have nodes at every order")
+        for axis, feature in zip(axes, encoder.features, strict=True):
+            _check_axis(axis, feature)
+
+
+def _check_axis(axis: Axis, feature: Feature) -> None:
+    _require(
+        feature.kind in KINDS and _are_labels(feature.levels), "kinds and levels must be known"
+    )
+    _require(isinstance(axis.has_missing, bool), "has_missing must be true or false")
+    _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
+    nodes, masses = axis.values[: axis.n_regular], axis.weights
+    increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
+    _require(increasing, "nodes must be finite and increasing")
+    _require(not axis.has_missing or bool(np.isnan(axis.values[-1])), "missing values come last")
+    shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
+    _require(bool(shared), "masses must not be negative and sum to one")
+    if axis.levels is not None:
+        labelled = len(axis.levels) == axis.n_regular and _are_labels(axis.levels)
+        _require(labelled, "every node of a level must have a label")
+    if feature.kind in (NOMINAL, ORDERED):
+        _require(axis.levels is not None and len(feature.levels) > 0, "levels must have labels")
+    if axis.groups is not None:
+        inside = (axis.groups >= 0) & (axis.groups < axis.n_regular)
+        _require(
+            len(inside) == len(feature.levels) and bool(inside.all()), "levels must have nodes"
+        )
+
+
+def _check_components(fields: Fields) -> None:
+    encoder, tables = fields["encoder"], fields["tables"]
+    for component in fields["components"]:
+        whole = all(
+            type(feature) is int and 0 <= feature < encoder.n_features for feature in component
+        )
+        distinct = len(set(component)) == len(component)
+        _require(
+            whole and distinct and len(component) in encoder.axes, "components must be features"
+        )
+    _require(len(tables) == len(fields["components"]), "every component must have a table")
+    known = set(encoder.feature_names)
+    shapes = fields["shapes"]
+    valid = isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SIGNS)
+    _require(valid, "shapes must be those of features")
+
+
+def _check_outputs(fields: Fields) -> None:
+    names, n_outputs = fields["output_names"], len(fields["intercepts"])
+    counted = len(names) == (n_outputs if n_outputs > 1 else 0)
+    _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
+    _require(all(isinstance(name, str) for name in names), "names of outputs must be text")
+    several = fields["link"].name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
+    _require(several, "this link needs several outputs")
+    classes: Sequence[Any] = fields["classes"]
+    _require(_are_labels(classes) and len(classes) in (0, max(n_outputs, 2)), "classes must fit")
+    _require(fields["activation"] in ("sigmoid", "relu"), "the activation must be known")
+    _require(fields["scale"] in ("centred", "paper"), "the scale must be known")
