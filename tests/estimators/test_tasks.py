@@ -12,18 +12,21 @@ from sklearn.base import clone
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 from sklearn.metrics import log_loss, r2_score
 
-from tests.conftest import QUICK
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tests.conftest import QUICK, QUICK_DESCENT, with_solver
+from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
 from tpnn.estimators.survival import concordance
 
-SOLVERS = ["grow", "gradient"]
+SOLVERS = {
+    "grow": Grow(max_rounds=800, patience=200),
+    "descent": Descent(max_steps=800, patience=200),
+}
 LONG = {"n_bags": 2, "order": 1, "random_state": 0, "verbose": 0}
 
 
-def settings(solver: str) -> dict[str, Any]:
+def converging(solver: str) -> dict[str, Any]:
     """Settings under which a solver has time to converge on a handful of cells."""
-    pytest.importorskip("torch") if solver == "gradient" else None
-    return {**LONG, "solver": solver, "max_steps": 800, "patience": 200}
+    pytest.importorskip("torch") if solver == "descent" else None
+    return {**LONG, "solver": SOLVERS[solver]}
 
 
 def groups(n_rows: int = 3000) -> tuple[pd.DataFrame, np.ndarray]:
@@ -50,7 +53,7 @@ def test_saturated_model_predicts_the_statistic_of_each_level(
 ) -> None:
     X, level = groups()
     y = np.random.default_rng(1).gamma(3.0, (1.0 + level) / 3.0)
-    model = TPNNRegressor(objective=objective, **settings(solver)).fit(X, y)
+    model = TPNNRegressor(objective=objective, **converging(solver)).fit(X, y)
     expected = np.array([statistic(y[level == g]) for g in level])
     assert model.predict(X) == pytest.approx(expected, rel=0.1)
 
@@ -61,7 +64,7 @@ def test_classes_of_a_saturated_model_are_their_shares(solver: str) -> None:
     rng = np.random.default_rng(1)
     share = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.2, 0.6]])
     y = np.array([rng.choice(["no", "perhaps", "yes"], p=share[g]) for g in level])
-    model = TPNNClassifier(**settings(solver)).fit(X, y)
+    model = TPNNClassifier(**converging(solver)).fit(X, y)
     truth = np.array([[np.mean(y[level == g] == c) for c in model.classes_] for g in level])
     assert model.predict_proba(X) == pytest.approx(truth, abs=0.03)
     assert np.abs(model.decision_function(X).sum(1)).max() < 1e-9
@@ -85,7 +88,7 @@ def test_exposure_as_offset() -> None:
     rng = np.random.default_rng(3)
     exposure = rng.uniform(0.2, 3.0, len(X))
     y = rng.poisson(exposure * (1.0 + level)).astype(float)
-    model = TPNNRegressor(objective="poisson", **settings("grow")).fit(
+    model = TPNNRegressor(objective="poisson", **converging("grow")).fit(
         X, y, offset=np.log(exposure)
     )
     rates = np.array([y[level == g].sum() / exposure[level == g].sum() for g in level])
@@ -142,7 +145,7 @@ def test_outliers_move_the_mean_but_not_huber() -> None:
     y = level + 0.1 * np.random.default_rng(6).normal(size=len(X))
     y[::20] += 1000.0
     objective = {"name": "huber", "threshold": 0.01}
-    model = TPNNRegressor(objective=objective, **settings("grow")).fit(X, y)
+    model = TPNNRegressor(objective=objective, **converging("grow")).fit(X, y)
     assert np.abs(model.predict(X) - level).max() < 1.0
 
 
@@ -157,7 +160,7 @@ def test_custom_loss() -> None:
     for solver in SOLVERS:
         model = TPNNRegressor(
             objective=lambda y, raw: huber(raw, y.expand_as(raw), reduction="none"),
-            **settings(solver),
+            **converging(solver),
         )
         assert model.fit(X, y).score(X, y) > 0.9
 
@@ -224,7 +227,7 @@ def test_cox_finds_the_hazard_ratios(solver: str) -> None:
     risk = 0.7 * level
     life, censored = rng.exponential(np.exp(-risk)), rng.exponential(1.0, len(X))
     y = np.column_stack([np.minimum(life, censored), life <= censored])
-    model = TPNNSurvival(**settings(solver)).fit(X, y)
+    model = TPNNSurvival(**converging(solver)).fit(X, y)
     raw = model.predict(X)
     assert raw - raw.mean() == pytest.approx(risk - risk.mean(), abs=0.15)
     lived = model.predict_survival(X, [0.0, 0.5])
@@ -315,7 +318,8 @@ def test_laws_of_the_ablations(
     X = pd.DataFrame({"a": rng.normal(size=120), "b": rng.choice(list("xyz"), 120)})
     X["c"] = np.where(rng.random(120) < 0.2, np.nan, rng.random(120))
     kinds = {"classes": TPNNClassifier, "cox": TPNNSurvival}
-    parameters = {**QUICK, **ablation, "order": order, "max_steps": 10, "interactions": "all"}
+    solver = with_solver(QUICK_DESCENT, **ablation, max_steps=10)
+    parameters = {**solver, "order": order, "interactions": "all"}
     if task not in kinds:
         parameters["objective"] = task
     y: Any = rng.poisson(2.0, 120) + 0.5
@@ -362,7 +366,7 @@ def test_rates_by_weight_are_counts_by_offset(solver: str, rate: float) -> None:
     rng = np.random.default_rng(0)
     X, exposure = rng.normal(size=(1500, 1)), rng.uniform(25.0, 75.0, 1500) / rate
     counts = rng.poisson(exposure * rate * np.exp(X[:, 0]))
-    model = TPNNRegressor(objective="poisson", **settings(solver))
+    model = TPNNRegressor(objective="poisson", **converging(solver))
     rates = model.fit(X, counts / exposure, sample_weight=exposure).model_.raw_scores(X)
     known = model.fit(X, counts, offset=np.log(exposure)).model_.raw_scores(X)
     for f in (rates, known):
