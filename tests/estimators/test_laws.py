@@ -30,12 +30,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pairs": QUICK_DESCENT,
     "triples": {**QUICK_DESCENT, "order": 3, "interactions": "all"},
     "explicit": {
-        **QUICK_DESCENT, "order": 3, "interactions": [("smooth", "level"), (0, 1, 3)],
+        **QUICK_DESCENT,
+        "order": 3,
+        "interactions": [("smooth", "level"), (0, 1, 3)],
     },
     "relu": with_solver(QUICK_DESCENT, activation="relu"),
     "paper": with_solver(QUICK_DESCENT, scale="paper"),
     "shared": {
-        **with_solver(QUICK_DESCENT, shared_bases=True), "order": 3, "interactions": "all",
+        **with_solver(QUICK_DESCENT, shared_bases=True),
+        "order": 3,
+        "interactions": "all",
     },
 }
 
@@ -62,7 +66,12 @@ def fit(kind: Any, settings: dict[str, Any], X: Any, y: Any, **weights: Any) -> 
 
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
     same = [np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True)]
-    return all(same) and np.array_equal(one.intercepts, other.intercepts)
+    return all(same) and np.array_equal(one.intercept, other.intercept)
+
+
+def grid(table: np.ndarray, order: int) -> np.ndarray:
+    """Values of a component of one output, without an axis for outputs."""
+    return table.reshape(table.shape[:order])
 
 
 def test_components_sum_to_zero_along_each_axis(fitted: Any) -> None:
@@ -128,7 +137,9 @@ def test_shap_values_equal_brute_force(order: int, settings: dict[str, Any]) -> 
     rng = np.random.default_rng(order)
     X = rng.integers(0, 5, (12, 3)) + rng.normal(size=(12, 3))
     y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) * X[:, 0]
-    model = TPNNRegressor(**{**settings, "order": order, "max_nodes": 32, "interactions": "all"}).fit(X, y)
+    model = TPNNRegressor(
+        **{**settings, "order": order, "max_nodes": 32, "interactions": "all"}
+    ).fit(X, y)
     exact = model.shap_values(X[:3]).values
     brute = np.array([brute_force_shapley(model.model_, row, X) for row in X[:3]])
     assert np.abs(exact).max() > 0.1
@@ -223,8 +234,9 @@ def test_permuting_columns_permutes_the_answer(
     tables = dict(zip(other.model_.components, other.model_.tables, strict=True))
     for component, table in zip(one.model_.components, one.model_.tables, strict=True):
         moved = [place[j] for j in component]
-        found = tables[tuple(sorted(moved))]
-        assert np.array_equal(found.transpose(*np.argsort(np.argsort(moved)), -1), table)
+        found = grid(tables[tuple(sorted(moved))], len(moved))
+        same = found.transpose(np.argsort(np.argsort(moved)))
+        assert np.array_equal(same, grid(table, len(moved)))
 
 
 def test_integer_weights_equal_repeated_rows(task: Any, settings: dict[str, Any]) -> None:

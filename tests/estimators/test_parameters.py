@@ -1,4 +1,4 @@
-"""Parameters: every one is checked, old spellings name the new ones, solvers can be reached into."""
+"""Parameters: each has a rule, old spellings name the new ones, solvers have their own."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ def test_the_new_spelling_of_an_old_one_exists(name: str) -> None:
     for remedy in NEW_SPELLINGS[name].split(" or "):
         value = "3" if "solver" in remedy else "[(0, 1)]"
         made = eval(
-            f"dict({remedy.replace('...', value)})", {"Grow": Grow, "Descent": Descent, "dict": dict}
+            f"dict({remedy.replace('...', value)})",
+            {"Grow": Grow, "Descent": Descent, "dict": dict},
         )
         assert set(made) <= set(TPNNRegressor().get_params())
         if "interactions" in made:

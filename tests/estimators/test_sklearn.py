@@ -12,14 +12,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.conftest import QUICK
+from tests.conftest import QUICK, QUICK_DESCENT
 from tpnn import TPNNClassifier, TPNNRegressor
-
-GROWN = {**QUICK, "solver": "grow", "n_bases": "auto", "max_steps": 80}
 
 
 @parametrize_with_checks(
-    [kind(**s) for s in (QUICK, GROWN) for kind in (TPNNRegressor, TPNNClassifier)]
+    [kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in (TPNNRegressor, TPNNClassifier)]
 )
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -44,7 +44,7 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
-    _log_hazard: FloatArray  # of the baseline, cumulated, (n_times,)
+    _log_hazard_: FloatArray  # of the baseline, cumulated, (n_times,)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and y, times and events.
@@ -81,7 +81,7 @@ class TPNNSurvival(TPNNEstimator):
         """Probability of living beyond each time, shape (n_rows, n_times)."""
         raw = self.predict(X, offset)
         steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
-        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard)[steps]
+        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard_)[steps]
         lived: FloatArray = np.exp(-self.model_.link.inverse(log_hazard))
         return lived
 
@@ -100,9 +100,9 @@ class TPNNSurvival(TPNNEstimator):
         self.event_times_ = np.unique(times[(events > 0) & (mass > 0)])
         last = np.searchsorted(-times[order], -self.event_times_, side="right") - 1
         deaths = [(mass * events)[times == time].sum() for time in self.event_times_]
-        self._log_hazard = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
+        self._log_hazard_ = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
         with np.errstate(over="ignore"):
-            self.baseline_hazard_ = np.exp(self._log_hazard)
+            self.baseline_hazard_ = np.exp(self._log_hazard_)
 
 
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
