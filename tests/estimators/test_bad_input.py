@@ -134,7 +134,9 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (Y, "two columns are needed, time and event, found shape"),
+        (None, "times are needed, found None"),
+        (np.ones((30, 3)), r"times, or two columns, time and event, are needed, found shape \(30,"),
+        (Y, "times must be finite and not negative"),
         (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
         (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
         (np.column_stack([np.ones(30), np.zeros(30)]), "at least one event must be observed"),

@@ -13,12 +13,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.conftest import QUICK, QUICK_DESCENT
-from tpnn import TPNNClassifier, TPNNRegressor
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+
+ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 
 
-@parametrize_with_checks(
-    [kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in (TPNNRegressor, TPNNClassifier)]
-)
+@parametrize_with_checks([kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in ESTIMATORS])
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tpnn._rules import check_parameters
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
-from tpnn.estimators.parameters import RULES, refuse_unknown
+from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
 from tpnn.estimators.settings import Settings
@@ -43,6 +43,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
+    @refusing_unknown
     def __init__(
         self,
         order: int = 2,
@@ -62,9 +63,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
-        **unknown: Any,
     ) -> None:
-        refuse_unknown(unknown, self._get_param_names())
         self.order = order
         self.interactions = interactions
         self.max_components = max_components
@@ -115,7 +114,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
 
         Components are features of their own, for another model or a table of scores.
         """
-        scores = self.model_.component_scores(self._read(X))
+        table = self._read(X)
+        scores = self.model_.component_scores(table)
         return scores.reshape(len(scores), math.prod(scores.shape[1:]))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
