@@ -14,7 +14,6 @@ from sklearn.metrics import log_loss, r2_score
 
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
-from tpnn.estimators.survival import concordance
 
 SOLVERS = {
     "grow": Grow(max_rounds=800, patience=200),
@@ -218,55 +217,6 @@ def test_several_outputs_survive_saving(model: Any, tmp_path: Any) -> None:
     with pytest.warns(UserWarning, match="contribute 0"):
         assert np.array_equal(loaded.predict(new), fitted.predict(new))
     assert loaded.output_names == fitted.output_names
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_cox_finds_the_hazard_ratios(solver: str) -> None:
-    rng = np.random.default_rng(10)
-    X, level = groups(4000)
-    risk = 0.7 * level
-    life, censored = rng.exponential(np.exp(-risk)), rng.exponential(1.0, len(X))
-    y = np.column_stack([np.minimum(life, censored), life <= censored])
-    model = TPNNSurvival(**converging(solver)).fit(X, y)
-    raw = model.predict(X)
-    assert raw - raw.mean() == pytest.approx(risk - risk.mean(), abs=0.15)
-    lived = model.predict_survival(X, [0.0, 0.5])
-    assert (lived[:, 0] == 1.0).all()
-    truth = np.exp(-0.5 * np.exp(risk))
-    assert lived[:, 1] == pytest.approx(truth, abs=0.05)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("constant", [-800.0, 720.0, 800.0])
-def test_a_constant_offset_changes_no_survival(constant: float) -> None:
-    rng = np.random.default_rng(15)
-    X, level = groups(300)
-    y = np.column_stack([rng.exponential(np.exp(-level)), rng.random(300) < 0.8])
-    offset, times = np.full(300, constant), [0.0, 0.5, 1.0]
-    plain = TPNNSurvival(**QUICK).fit(X, y)
-    expected = np.append(0.0, plain.baseline_hazard_)[
-        np.searchsorted(plain.event_times_, times, side="right")
-    ]
-    lived = plain.predict_survival(X, times)
-    assert lived == pytest.approx(np.exp(-np.exp(plain.predict(X))[:, None] * expected))
-    moved = TPNNSurvival(**QUICK).fit(X, y, offset=offset)
-    assert moved.predict_survival(X, times, offset) == pytest.approx(lived, abs=0.01)
-
-
-def test_baseline_hazard_of_breslow_by_hand() -> None:
-    y = np.array([[1.0, 1], [2.0, 1], [2.0, 0], [3.0, 1]])
-    model = TPNNSurvival(**QUICK, order=1).fit(np.ones((4, 1)), y, [1.0, 2.0, 1.0, 0.0])
-    assert model.event_times_.tolist() == [1.0, 2.0]
-    assert model.baseline_hazard_ == pytest.approx([1 / 4, 1 / 4 + 2 / 3])
-
-
-def test_concordance_agrees_with_lifelines() -> None:
-    utils = pytest.importorskip("lifelines.utils")
-    rng = np.random.default_rng(11)
-    times, events = rng.integers(1, 20, 200).astype(float), (rng.random(200) < 0.6).astype(float)
-    risk = rng.integers(0, 8, 200).astype(float)
-    expected = utils.concordance_index(times, -risk, events)
-    assert concordance(times, events, risk) == pytest.approx(expected)
 
 
 def test_weights_of_zero_equal_leaving_rows_out() -> None:
