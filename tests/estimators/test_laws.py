@@ -66,12 +66,7 @@ def fit(kind: Any, settings: dict[str, Any], X: Any, y: Any, **weights: Any) -> 
 
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
     same = [np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True)]
-    return all(same) and np.array_equal(one.intercept, other.intercept)
-
-
-def grid(table: np.ndarray, order: int) -> np.ndarray:
-    """Values of a component of one output, without an axis for outputs."""
-    return table.reshape(table.shape[:order])
+    return all(same) and np.array_equal(one.intercepts, other.intercepts)
 
 
 def test_components_sum_to_zero_along_each_axis(fitted: Any) -> None:
@@ -234,9 +229,8 @@ def test_permuting_columns_permutes_the_answer(
     tables = dict(zip(other.model_.components, other.model_.tables, strict=True))
     for component, table in zip(one.model_.components, one.model_.tables, strict=True):
         moved = [place[j] for j in component]
-        found = grid(tables[tuple(sorted(moved))], len(moved))
-        same = found.transpose(np.argsort(np.argsort(moved)))
-        assert np.array_equal(same, grid(table, len(moved)))
+        found = tables[tuple(sorted(moved))]
+        assert np.array_equal(found.transpose(*np.argsort(np.argsort(moved)), -1), table)
 
 
 def test_integer_weights_equal_repeated_rows(task: Any, settings: dict[str, Any]) -> None:

@@ -166,7 +166,7 @@ def test_the_number_of_threads_changes_no_bit(
         for n_jobs in (1, 2, None)
     )
     for other in (two, every):
-        assert np.array_equal(one.intercept, other.intercept)
+        assert np.array_equal(one.intercepts, other.intercepts)
         assert all(map(np.array_equal, one.tables, other.tables))
         assert all(map(np.array_equal, one.spreads, other.spreads))
 

@@ -82,8 +82,7 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
         for growth in ("none", "smooth", "auto")
     )
     pair = none.components_.index(("smooth", "skewed"))
-    grids = [np.atleast_3d(m.model_.tables[pair])[..., 0] for m in (none, smooth)]
-    ranks = [np.linalg.matrix_rank(values, tol=1e-6) for values in grids]
+    ranks = [np.linalg.matrix_rank(m.model_.tables[pair][..., 0], tol=1e-6) for m in (none, smooth)]
     n_sigmoids = dictionary(Marginal.of(none.model_.encoder.axes[2]), 2).shape[-1]
     assert ranks[0] <= n_sigmoids < ranks[1]
     assert [record["step"] for record in none.history_] == [0, 0]
