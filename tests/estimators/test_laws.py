@@ -157,10 +157,10 @@ def test_terms_reproduce_the_tables(fitted: Any) -> None:
     ):
         product = torch.ones(len(terms.beta), dtype=torch.float64)
         for axis, b, gamma in zip(frozen.axes(component), terms.b, terms.gamma, strict=True):
-            nodes = (torch.as_tensor(a) for a in (axis.positions, axis.weights, b, gamma))
+            nodes = (torch.tensor(a) for a in (axis.positions, axis.weights, b, gamma))
             phi = centred_basis(*nodes, frozen.activation, frozen.scale)
             product = product.unsqueeze(-2) * phi
-        rebuilt = (product @ torch.as_tensor(terms.beta)).numpy().reshape(table.shape)
+        rebuilt = (product @ torch.tensor(terms.beta)).numpy().reshape(table.shape)
         assert np.allclose(rebuilt, table, atol=1e-10)
 
 
