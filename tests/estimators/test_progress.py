@@ -74,3 +74,12 @@ def test_an_interrupted_fit_closes_its_bar(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().err
     assert "1/1" in shown.split("\r")[-1]
     assert "validation_loss=0.2500" in shown
+
+
+def test_a_program_without_a_terminal_shows_no_bar(
+    table: Any, quick: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs with windows have no stderr on Windows."""
+    X, y = table
+    monkeypatch.setattr("sys.stderr", None)
+    TPNNRegressor(**{**quick, "verbose": "auto"}).fit(X, y)

@@ -138,6 +138,7 @@ def test_pure_interactions_are_found() -> None:
     assert next(iter(model.explain().importance())) == ("x0", "x1")
 
 
+@pytest.mark.slow
 def test_default_fit_does_not_import_torch() -> None:
     code = (
         "import sys, numpy as np; from tpnn import TPNNRegressor, TPNNClassifier;"
@@ -170,6 +171,7 @@ def split(name: str) -> tuple[Any, Any, Any, Any]:
     return X.iloc[order[:cut]], y.iloc[order[:cut]], X.iloc[order[cut:]], y.iloc[order[cut:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bar"), [("calhousing", 0.452), ("wine", 0.685), ("abalone", 2.30)]
 )

@@ -11,6 +11,8 @@ import pytest
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.anova.components import ComponentSet
 
+pytestmark = pytest.mark.slow
+
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 
 

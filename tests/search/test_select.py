@@ -68,6 +68,7 @@ def closed(components: list[tuple[str, ...]]) -> bool:
     return set(subsets) <= set(components)
 
 
+@pytest.mark.slow
 def test_heredity_holds_for_every_model_of_the_path() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(1500, 5)), columns=list("abcde"))
