@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import TPNNRegressor
+from tests.problem.test_problem import drawn, problem_of
+from tpnn import ComponentSet, TPNNRegressor
+from tpnn.problem.problem import Task
+from tpnn.search.held_out import HeldOut
+from tpnn.search.select import Rule, required_components, select
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 
@@ -84,3 +88,69 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
     with pytest.raises(ValueError, match=r"^max_components: required interactions count too"):
         few.set_params(max_components=2).fit(X, y)
+
+
+def rule(**changes: Any) -> Rule:
+    usual: dict[str, Any] = {
+        "method": "none", "most": None, "heredity": False, "screened": False, "certain": (),
+        "required": (),
+    }  # fmt: skip
+    return Rule.read(**{**usual, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[HeldOut, Any]:
+    """Held-out rows and frozen model of a solution with random tables."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    problem = problem_of(X, X[:, 0] + rng.normal(size=120), n_bags=3)
+    problem = problem.with_components(ComponentSet.up_to(3, 2))
+    solution = drawn(problem)
+    return HeldOut(problem, solution), problem.freeze(solution, Task(problem.objective))
+
+
+def test_losses_of_the_path_by_hand(fitted: Any) -> None:
+    """Loss without the components left out, and what averaging takes from their noise."""
+    held_out, full = fitted
+    path = select(held_out, full, rule())
+    place = {tuple(sorted(s)): index for index, s in enumerate(held_out.components)}
+    for step in path.steps:
+        left_out = [place[s] for s in path.order[step.n_components :]]
+        raw = held_out.raw - sum(
+            (held_out.values(i) for i in left_out), np.zeros_like(held_out.raw)
+        )
+        mean, error = held_out.change(raw)
+        noise = sum(held_out.averaged_noise(i) for i in left_out)
+        assert step.loss == pytest.approx(held_out.loss + mean + noise)
+        assert step.standard_error == pytest.approx(error)
+    assert path.steps[-1].loss == pytest.approx(held_out.loss)
+    assert path.chosen == 6
+
+
+@pytest.mark.parametrize("required", [(), ((1, 2),), ((0, 1), (1, 2))])
+def test_what_is_required_comes_first(fitted: Any, required: Any) -> None:
+    path = select(*fitted, rule(method="one_se", required=required, most=1))
+    assert set(path.order[: len(required)]) == set(required)
+    assert path.chosen == max(len(required), 1)
+
+
+def test_heredity_puts_subsets_first(fitted: Any) -> None:
+    order = select(*fitted, rule(heredity=True)).order
+    for place, component in enumerate(order):
+        assert all((feature,) in order[: place + 1] for feature in component)
+
+
+def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(fitted: Any) -> None:
+    held_out, full = fitted
+    certain = {(0,), (1, 2)}
+    path = select(held_out, full, rule(method="noise", certain=certain, screened=True))
+    assert set(path.order[: path.chosen]) >= certain
+
+
+def test_more_is_required_than_there_may_be() -> None:
+    assert len(required_components(((0, 1, 2),), True, 7)) == 7
+    with pytest.raises(
+        ValueError, match=r"^max_components: required interactions .* found 6 for 7"
+    ):
+        required_components(((0, 1, 2),), True, 6)
+    assert list(required_components(((0, 1, 2),), False, 1)) == [(0, 1, 2)]

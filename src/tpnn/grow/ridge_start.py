@@ -246,9 +246,7 @@ class RidgeStart:
     def _loss(self, raw: RealArray) -> RealArray:
         validation = self.rows.validation
         losses = self.objective.losses(self.rows.y, raw, validation)
-        with np.errstate(
-            invalid="ignore"
-        ):  # a custom loss may overflow; NaN is never best
+        with np.errstate(invalid="ignore"):  # a custom loss may overflow; NaN is never best
             loss: RealArray = (losses * validation).sum(0)
         return loss
 
