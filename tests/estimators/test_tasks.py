@@ -170,14 +170,17 @@ def test_custom_loss() -> None:
         (lambda y, raw: ((raw - y) ** 2).mean(), "the loss of each row, found shape ()"),
         (lambda y, raw: 0 * raw.detach(), "a loss with a gradient in raw, found none"),
         (lambda y, raw: (raw.detach() - y).numpy(), "a torch tensor, found ndarray"),
-        (lambda y, raw: np.abs(raw - y), "a loss made of y and raw by torch, found the error"),
+        (
+            lambda y, raw: np.abs(raw - y),
+            "compute the loss from y and raw by torch, found the error",
+        ),
         (lambda y, raw: 1.0, "a torch tensor, found float"),
     ],
 )
 def test_custom_loss_is_refused(function: Any, message: str) -> None:
     pytest.importorskip("torch")
     x = np.arange(30.0)
-    with pytest.raises(ValueError, match=f"^objective: .* return {re.escape(message)}"):
+    with pytest.raises(ValueError, match=f"^objective: the function must .*{re.escape(message)}"):
         TPNNRegressor(objective=function, **QUICK).fit(x[:, None], x)
 
 

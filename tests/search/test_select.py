@@ -116,9 +116,9 @@ def test_losses_of_the_path_by_hand(fitted: Any) -> None:
     place = {tuple(sorted(s)): index for index, s in enumerate(held_out.components)}
     for step in path.steps:
         left_out = [place[s] for s in path.order[step.n_components :]]
-        raw = held_out.raw - sum(
-            (held_out.values(i) for i in left_out), np.zeros_like(held_out.raw)
-        )
+        raw = held_out.raw.copy()
+        for index in left_out:
+            raw -= held_out.values(index)
         mean, error = held_out.change(raw)
         noise = sum(held_out.averaged_noise(i) for i in left_out)
         assert step.loss == pytest.approx(held_out.loss + mean + noise)
