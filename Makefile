@@ -1,9 +1,10 @@
 # Two commands for a newcomer: `make demo` and `make test`. Both set up everything they need.
+# While editing: `make quick`.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types check browser benchmark docs clean
+.PHONY: demo quick test lint types check browser benchmark docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -18,12 +19,24 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) ".[dev]"
 	touch $@ $(VENV)/.runtime
 
+$(VENV)/.benchmarks: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) ".[benchmarks]"
+	touch $@
+
 $(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) ".[docs]"
 	touch $@
 
 demo: $(VENV)/.runtime ## fit California housing and look at the result
 	$(BIN)/tpnn demo
+
+# The architecture, the laws on small tables, one fit of each task.
+QUICK := $(addprefix tests/, test_architecture.py test_package.py test_threads.py table anova loss \
+	model problem grow search $(addprefix estimators/test_, each_task.py parameters.py \
+	settings.py pipeline.py messages.py))
+
+quick: lint types ## what matters while editing, in under two minutes
+	$(BIN)/python -m pytest -q -m "not slow" $(QUICK)
 
 test: lint types check ## everything that must pass
 
@@ -43,7 +56,7 @@ browser: ## find Chromium for the tests of the report, or install it where apt-g
 	    timeout 300 apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1; } || \
 	  echo "no Chromium with chromedriver: tests of the report in a browser will be skipped"
 
-benchmark: $(VENV)/.installed ## what the library reaches, as a table
+benchmark: $(VENV)/.benchmarks ## what the library reaches, as a table
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs ## the documentation site; broken links and failing recipes are errors

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from tpnn import Descent, Grow
 
@@ -19,6 +20,12 @@ QUICK_DESCENT: dict[str, Any] = {
     **SMALL,
     "solver": Descent(n_bases={1: 8, 2: 6, 3: 4}, max_steps=40, patience=40),
 }
+BY_SOLVER = {"grow": QUICK, "descent": QUICK_DESCENT}
+
+
+def with_solver(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Settings whose solver has other parameters; the shared solver stays as it is."""
+    return {**settings, "solver": clone(settings["solver"]).set_params(**changes)}
 
 
 def pytest_configure() -> None:
@@ -32,8 +39,23 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def quick() -> dict[str, Any]:
-    """Settings of a fit that takes a fraction of a second."""
+    """Settings of a fit by the default solver that takes a fraction of a second."""
     return dict(QUICK)
+
+
+@pytest.fixture(scope="session")
+def quick_descent() -> dict[str, Any]:
+    """Settings of a fit by gradient descent that takes a fraction of a second."""
+    pytest.importorskip("torch", reason="gradient descent needs torch")
+    return dict(QUICK_DESCENT)
+
+
+@pytest.fixture(scope="session", params=BY_SOLVER)
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Quick settings of either solver."""
+    if request.param == "descent":
+        pytest.importorskip("torch", reason="gradient descent needs torch")
+    return dict(BY_SOLVER[request.param])
 
 
 @pytest.fixture(scope="session")

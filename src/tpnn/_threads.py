@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+POLL_SECONDS = 0.1  # between two looks at Ctrl-C, which does not wake a waiting thread on Windows
 
 
 class Workers:
@@ -43,8 +45,10 @@ class Workers:
     def map(self, work: Callable[..., Result], tasks: Iterable[Any]) -> list[Result]:
         """Results of ``work(task)`` in the order of the tasks."""
         try:
-            mapped = map(work, tasks) if self._pool is None else self._pool.map(work, tasks)
-            return list(mapped)
+            if self._pool is None:
+                return list(map(work, tasks))
+            futures = [self._pool.submit(work, task) for task in tasks]
+            return list(map(_result, futures))
         except BaseException:
             self._on_error()
             raise
@@ -55,6 +59,16 @@ class Workers:
     def __exit__(self, *exception: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+
+
+def _result(future: Future[Result]) -> Result:
+    """Await the result of a task in small steps, so that Ctrl-C is noticed on every platform."""
+    while True:
+        try:
+            return future.result(POLL_SECONDS)
+        except TimeoutError:
+            if future.done():  # it was the task that raised it
+                raise
 
 
 def available_cores() -> int:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from tpnn import TPNNClassifier, TPNNRegressor, datasets
+from tpnn import Descent, TPNNClassifier, TPNNRegressor, datasets
+
+torch = pytest.importorskip("torch", reason="the card needs torch")
 
 needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA card")
 
@@ -27,10 +28,8 @@ def test_same_model_as_on_the_cpu(kind: Any, n_bags: int) -> None:
     """While the loss falls with every step; later, rounding may choose between tied steps."""
     data = datasets.make_synthetic("f1", n_samples=4000, random_state=0)
     y = data.y if kind is TPNNRegressor else data.y > data.y.median()
-    settings = {
-        "solver": "gradient", "n_bags": n_bags, "max_steps": 10, "patience": 10, "random_state": 0,
-        "verbose": 0,
-    }  # fmt: skip
+    solver = Descent(max_steps=10, patience=10)
+    settings = {"solver": solver, "n_bags": n_bags, "random_state": 0, "verbose": 0}
     cpu = kind(device="cpu", **settings).fit(data.X, y)
     card = kind(device="cuda", **settings).fit(data.X, y)
     again = kind(device="cuda", **settings).fit(data.X, y)

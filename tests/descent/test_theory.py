@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tpnn import TPNNRegressor, datasets
+from tpnn import Descent, TPNNRegressor, datasets
 from tpnn.descent.basis import centred_basis
 
 
@@ -45,7 +45,9 @@ def test_sup_norm_error_falls_as_one_over_k(function: object) -> None:
 def test_true_components_are_recovered() -> None:
     """On the paper's f1 every estimated main effect is close to the true one."""
     data = datasets.make_synthetic("f1", n_samples=3000, signal_to_noise=5.0, random_state=0)
-    model = TPNNRegressor(n_bags=2, n_bases=20, random_state=0, verbose=0).fit(data.X, data.y)
+    model = TPNNRegressor(solver=Descent(n_bases=20), n_bags=2, random_state=0, verbose=0).fit(
+        data.X, data.y
+    )
     scores = model.model_.component_scores(data.X)
     for index in range(5):
         truth = datasets.true_component("f1", (index,), data.X)

@@ -18,10 +18,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tests.conftest import QUICK as NETWORK
+from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor
-
-QUICK = {name: value for name, value in NETWORK.items() if name != "n_bases"}
 
 
 def test_pipeline_search_and_cross_validation(table: Any) -> None:
@@ -111,28 +109,6 @@ def test_class_weights_are_weights_of_rows(table: Any) -> None:
     assert balanced.predict(X).mean() > TPNNClassifier(**QUICK).fit(X, rare).predict(X).mean()
     with pytest.raises(ValueError, match=r"^class_weight: must be .*, found 'equal'"):
         TPNNClassifier(**QUICK, class_weight="equal").fit(X, rare)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({"forbidden_interactions": [("smooth", "level")]}, 5),
-        ({"interaction_groups": [["smooth", "skewed", "atom"]]}, 3),
-        ({"interaction_groups": [["smooth", "skewed"]], "required_interactions": [(2, 3)]}, 2),
-        ({"interactions": [(0, 1)], "required_interactions": [("atom", "level")]}, 2),
-    ],
-)
-def test_interactions_that_may_and_must_be(
-    table: Any, parameters: dict[str, Any], expected: int
-) -> None:
-    X, y = table
-    model = TPNNRegressor(**QUICK, **parameters).fit(X, y)
-    pairs = [component for component in model.components_ if len(component) == 2]
-    assert len(pairs) == expected
-    if "forbidden_interactions" in parameters:
-        assert ("smooth", "level") not in pairs
-    if "required_interactions" in parameters:
-        assert ("atom", "level") in pairs
 
 
 KINDS = {

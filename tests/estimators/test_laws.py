@@ -9,27 +9,38 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
+from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor
-from tpnn.descent.basis import centred_basis
+
+torch = pytest.importorskip("torch", reason="half of the laws are about gradient descent")
+
+from tpnn.descent.basis import centred_basis  # noqa: E402
 
 Fitted = TPNNRegressor | TPNNClassifier
 
-GROW: dict[str, Any] = {"solver": "grow", "n_bases": "auto", "max_steps": 120, "patience": 50}
-
 VARIANTS: dict[str, dict[str, Any]] = {
-    "grown mains": {"order": 1, **GROW},
-    "grown pairs": GROW,
-    "grown, one bag, explicit": {"n_bags": 1, "interactions": [("level", "smooth")], **GROW},
-    "mains": {"order": 1},
-    "one bag": {"n_bags": 1},
-    "pairs": {},
-    "triples": {"order": 3},
-    "explicit": {"order": 3, "interactions": [("smooth", "level"), (0, 1, 3)]},
-    "relu": {"activation": "relu"},
-    "paper": {"scale": "paper"},
-    "shared": {"shared_bases": True, "order": 3},
+    "grown mains": {**QUICK, "order": 1},
+    "grown pairs": QUICK,
+    "grown, one bag, explicit": {**QUICK, "n_bags": 1, "interactions": [("level", "smooth")]},
+    "grown triples": {**QUICK, "order": 3, "interactions": [("smooth", "skewed", "level")]},
+    "smooth": with_solver(QUICK, growth="none"),
+    "mains": {**QUICK_DESCENT, "order": 1},
+    "one bag": {**QUICK_DESCENT, "n_bags": 1},
+    "pairs": QUICK_DESCENT,
+    "triples": {**QUICK_DESCENT, "order": 3, "interactions": "all"},
+    "explicit": {
+        **QUICK_DESCENT,
+        "order": 3,
+        "interactions": [("smooth", "level"), (0, 1, 3)],
+    },
+    "relu": with_solver(QUICK_DESCENT, activation="relu"),
+    "paper": with_solver(QUICK_DESCENT, scale="paper"),
+    "shared": {
+        **with_solver(QUICK_DESCENT, shared_bases=True),
+        "order": 3,
+        "interactions": "all",
+    },
 }
 
 
@@ -40,23 +51,17 @@ def task(request: pytest.FixtureRequest, table: Any, labels: pd.Series) -> tuple
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
-def fitted(request: pytest.FixtureRequest, task: Any, quick: Any) -> tuple[Fitted, pd.DataFrame]:
+def fitted(request: pytest.FixtureRequest, task: Any) -> tuple[Fitted, pd.DataFrame]:
     kind, X, y = task
-    return kind(**{**quick, **VARIANTS[request.param]}).fit(X, y), X
-
-
-@pytest.fixture(scope="module", params=["grow", "gradient"])
-def settings(request: pytest.FixtureRequest, quick: dict[str, Any]) -> dict[str, Any]:
-    """Quick settings of either solver."""
-    return {**quick, **GROW} if request.param == "grow" else quick
+    return kind(**VARIANTS[request.param]).fit(X, y), X
 
 
 def raw(model: Fitted, X: Any) -> np.ndarray:
     return model.predict(X) if isinstance(model, TPNNRegressor) else model.decision_function(X)
 
 
-def fit(kind: Any, quick: dict[str, Any], X: Any, y: Any, **weights: Any) -> Fitted:
-    return kind(**quick).fit(X, y, **weights)
+def fit(kind: Any, settings: dict[str, Any], X: Any, y: Any, **weights: Any) -> Fitted:
+    return kind(**settings).fit(X, y, **weights)
 
 
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
@@ -123,21 +128,23 @@ def brute_force_shapley(model: AnovaModel, row: np.ndarray, X: np.ndarray) -> np
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_shap_values_equal_brute_force(order: int, quick: dict[str, Any]) -> None:
+def test_shap_values_equal_brute_force(order: int, settings: dict[str, Any]) -> None:
     rng = np.random.default_rng(order)
     X = rng.integers(0, 5, (12, 3)) + rng.normal(size=(12, 3))
     y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) * X[:, 0]
-    model = TPNNRegressor(**{**quick, "order": order, "max_nodes": 32}).fit(X, y)
+    model = TPNNRegressor(
+        **{**settings, "order": order, "max_nodes": 32, "interactions": "all"}
+    ).fit(X, y)
     exact = model.shap_values(X[:3]).values
     brute = np.array([brute_force_shapley(model.model_, row, X) for row in X[:3]])
     assert np.abs(exact).max() > 0.1
     assert np.allclose(exact, brute, atol=1e-10)
 
 
-def test_intercept_is_the_mean_under_the_product_measure(quick: dict[str, Any]) -> None:
+def test_intercept_is_the_mean_under_the_product_measure(settings: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 2))
-    model = TPNNRegressor(**quick).fit(X, X[:, 0] * X[:, 1])
+    model = TPNNRegressor(**settings).fit(X, X[:, 0] * X[:, 1])
     grid = np.stack(np.meshgrid(*X.T, indexing="ij"), -1).reshape(-1, 2)
     assert model.predict(grid).mean() == pytest.approx(model.intercept_)
 
@@ -150,19 +157,19 @@ def test_terms_reproduce_the_tables(fitted: Any) -> None:
     ):
         product = torch.ones(len(terms.beta), dtype=torch.float64)
         for axis, b, gamma in zip(frozen.axes(component), terms.b, terms.gamma, strict=True):
-            nodes = (torch.as_tensor(a) for a in (axis.positions, axis.weights, b, gamma))
+            nodes = (torch.tensor(a) for a in (axis.positions, axis.weights, b, gamma))
             phi = centred_basis(*nodes, frozen.activation, frozen.scale)
             product = product.unsqueeze(-2) * phi
-        rebuilt = (product @ torch.as_tensor(terms.beta)).numpy().reshape(table.shape)
+        rebuilt = (product @ torch.tensor(terms.beta)).numpy().reshape(table.shape)
         assert np.allclose(rebuilt, table, atol=1e-10)
 
 
-def test_gradient_solver_and_frozen_model_agree(quick: dict[str, Any]) -> None:
+def test_gradient_descent_and_frozen_model_agree() -> None:
     """On nodes, what training computed is what the frozen model predicts."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, (300, 3)).astype(float)
     y = X[:, 0] * X[:, 1] - X[:, 2] + rng.normal(size=300)
-    model = TPNNRegressor(**{**quick, "n_bags": 1, "max_steps": 25}).fit(X, y)
+    model = TPNNRegressor(**{**with_solver(QUICK_DESCENT, max_steps=25), "n_bags": 1}).fit(X, y)
     best = min(record["validation_loss"] for record in model.history_)
     residual = (y - model.predict(X)) / y.std()
     training = next(r["training_loss"] for r in model.history_ if r["validation_loss"] == best)
@@ -176,7 +183,7 @@ def test_growing_solver_and_frozen_model_agree(quick: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     X = rng.integers(0, 6, (600, 3)).astype(float)
     y = X[:, 0] * X[:, 1] - X[:, 2] + rng.normal(size=600)
-    model = TPNNRegressor(**{**quick, **GROW, "n_bags": 1}).fit(X, y)
+    model = TPNNRegressor(**{**quick, "n_bags": 1}).fit(X, y)
     worst = max(record["validation_loss"] for record in model.history_)
     residual = (y - model.predict(X)) / y.std()
     assert 0.5 * np.mean(residual**2) < 1.1 * worst

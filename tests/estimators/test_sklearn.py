@@ -12,15 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.conftest import QUICK
-from tpnn import TPNNClassifier, TPNNRegressor
+from tests.conftest import QUICK, QUICK_DESCENT
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 
-GROWN = {**QUICK, "solver": "grow", "n_bases": "auto", "max_steps": 80}
+ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 
 
-@parametrize_with_checks(
-    [kind(**s) for s in (QUICK, GROWN) for kind in (TPNNRegressor, TPNNClassifier)]
-)
+@parametrize_with_checks([kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in ESTIMATORS])
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -28,7 +26,7 @@ def test_estimator_checks(estimator: Any, check: Any) -> None:
 def test_clone_pipeline_and_search(table: Any, quick: dict[str, Any]) -> None:
     X, y = table
     model = TPNNRegressor(**quick)
-    assert clone(model).get_params() == model.get_params()
+    assert repr(clone(model).get_params()) == repr(model.get_params())
     pipeline = make_pipeline(StandardScaler(), model).set_output(transform="pandas")
     search = GridSearchCV(pipeline, {"tpnnregressor__order": [1, 2]}, cv=2).fit(X, y)
     assert search.best_estimator_[-1].feature_names_in_.tolist() == list(X.columns)

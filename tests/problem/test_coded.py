@@ -1,70 +1,111 @@
-"""The numba kernels against plain torch indexing."""
+"""Coded rows: the compiled gather and histogram against plain NumPy indexing."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-import torch
 
+from tests.problem.test_problem import problem_of
 from tpnn.problem.coded import BLOCK, CodedComponents
 
-
-def torch_cells(part: CodedComponents) -> torch.Tensor:
-    """Cell of every row in every component, (C, n)."""
-    codes = torch.as_tensor(part.codes.astype(np.int64))
-    cells = torch.zeros(len(part.features), codes.shape[1], dtype=torch.long)
-    for axis in torch.as_tensor(part.features).T:
-        cells = cells * part.n_nodes + codes[axis]
-    return cells
+Case = tuple[CodedComponents, np.ndarray, np.ndarray]
 
 
-def torch_gather(part: CodedComponents, tables: torch.Tensor) -> torch.Tensor:
-    """Oracle: sum over components of the tables at each row's cells, (n, B)."""
-    return sum(table[cell] for table, cell in zip(tables, torch_cells(part), strict=True))
+def cells(part: CodedComponents) -> np.ndarray:
+    """Cell of every row in every component, (n_components, n_rows)."""
+    shape = (part.n_nodes,) * part.features.shape[1]
+    codes = part.codes.astype(np.intp)
+    return np.array([np.ravel_multi_index(tuple(codes[s]), shape) for s in part.features])
 
 
-def torch_histogram(part: CodedComponents, gradient: torch.Tensor) -> torch.Tensor:
-    """Oracle: the adjoint by autograd, (C, cells, B)."""
-    tables = torch.zeros(*part.shape, gradient.shape[1], dtype=gradient.dtype, requires_grad=True)
-    (adjoint,) = torch.autograd.grad(torch_gather(part, tables), tables, gradient)
-    return adjoint
+def gathered(part: CodedComponents, tables: np.ndarray) -> np.ndarray:
+    """Sum over the components of the tables at each row's cells, (n_rows, n_lanes)."""
+    return np.sum([table[cell] for table, cell in zip(tables, cells(part), strict=True)], axis=0)
 
 
-@pytest.fixture(params=[(1, 1), (1, 3), (2, 1), (2, 8), (3, 2)], ids=str)
-def case(request: pytest.FixtureRequest) -> tuple[CodedComponents, np.ndarray, np.ndarray]:
-    order, n_bags = request.param
+def summed(part: CodedComponents, gradient: np.ndarray) -> np.ndarray:
+    """Gradient summed over the rows of every cell, (n_components, n_cells, n_lanes)."""
+    sums = np.zeros((*part.shape, gradient.shape[1]))
+    for table, cell in zip(sums, cells(part), strict=True):
+        np.add.at(table, cell, gradient.astype(float))
+    return sums
+
+
+@pytest.fixture(params=[(1, 1), (1, 3), (2, 1), (2, 8), (3, 1), (3, 2), (4, 1)], ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    order, n_lanes = request.param
     rng = np.random.default_rng(order)
     n_rows, n_nodes = 2 * BLOCK + 37, 5
     dtype = np.uint8 if order < 3 else np.uint16
     codes = rng.integers(0, n_nodes, (4, n_rows)).astype(dtype)
     features = np.array([rng.permutation(4)[:order] for _ in range(6)])
     part = CodedComponents(codes, features, n_nodes)
-    tables = rng.normal(size=(*part.shape, n_bags)).astype(np.float32)
-    return part, tables, rng.normal(size=(n_rows, n_bags)).astype(np.float32)
+    tables = rng.normal(size=(*part.shape, n_lanes)).astype(np.float32)
+    return part, tables, rng.normal(size=(n_rows, n_lanes)).astype(np.float32)
 
 
-def test_gather(case: tuple[CodedComponents, np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("start", "stop"), [(0, None), (11, None), (11, 500), (BLOCK, BLOCK + 1)])
+def test_gather(case: Case, start: int, stop: int | None, dtype: Any) -> None:
+    """Rows from ``start`` on, as many as the raw scores have."""
     part, tables, raw = case
-    start = 11
-    result = raw[start:].copy()
+    rows = slice(start, stop)
+    result = raw[rows].astype(dtype)
     part.gather(tables, start, result)
-    expected = raw[start:] + torch_gather(part, torch.as_tensor(tables)).numpy()[start:]
+    expected = raw[rows] + gathered(part, tables)[rows]
     assert np.allclose(result, expected, atol=1e-5)
+    assert result.dtype == dtype
 
 
-def test_histogram(case: tuple[CodedComponents, np.ndarray, np.ndarray]) -> None:
+def test_gathering_in_pieces_gives_the_same_bits(case: Case) -> None:
+    part, tables, raw = case
+    whole, pieces = raw.copy(), raw.copy()
+    part.gather(tables, 0, whole)
+    for start in range(0, len(raw), 700):
+        part.gather(tables, start, pieces[start : start + 700])
+    assert np.array_equal(whole, pieces)
+
+
+def test_histogram(case: Case) -> None:
     part, _, gradient = case
-    expected = torch_histogram(part, torch.as_tensor(gradient)).numpy()
+    expected = summed(part, gradient)
     assert np.allclose(part.histogram(gradient, 0, 6), expected, atol=1e-3)
-    assert np.allclose(part.histogram(gradient, 2, 5), expected[2:5], atol=1e-3)
+    assert np.array_equal(part.histogram(gradient, 2, 5), part.histogram(gradient, 0, 6)[2:5])
 
 
-def test_histogram_is_the_adjoint_of_gather(
-    case: tuple[CodedComponents, np.ndarray, np.ndarray],
-) -> None:
+def test_histogram_of_whole_numbers_is_exact(case: Case) -> None:
+    part, _, gradient = case
+    whole = np.round(gradient)
+    assert np.array_equal(part.histogram(whole, 0, 6), summed(part, whole))
+
+
+def test_histogram_is_the_adjoint_of_gather(case: Case) -> None:
     part, tables, gradient = case
     raw = np.zeros_like(gradient)
     part.gather(tables, 0, raw)
     on_rows = np.vdot(raw.astype(float), gradient)
     on_tables = np.vdot(part.histogram(gradient, 0, 6).astype(float), tables)
     assert on_rows == pytest.approx(on_tables, rel=1e-4)
+
+
+def test_codes_are_coded_once_for_each_order() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    codes = problem_of(X, X[:, 0]).codes
+    assert codes.of_order(2) is codes.of_order(2)
+    assert codes.of_order(1).shape == (3, 50)
+    assert codes.of_order(1).max() > codes.of_order(2).max()
+
+
+def test_values_of_a_component_on_rows_and_lanes() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    problem = problem_of(X, X[:, 0])
+    table = rng.normal(size=(5, 5, 4))  # nodes of a pair, four lanes
+    first, second = problem.codes.cells((0, 2))
+    whole = problem.codes.values((0, 2), table)
+    assert np.array_equal(whole, table[first, second])
+    rows, lanes = np.array([4, 9, 9]), np.array([[0, 1], [2, 3], [0, 1]])
+    some = problem.codes.values((0, 2), table, rows, lanes)
+    assert np.array_equal(some, np.take_along_axis(whole[rows], lanes, 1))

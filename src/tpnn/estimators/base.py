@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tpnn._rules import check_parameters
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
-from tpnn.estimators.parameters import RULES, refuse_unknown
+from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
 from tpnn.estimators.settings import Settings
@@ -32,17 +32,18 @@ from tpnn.table.frame import Table
 class TPNNEstimator(TransformerMixin, BaseEstimator):
     """Functional ANOVA model with tensor product neural networks, for any objective.
 
-    Attributes declared here are set by ``fit``.
+    Attributes declared here are set by ``fit``; their names end with an underscore.
     """
 
     model_: AnovaModel
     components_: list[tuple[str, ...]]
     intercept_: float
     history_: list[dict[str, Any]]
-    _path: Path
+    _path_: Path
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
+    @refusing_unknown
     def __init__(
         self,
         order: int = 2,
@@ -62,9 +63,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
-        **unknown: Any,
     ) -> None:
-        refuse_unknown(unknown, self._get_param_names())
         self.order = order
         self.interactions = interactions
         self.max_components = max_components
@@ -108,14 +107,15 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def path(self) -> Path:
         """Models from sparse to full by what each component is worth on held-out rows."""
         check_is_fitted(self)
-        return self._path
+        return self._path_
 
     def transform(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components * n_outputs).
 
         Components are features of their own, for another model or a table of scores.
         """
-        scores = self.model_.component_scores(self._read(X))
+        table = self._read(X)
+        scores = self.model_.component_scores(table)
         return scores.reshape(len(scores), math.prod(scores.shape[1:]))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -180,7 +180,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         with ProgressBar(type(self).__name__, self.verbose) as progress:
             fitted = run(X, targets, task, settings, progress)
-        self._path, self.model_ = fitted.path, fitted.model
+        self._path_, self.model_ = fitted.path, fitted.model
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]
@@ -191,12 +191,12 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def _begin(self) -> None:
         """Drop all that an earlier fit left and check the parameters.
 
-        A fit that fails thus leaves no model behind.
+        A fit that fails thus leaves no model behind. What ``fit`` sets ends with an underscore;
+        other attributes, such as those of ``set_output``, stay.
         """
-        parameters = self.get_params(deep=False)
-        for name in set(vars(self)) - set(parameters):
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        check_parameters(parameters, RULES)
+        check_parameters(self.get_params(deep=False), RULES)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,6 +16,7 @@ from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_target, checked_weights
+from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
@@ -57,6 +58,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
 
     classes_: NDArray[Any]
 
+    @refusing_unknown
     def __init__(
         self,
         order: int = 2,
@@ -77,14 +79,13 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
-        **unknown: Any,
     ) -> None:
         super().__init__(
             order=order, interactions=interactions, max_components=max_components,
             selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
             min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
             validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose, **unknown,
+            time_limit=time_limit, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 

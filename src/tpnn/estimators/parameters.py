@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from inspect import signature
 from itertools import pairwise
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from tpnn._rules import (
 )
 from tpnn.descent.solver import Descent
 from tpnn.grow.solver import Grow
+
+Arguments = ParamSpec("Arguments")
 
 
 def _are_feature_lists(value: Any) -> bool:
@@ -192,3 +196,15 @@ def refuse_unknown(
             raise error(
                 f"{name}: must be one of {', '.join(known)}, found {name}={value!r}. {remedy}"
             )
+
+
+def refusing_unknown(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """Make a constructor refuse unknown parameters with the sentence of ``refuse_unknown``."""
+    known = set(signature(constructor).parameters) - {"self"}
+
+    @wraps(constructor)
+    def checked(*values: Arguments.args, **named: Arguments.kwargs) -> None:
+        refuse_unknown(named, known)
+        constructor(*values, **named)
+
+    return checked

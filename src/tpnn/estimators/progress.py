@@ -25,7 +25,8 @@ class ProgressBar:
 
     def __init__(self, title: str, verbose: str | int) -> None:
         self.title, self.delay = title, DELAY_SECONDS if verbose == "auto" else 0.0
-        self.is_shown = sys.stderr.isatty() if verbose == "auto" else bool(verbose)
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()  # a window may have no stderr
+        self.is_shown = on_terminal if verbose == "auto" else bool(verbose)
         self._bar: Any = None
 
     def __enter__(self) -> ProgressBar:

@@ -13,6 +13,7 @@ from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import check_range, checked_targets, checked_weights
+from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import resolve
 from tpnn.loss.offset import checked_offset
@@ -113,6 +114,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     True
     """
 
+    @refusing_unknown
     def __init__(
         self,
         order: int = 2,
@@ -133,14 +135,13 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         time_limit: float | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         verbose: str | int = "auto",
-        **unknown: Any,
     ) -> None:
         super().__init__(
             order=order, interactions=interactions, max_components=max_components,
             selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
             min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
             validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose, **unknown,
+            time_limit=time_limit, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 
@@ -176,7 +177,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
 
         Several quantiles never cross: they are sorted.
         """
-        return self.model_.predict(self._read(X), offset)
+        table = self._read(X)
+        return self.model_.predict(table, offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """R^2, or for several quantiles their mean share of the pinball loss explained."""

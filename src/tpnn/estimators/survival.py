@@ -44,7 +44,7 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
-    _log_hazard: FloatArray  # of the baseline, cumulated, (n_times,)
+    _log_hazard_: FloatArray  # of the baseline, cumulated, (n_times,)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and y, times and events.
@@ -55,6 +55,7 @@ class TPNNSurvival(TPNNEstimator):
             As in :meth:`TPNNRegressor.fit`.
         y : array of shape (n_rows, 2), or structured array or table with a boolean field
             Time until the event or until the row was last seen, and whether the event was seen.
+            Times alone, of shape (n_rows,), all end in an event.
         sample_weight, offset : array of shape (n_rows,), optional
             Weight and known log risk of each row.
         """
@@ -75,13 +76,14 @@ class TPNNSurvival(TPNNEstimator):
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Log of each row's risk relative to the baseline, shape (n_rows,)."""
-        return self.model_.raw_scores(self._read(X), offset)
+        table = self._read(X)
+        return self.model_.raw_scores(table, offset)
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
         """Probability of living beyond each time, shape (n_rows, n_times)."""
         raw = self.predict(X, offset)
         steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
-        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard)[steps]
+        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard_)[steps]
         lived: FloatArray = np.exp(-self.model_.link.inverse(log_hazard))
         return lived
 
@@ -89,6 +91,12 @@ class TPNNSurvival(TPNNEstimator):
         """Concordance index: how often, of two rows, the one at higher risk has the event first."""
         times, events = checked_survival(y)
         return concordance(times, events, self.predict(X, offset))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
+        return tags
 
     def _set_baseline(
         self, times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None
@@ -100,13 +108,18 @@ class TPNNSurvival(TPNNEstimator):
         self.event_times_ = np.unique(times[(events > 0) & (mass > 0)])
         last = np.searchsorted(-times[order], -self.event_times_, side="right") - 1
         deaths = [(mass * events)[times == time].sum() for time in self.event_times_]
-        self._log_hazard = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
+        self._log_hazard_ = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
         with np.errstate(over="ignore"):
-            self.baseline_hazard_ = np.exp(self._log_hazard)
+            self.baseline_hazard_ = np.exp(self._log_hazard_)
 
 
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
     """Read times and events, each (n_rows,), from two columns or named fields."""
+    if y is None:
+        raise ValueError(
+            "y: times are needed, found None. This estimator requires y to be passed, but the "
+            "target y is None: pass np.column_stack([time, event])."
+        )
     names = getattr(getattr(y, "dtype", None), "names", None) or getattr(y, "columns", None)
     try:
         if names is not None and len(names) == 2:
@@ -120,10 +133,12 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             f"y: times and events must be real numbers, found {error}. Pass the time first, then 1 "
             "for an event and 0 where none was observed."
         ) from error
+    if columns.ndim == 1:  # times alone
+        columns = np.column_stack([columns, np.ones(len(columns))])
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
-            f"y: two columns are needed, time and event, found shape {columns.shape}. Pass "
-            "np.column_stack([time, event])."
+            f"y: times, or two columns, time and event, are needed, found shape {columns.shape}. "
+            "Pass np.column_stack([time, event])."
         )
     times, events = columns.T
     if not np.isfinite(times).all() or (times < 0).any() or not np.isin(events, (0, 1)).all():
@@ -137,7 +152,7 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
 
 def _real(values: NDArray[Any]) -> FloatArray:
     if np.iscomplexobj(values):
-        raise TypeError("complex numbers")
+        raise TypeError("complex numbers. Complex data not supported")
     return values.astype(np.float64)
 
 

@@ -246,7 +246,8 @@ class RidgeStart:
     def _loss(self, raw: RealArray) -> RealArray:
         validation = self.rows.validation
         losses = self.objective.losses(self.rows.y, raw, validation)
-        loss: RealArray = (losses * validation).sum(0)
+        with np.errstate(invalid="ignore"):  # a custom loss may overflow; NaN is never best
+            loss: RealArray = (losses * validation).sum(0)
         return loss
 
 

@@ -1,0 +1,136 @@
+"""Ctrl-C: a fit stops soon, in every stage and on any number of threads, and leaves no model.
+
+Training is endless in these tests, and each stage interrupts itself: what cannot be stopped fails
+after a number of visits that no stage needs.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import tpnn
+from tests.conftest import QUICK, QUICK_DESCENT, with_solver
+from tpnn import TPNNRegressor
+
+ENDLESS_GROWTH = with_solver(QUICK, max_rounds=10**9, patience=10**9)
+ENDLESS_DESCENT = with_solver(QUICK_DESCENT, max_steps=10**9, patience=10**9)
+STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "ridge start": ("tpnn.grow.ridge_start", "RidgeStart", "_loss", ENDLESS_GROWTH),
+    "main effects and pairs": ("tpnn.grow.forest", "RectangleForest", "visit", ENDLESS_GROWTH),
+    "shaped": (
+        "tpnn.grow.forest", "RectangleForest", "visit",
+        {**ENDLESS_GROWTH, "monotone": {"smooth": "increasing"}},
+    ),
+    "higher orders": (
+        "tpnn.grow.higher", "BoxForest", "visit",
+        {**QUICK, "order": 3, "interactions": [(0, 1, 3)]},
+    ),
+    "gradient descent": ("tpnn.descent.training", "_Part", "advance", ENDLESS_DESCENT),
+}  # fmt: skip
+MOST_CALLS = 2000
+
+
+class Interrupting:
+    """A function that does what Ctrl-C does at one of its calls, and gives up long after it."""
+
+    def __init__(self, function: Callable[..., Any], at_call: int) -> None:
+        self.function, self.at_call = function, at_call
+        self.calls, self.gave_up = count(1), False
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., Any]:
+        return self if instance is None else partial(self, instance)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        call = next(self.calls)
+        if call == self.at_call:
+            _thread.interrupt_main()
+        if call > MOST_CALLS:
+            self.gave_up = True
+            raise AssertionError("nothing stopped")
+        return self.function(*arguments, **named)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_stops_every_stage(
+    stage: str, n_jobs: int, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, owner, method, settings = STAGES[stage]
+    if "descent" in module:
+        pytest.importorskip("torch")
+    X, y = table
+    model = clone(TPNNRegressor(**{**settings, "solver": QUICK["solver"]})).fit(X, y)
+    solver = clone(settings["solver"])
+    if stage == "higher orders":  # lower orders end as usual
+        monkeypatch.setattr("tpnn.grow.solver.HigherOrders", endless_higher_orders())
+    kind = getattr(import_module(module), owner)
+    spy = Interrupting(getattr(kind, method), at_call=3)
+    monkeypatch.setattr(kind, method, spy)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(solver=solver, n_jobs=n_jobs).fit(X, y)
+    assert not spy.gave_up
+    assert set(vars(model)) == set(model.get_params(deep=False))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def endless_higher_orders() -> Callable[..., Any]:
+    """Make the growth of higher orders go on for as long as nothing stops it."""
+    from dataclasses import replace
+
+    from tpnn.grow.higher import HigherOrders
+
+    def make(problem: Any, grower: Any, seed: int) -> HigherOrders:
+        return HigherOrders(problem, replace(grower, max_rounds=10**9, patience=10**9), seed)
+
+    return make
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize(
+    "solver", ["Grow(max_rounds=10**9, patience=10**9)", "Descent(max_steps=10**9)"]
+)
+def test_control_c_ends_the_process(solver: str) -> None:
+    """A process of its own says that its fit is under way, and gets the signal of Ctrl-C."""
+    if solver.startswith("Descent"):
+        pytest.importorskip("torch")
+    code = (
+        "import numpy as np\n"
+        "from tpnn import Descent, Grow, TPNNRegressor\n"
+        "from tpnn.problem import stopping\n"
+        "is_reached, said = stopping.Limits.are_reached, []\n"
+        "def spy(limits):\n"
+        "    if not said:\n"
+        "        said.append(print('under way', flush=True))\n"
+        "    return is_reached(limits)\n"
+        "stopping.Limits.are_reached = spy\n"
+        "X = np.random.default_rng(0).normal(size=(2000, 3))\n"
+        f"model = TPNNRegressor(solver={solver}.set_params(patience=10**9), verbose=0)\n"
+        "try:\n"
+        "    model.fit(X, X[:, 0] * X[:, 1])\n"
+        "except KeyboardInterrupt:\n"
+        "    print(hasattr(model, 'model_'), flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+        cwd=Path(tpnn.__file__).parents[1],
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "under way\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert output == "False\n"
+    assert process.returncode == 0

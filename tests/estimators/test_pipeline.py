@@ -1,0 +1,284 @@
+"""The pipeline: what a fit leaves behind, what its probes use, what it says, when it stops."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import fields
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from tests.conftest import QUICK, with_solver
+from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators.pipeline import nodes_by_order, start_clock
+from tpnn.estimators.settings import Settings
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Solution
+from tpnn.search.search import PROBE_BAGS
+
+N_WIDE = 110  # features: too many to include all main effects and pairs
+
+
+def wide(n_rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n_rows, N_WIDE))
+    return X, 2 * X[:, 0] + 3 * X[:, 2] * X[:, 3] + 0.1 * rng.normal(size=n_rows)
+
+
+# What a failed fit leaves behind
+
+
+def fail(*arguments: Any, **named: Any) -> Any:
+    raise RuntimeError("the disk is on fire")
+
+
+FAILURES: dict[str, tuple[dict[str, Any], Any]] = {
+    "a parameter": ({"order": 0}, None),
+    "the targets": ({}, np.full(400, np.nan)),
+    "the solver": ({}, None),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
+def test_a_failed_refit_leaves_nothing_of_the_old_fit(
+    kind: Any, failure: str, table: Any, labels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = table
+    target = labels if kind is TPNNClassifier else np.exp(y)
+    model = clone(kind(**QUICK)).fit(X, target)
+    model.path()
+    parameters, bad_target = FAILURES[failure]
+    if failure == "the solver":
+        monkeypatch.setattr(Grow, "solve", fail)
+    with pytest.raises((RuntimeError, ValueError)):
+        model.set_params(**parameters).fit(X, target if bad_target is None else bad_target)
+    assert set(vars(model)) == set(model.get_params(deep=False))
+    for forgotten in (model.path, model.explain, lambda: model.predict(X)):
+        with pytest.raises(NotFittedError):
+            forgotten()
+
+
+def test_a_refit_keeps_what_was_set_beside_the_parameters(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**QUICK).set_output(transform="pandas").fit(X, y)
+    assert list(model.fit(X, y).transform(X).columns[:4]) == list(X.columns)
+
+
+def test_names_of_an_earlier_table_are_forgotten(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**QUICK).fit(X, y)
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    assert not hasattr(model.fit(X.to_numpy(), y), "feature_names_in_")
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_every_model_of_the_path_has_its_shapes(
+    table: Any, settings: dict[str, Any], order: int
+) -> None:
+    X, y = table
+    shapes = {"smooth": "increasing", "skewed": "decreasing"}
+    asked = {"order": order, "interactions": "all", "monotone": shapes}
+    model = TPNNRegressor(**settings, **asked).fit(X, y)
+    path = model.path()
+    free = TPNNRegressor(**settings, **{**asked, "monotone": None}).fit(X, y)
+    broken = [free.model_.certificate(name, shape).minimum for name, shape in shapes.items()]
+    assert min(broken) < 0
+    assert len(path.steps) >= 10
+    for step in path.steps:
+        sparse = path.model(step.n_components)
+        for name, shape in shapes.items():
+            assert sparse.certificate(name, shape).minimum >= 0
+        assert sparse.identifiability_error() < 1e-6
+    chosen = path.model(path.chosen)
+    assert np.array_equal(chosen.predict(X), model.predict(X))
+
+
+# Probes of the search
+
+
+class Spy(Grow):
+    """The default solver, with notes of what it was asked to solve."""
+
+    calls: ClassVar[list[tuple[dict[str, Any], Problem, Solution | None]]] = []
+
+    def solve(self, problem: Problem, *arguments: Any, **named: Any) -> Solution:
+        self.calls.append((self.get_params(), problem, named.get("start")))
+        return super().solve(problem, *arguments, **named)
+
+
+def test_probes_use_the_users_solver_and_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spy, "calls", [])
+    X, y = wide()
+    solver = Spy(growth="none", l2=0.01, max_rounds=7, patience=5)
+    TPNNRegressor(
+        solver=solver, monotone={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
+    ).fit(X, y)
+    assert {problem.n_bags for _, problem, _ in Spy.calls[:-1]} == {PROBE_BAGS}
+    assert Spy.calls[-1][1].n_bags == 3
+    assert len(Spy.calls) >= 2
+    for parameters, problem, _ in Spy.calls:
+        assert parameters == solver.get_params()
+        assert problem.shapes == {0: "increasing"}
+
+
+def test_higher_orders_start_from_the_lower_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spy, "calls", [])
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 4))
+    y = np.sign(X[:, 0] * X[:, 1] * X[:, 2])
+    model = TPNNRegressor(order=3, solver=Spy(max_rounds=30), n_bags=2, random_state=0, verbose=0)
+    model.fit(X, y)
+    assert ("x0", "x1", "x2") in model.components_
+    first, second = Spy.calls
+    assert first[2] is None
+    assert max(map(len, first[1].components)) == 2
+    assert second[2] is not None
+    assert max(map(len, second[1].components)) == 3
+
+
+def test_listed_interactions_need_no_probe(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Spy, "calls", [])
+    X, y = table
+    TPNNRegressor(**{**QUICK, "solver": Spy(max_rounds=5), "interactions": [(0, 1)]}).fit(X, y)
+    assert len(Spy.calls) == 1
+
+
+# Threads
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_number_of_threads_changes_no_bit(
+    table: Any, settings: dict[str, Any], order: int
+) -> None:
+    X, y = table
+    asked = {"order": order, "interactions": "all", "n_bags": 3}
+    one, two, every = (
+        TPNNRegressor(**{**settings, **asked}, n_jobs=n_jobs).fit(X, y).model_
+        for n_jobs in (1, 2, None)
+    )
+    for other in (two, every):
+        assert np.array_equal(one.intercepts, other.intercepts)
+        assert all(map(np.array_equal, one.tables, other.tables))
+        assert all(map(np.array_equal, one.spreads, other.spreads))
+
+
+def test_a_search_gives_the_same_bits_on_any_number_of_threads() -> None:
+    X, y = wide()
+    one, two = (TPNNRegressor(**QUICK, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2))
+    assert one.components_ == two.components_
+    assert np.array_equal(one.predict(X), two.predict(X))
+
+
+# History
+
+KEYS = [field.name for field in fields(Event)]
+STAGES = {"search", "grow", "descent"}
+
+
+@pytest.mark.parametrize("interactions", ["auto", "all", 2, [(0, 1, 3)]], ids=str)
+def test_every_record_of_the_history_has_the_same_keys(
+    table: Any, settings: dict[str, Any], interactions: Any
+) -> None:
+    X, y = table
+    asked = {"order": 3, "interactions": interactions}
+    history = TPNNRegressor(**settings, **asked).fit(X, y).history_
+    assert [list(record) for record in history] == [KEYS] * len(history)
+    stages = {record["stage"] for record in history}
+    assert stages <= STAGES
+    assert ("search" in stages) == (interactions in ("auto", 2))
+    assert stages & {"grow", "descent"}
+    assert json.loads(json.dumps(history)) == history  # plain numbers and words
+    if "grow" in stages and interactions != 2:
+        assert {record["note"] for record in history} >= {"from 0", "from the smooth start"}
+
+
+def test_the_history_of_higher_orders_follows_that_of_the_lower(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**QUICK, order=3, interactions=[(0, 1, 3)]).fit(X, y)
+    notes = [record["note"] for record in model.history_]
+    assert notes == ["from 0", "from the smooth start"] * 2 + ["higher orders"] * 2
+    assert [record["n_components"] for record in model.history_] == [4] * 4 + [8] * 2
+    lower, higher = model.history_[:4], model.history_[4:]
+    for record in higher:  # growth goes on from the mixture, which is no worse than the worst start
+        starts = [r["validation_loss"] for r in lower if r["bag"] == record["bag"]]
+        assert record["validation_loss"] <= max(starts)
+
+
+# Time
+
+
+def test_a_time_limit_ends_a_fit_with_a_model(
+    table: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that moves one second at every look."""
+    X, y = table
+    name = "max_rounds" if isinstance(settings["solver"], Grow) else "max_steps"
+    endless = with_solver(settings, patience=10**9, **{name: 10**9})
+    ticks = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    limit = 60
+    model = TPNNRegressor(**endless, time_limit=limit).fit(X, y)
+    assert next(ticks) < 20 * limit  # what is under way is finished
+    assert len(model.history_) <= limit
+    assert max(record["step"] for record in model.history_) <= 10 * limit
+    assert model.score(X, y) > 0.3
+    assert model.model_.identifiability_error() < 1e-6
+
+
+def test_no_time_at_all_still_gives_a_model(table: Any, settings: dict[str, Any]) -> None:
+    X, y = table
+    model = TPNNRegressor(**settings, order=3, time_limit=1e-6).fit(X, y)
+    assert all(record["step"] in (0, None) for record in model.history_)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def settings_of(**parameters: Any) -> Settings:
+    return Settings.of(TPNNRegressor(**parameters).get_params(deep=False))
+
+
+def test_the_clock_starts_with_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    limits = start_clock(settings_of(time_limit=20, n_jobs=3, device="cpu"))
+    assert (limits.deadline, limits.n_threads, limits.device) == (120.0, 3, "cpu")
+    assert not limits.are_reached()
+    assert start_clock(settings_of()).deadline == float("inf")
+
+
+# Nodes
+
+
+@pytest.mark.parametrize(
+    ("max_nodes", "expected"),
+    [
+        (256, {1: 256, 2: 128, 3: 24, 4: 12, 5: 6}),
+        (16, {1: 16, 2: 16, 3: 16, 4: 12, 5: 6}),
+        ({1: 50}, {1: 50, 2: 50, 3: 24, 4: 12, 5: 6}),
+        ({2: 200}, {1: 65535, 2: 200, 3: 24, 4: 12, 5: 6}),
+        ({1: 8, 3: 60}, {1: 8, 2: 8, 3: 8, 4: 8, 5: 6}),
+    ],
+)
+def test_nodes_by_order(max_nodes: Any, expected: dict[int, int]) -> None:
+    """Never finer than a lower order; few features afford finer pairs."""
+    settings = settings_of(order=5, max_nodes=max_nodes)
+    assert nodes_by_order(5, settings) == expected
+    assert nodes_by_order(2, settings) == {order: expected[order] for order in (1, 2)}
+    if max_nodes == 256:
+        assert nodes_by_order(13, settings) == {**expected, 2: 64}
+
+
+def test_memory_counts_what_a_fit_may_need(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table
+    memory = type("Memory", (), {"available": 40.0 * 2 * (4 * 32 + 6 * 12 * 12) * 0.99})
+    monkeypatch.setattr("tpnn.estimators.pipeline.psutil.virtual_memory", lambda: memory)
+    with pytest.raises(MemoryError, match=r"^interactions: the components of 4 features up to"):
+        TPNNRegressor(**{**QUICK, "max_nodes": {1: 32, 2: 12}}).fit(X.assign(level=X.smooth**3), y)
+    TPNNRegressor(**{**QUICK, "n_bags": 1}).fit(X, y)

@@ -1,0 +1,85 @@
+"""The progress bar: shown when asked for, full at the end, one for every stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import with_solver
+from tpnn import Grow, TPNNClassifier, TPNNRegressor
+from tpnn.estimators.progress import ProgressBar
+from tpnn.problem.solution import Event
+
+
+def test_no_bar_unless_one_is_asked_for(
+    table: Any, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y = table
+    TPNNRegressor(**settings).fit(X, y)
+    TPNNRegressor(**{**settings, "verbose": "auto"}).fit(X, y)  # not on a terminal
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_is_full_at_the_end(
+    table: Any, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y = table
+    TPNNRegressor(**{**settings, "verbose": 1}).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "TPNNRegressor: 100%" in shown
+    assert "validation_loss" in shown
+
+
+@pytest.mark.parametrize(("n_classes", "n_starts"), [(2, 2), (3, 1)])
+def test_the_bar_counts_every_bag_once_a_start(
+    n_classes: int, n_starts: int, quick: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, n_classes, 200)
+    asked = {**with_solver(quick, max_rounds=5), "n_bags": 3, "verbose": 1}
+    TPNNClassifier(**asked).fit(X, y)
+    begun = capsys.readouterr().err.split("\r")[1]
+    assert f"0/{3 * n_starts} " in begun
+
+
+def test_probes_of_a_search_show_no_bar(quick: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 110))
+    asked = {**quick, "solver": Grow(max_rounds=5), "verbose": 1}
+    TPNNRegressor(**asked).fit(X, X[:, 0])
+    shown = capsys.readouterr().err
+    assert shown.count("0/4 ") >= 1
+    assert "4/4 " in shown
+    assert all(total == "/4" for total in _totals(shown))
+
+
+def _totals(shown: str) -> set[str]:
+    """Totals of all bars on a screen, such as "/4"."""
+    states = (part.split("|")[-1].split()[0] for part in shown.split("\r") if "|" in part)
+    return {"/" + state.split("/")[1] for state in states}
+
+
+def test_an_interrupted_fit_closes_its_bar(capsys: pytest.CaptureFixture[str]) -> None:
+
+    def interrupted() -> None:
+        with ProgressBar("a fit", 1) as bar:
+            bar.begin(5, "bag")
+            bar.advance(Event(stage="grow", validation_loss=0.25, seconds=0.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    shown = capsys.readouterr().err
+    assert "1/1" in shown.split("\r")[-1]
+    assert "validation_loss=0.2500" in shown
+
+
+def test_a_program_without_a_terminal_shows_no_bar(
+    table: Any, quick: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs with windows have no stderr on Windows."""
+    X, y = table
+    monkeypatch.setattr("sys.stderr", None)
+    TPNNRegressor(**{**quick, "verbose": "auto"}).fit(X, y)

@@ -1,0 +1,117 @@
+"""Survival: hazard ratios, the baseline by hand, concordance, every form of the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import QUICK
+from tests.estimators.test_tasks import SOLVERS, converging, groups
+from tpnn import TPNNSurvival
+from tpnn.estimators.survival import checked_survival, concordance
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_cox_finds_the_hazard_ratios(solver: str) -> None:
+    rng = np.random.default_rng(10)
+    X, level = groups(4000)
+    risk = 0.7 * level
+    life, censored = rng.exponential(np.exp(-risk)), rng.exponential(1.0, len(X))
+    y = np.column_stack([np.minimum(life, censored), life <= censored])
+    model = TPNNSurvival(**converging(solver)).fit(X, y)
+    raw = model.predict(X)
+    assert raw - raw.mean() == pytest.approx(risk - risk.mean(), abs=0.15)
+    lived = model.predict_survival(X, [0.0, 0.5])
+    assert (lived[:, 0] == 1.0).all()
+    truth = np.exp(-0.5 * np.exp(risk))
+    assert lived[:, 1] == pytest.approx(truth, abs=0.05)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("constant", [-800.0, 720.0, 800.0])
+def test_a_constant_offset_changes_no_survival(constant: float, settings: dict[str, Any]) -> None:
+    rng = np.random.default_rng(15)
+    X, level = groups(300)
+    y = np.column_stack([rng.exponential(np.exp(-level)), rng.random(300) < 0.8])
+    offset, times = np.full(300, constant), [0.0, 0.5, 1.0]
+    plain = TPNNSurvival(**settings).fit(X, y)
+    expected = np.append(0.0, plain.baseline_hazard_)[
+        np.searchsorted(plain.event_times_, times, side="right")
+    ]
+    lived = plain.predict_survival(X, times)
+    assert lived == pytest.approx(np.exp(-np.exp(plain.predict(X))[:, None] * expected))
+    moved = TPNNSurvival(**settings).fit(X, y, offset=offset)
+    assert moved.predict_survival(X, times, offset) == pytest.approx(lived, abs=0.03)
+
+
+def test_baseline_hazard_of_breslow_by_hand() -> None:
+    y = np.array([[1.0, 1], [2.0, 1], [2.0, 0], [3.0, 1]])
+    model = TPNNSurvival(**QUICK, order=1).fit(np.ones((4, 1)), y, [1.0, 2.0, 1.0, 0.0])
+    assert model.event_times_.tolist() == [1.0, 2.0]
+    assert model.baseline_hazard_ == pytest.approx([1 / 4, 1 / 4 + 2 / 3])
+
+
+def test_concordance_agrees_with_lifelines() -> None:
+    utils = pytest.importorskip("lifelines.utils")
+    rng = np.random.default_rng(11)
+    times, events = rng.integers(1, 20, 200).astype(float), (rng.random(200) < 0.6).astype(float)
+    risk = rng.integers(0, 8, 200).astype(float)
+    expected = utils.concordance_index(times, -risk, events)
+    assert concordance(times, events, risk) == pytest.approx(expected)
+
+
+TIMES, EVENTS = np.array([1.0, 2.5, 2.5, 4.0]), np.array([True, False, True, True])
+FORMS: dict[str, Any] = {
+    "two columns": np.column_stack([TIMES, EVENTS]),
+    "list": [[t, e] for t, e in zip(TIMES.tolist(), EVENTS.tolist(), strict=True)],
+    "frame": pd.DataFrame({"time": TIMES, "event": EVENTS}),
+    "frame, event first": pd.DataFrame({"event": EVENTS, "time": TIMES}),
+    "structured": np.array(
+        list(zip(EVENTS, TIMES, strict=True)), dtype=[("event", bool), ("time", float)]
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_target_is_the_same(form: str) -> None:
+    times, events = checked_survival(FORMS[form])
+    assert times.tolist() == TIMES.tolist()
+    assert events.tolist() == EVENTS.tolist()
+
+
+def test_times_alone_all_end_in_an_event(table: Any) -> None:
+    X, y = table
+    times = np.exp(y.to_numpy())
+    alone = TPNNSurvival(**QUICK).fit(X, times)
+    both = TPNNSurvival(**QUICK).fit(X, np.column_stack([times, np.ones(400)]))
+    assert np.array_equal(alone.predict(X), both.predict(X))
+    assert np.array_equal(alone.baseline_hazard_, both.baseline_hazard_)
+    assert alone.score(X, times) == both.score(X, np.column_stack([times, np.ones(400)]))
+    assert alone.score(X, times) > 0.7
+
+
+def test_survival_falls_with_time_and_with_risk(table: Any) -> None:
+    X, y = table
+    model = TPNNSurvival(**QUICK).fit(X, np.exp(y))
+    times = np.quantile(np.exp(y), [0.1, 0.5, 0.9])
+    lived = model.predict_survival(X, times)
+    assert lived.shape == (400, 3)
+    assert (np.diff(lived, axis=1) < 0).all()
+    assert (np.diff(lived[np.argsort(model.predict(X))], axis=0) <= 0).all()
+
+
+def test_the_unit_of_time_does_not_matter(table: Any) -> None:
+    """Cox's likelihood knows the order of the times and nothing else of them."""
+    X, y = table
+    hours = TPNNSurvival(**QUICK).fit(X, np.exp(y))
+    others = TPNNSurvival(**QUICK).fit(X, np.exp(y) ** 3 / 24)
+    assert np.array_equal(hours.predict(X), others.predict(X))
+    assert others.event_times_ == pytest.approx(hours.event_times_**3 / 24)
+    assert np.array_equal(hours.baseline_hazard_, others.baseline_hazard_)
+
+
+def test_concordance_of_no_comparable_rows_is_a_coin() -> None:
+    assert concordance(np.array([1.0, 2.0]), np.zeros(2), np.array([0.3, 0.7])) == 0.5

@@ -1,0 +1,86 @@
+"""Components of three and more features: grown on a residual, or left alone without one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from tests.problem.test_problem import problem_of
+from tpnn import ComponentSet, Grow
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import NoProgress, Solution
+from tpnn.problem.stopping import Limits
+
+
+def solve(problem: Problem, start: Solution | None = None) -> Solution:
+    solver = Grow(max_rounds=60)
+    return solver.solve(problem, Limits(n_threads=2), NoProgress(), seed=0, start=start)
+
+
+def parity(seed: int = 0, n_rows: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], (n_rows, 3))
+    return X, X[:, 0] * X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n_rows)
+
+
+def loss(problem: Problem, solution: Solution) -> np.ndarray:
+    raw = problem.raw_scores(solution)
+    return (0.5 * (problem.rows.y - raw) ** 2 * problem.rows.validation).sum(0)
+
+
+def test_a_triple_takes_its_part_and_stays_pure() -> None:
+    problem = problem_of(*parity()).with_components(ComponentSet.up_to(3, 2))
+    lower = solve(problem)
+    whole = problem.with_components(ComponentSet.up_to(3, 3))
+    higher = solve(whole, start=lower)
+    assert (loss(whole, higher) < 0.8 * loss(problem, lower)).all()
+    assert [event.note for event in higher.events[-2:]] == ["higher orders"] * 2
+    for component, table in zip(higher.components, higher.tables, strict=True):
+        for place, feature in enumerate(component):
+            weights = whole.encoder.axes[len(component)][feature].weights
+            assert np.abs(np.tensordot(weights, table, (0, place))).max() < 1e-10
+
+
+def test_lower_orders_are_solved_first_where_none_are_given() -> None:
+    whole = problem_of(*parity()).with_components(ComponentSet.up_to(3, 3))
+    alone = solve(whole)
+    given = solve(whole, start=solve(whole.with_components(ComponentSet.up_to(3, 2))))
+    assert alone.components == given.components
+    assert all(map(np.array_equal, alone.tables, given.tables))
+
+
+def test_without_signal_the_solution_stays_what_it_was() -> None:
+    """A round that does not lower the held-out loss of a bag adds nothing to it."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 3))
+    problem = problem_of(X, X[:, 0] + rng.normal(size=200), n_bags=8)
+    lower = solve(problem.with_components(ComponentSet.up_to(3, 2)))
+    higher = solve(problem.with_components(ComponentSet.up_to(3, 3)), start=lower)
+    idle = [e.bag for e in higher.events if e.note == "higher orders" and e.step == 0]
+    triple = higher.tables[-1]
+    assert idle
+    for bag in range(8):
+        assert triple[..., bag].any() == (bag not in idle)
+    for mine, yours in zip(higher.tables[:-1], lower.tables, strict=True):
+        assert np.allclose(mine[..., idle], yours[..., idle])
+
+
+def test_subsets_join_a_triple_that_stands_alone() -> None:
+    whole = problem_of(*parity()).with_components(ComponentSet(((0,), (1,), (2,), (0, 1, 2))))
+    solution = solve(whole)
+    assert sorted(map(len, solution.components)) == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_names_of_levels_do_not_matter() -> None:
+    """Levels are shuffled by the seed, not by their names, which only decide their order."""
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 3, (800, 3))
+    y = np.where((codes % 2).sum(1) % 2, 1.0, -1.0) + 0.1 * rng.normal(size=800)
+
+    def fitted(letters: str) -> float:
+        X = pd.DataFrame(np.array(list(letters))[codes], columns=["u", "v", "w"])
+        problem = problem_of(X, y).with_components(ComponentSet.up_to(3, 3))
+        return float(loss(problem, solve(problem)).mean())
+
+    for letters in ("abc", "bac", "cab"):
+        assert fitted(letters) < 0.2

@@ -1,0 +1,77 @@
+"""The smooth start: ridge regression on a dictionary of centred sigmoids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from tpnn._threads import Workers
+from tpnn.anova.measure import Marginal
+from tpnn.grow.ridge_start import (
+    RIDGE_ROWS,
+    MainDictionary,
+    PairDictionary,
+    RidgeStart,
+    coarsen,
+)
+from tpnn.loss.losses import OBJECTIVES
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.rows import TrainingRows
+from tpnn.problem.stopping import Limits
+
+
+def marginal_of(sizes: list[int], seed: int) -> Marginal:
+    rng = np.random.default_rng(seed)
+    weights = [rng.dirichlet(np.ones(size)) for size in sizes]
+    return Marginal.stack([np.cumsum(w) - w / 2 for w in weights], weights)
+
+
+def test_ridge_start_is_ridge_regression() -> None:
+    """Against scikit-learn on the explicit design matrix of the dictionary."""
+    rng = np.random.default_rng(0)
+    marginal = marginal_of([7, 7, 7], 0)
+    pairs = np.array([[0, 1], [1, 2]])
+    codes = rng.integers(0, 7, (3, 400)).astype(np.uint8)
+    mains, products = MainDictionary(marginal, np.arange(3)), PairDictionary(marginal, pairs)
+    coded = [CodedComponents(codes, np.arange(3)[:, None], 7), CodedComponents(codes, pairs, 7)]
+    y = rng.normal(size=(400, 1)).astype(np.float32)
+    columns = [mains.bases[j][codes[j]] for j in range(3)]
+    for (a, b), left, right in zip(pairs, products.first, products.second, strict=True):
+        columns.append((left[codes[a]][:, :, None] * right[codes[b]][:, None]).reshape(400, -1))
+    expected = Ridge(RIDGE_ROWS, fit_intercept=False).fit(np.hstack(columns), y[:, 0])
+    equal = np.full_like(y, 1 / 400)
+    rows = TrainingRows(y, 0 * y, equal, equal, np.array([400], np.float32))
+    with Workers(1) as workers:
+        ridge = RidgeStart([mains, products], coded, rows, OBJECTIVES["squared_error"])
+        coefficients = ridge.fit(np.zeros(1), workers, Limits()).coefficients
+    raw = np.zeros((400, 1), np.float32)
+    for part, dictionary, c in zip(coded, (mains, products), coefficients, strict=True):
+        part.gather(dictionary.tables(c), 0, raw)
+    assert np.allclose(raw[:, 0], expected.predict(np.hstack(columns)), atol=2e-2)
+
+
+def test_coarsening_keeps_mass_and_mean() -> None:
+    marginal = marginal_of([7, 3], 2)
+    codes = np.array([[0, 3, 6], [0, 1, 2]], np.uint8)
+    coarse, merged = coarsen(marginal, codes, 4)
+    assert coarse.sizes.tolist() == [4, 3]
+    assert np.allclose(coarse.weights.sum(1), 1)
+    means = [(m.weights * m.positions).sum(1) for m in (marginal, coarse)]
+    assert np.allclose(*means)
+    assert merged.tolist() == [[0, 1, 3], [0, 1, 2]]
+
+
+def test_dictionaries_have_adjoints() -> None:
+    rng = np.random.default_rng(1)
+    marginal = marginal_of([5, 5, 5], 1)
+    for dictionary in (
+        MainDictionary(marginal, np.array([2, 0, 1])),
+        PairDictionary(marginal, np.array([[0, 2], [1, 0]])),
+    ):
+        coefficients = rng.normal(size=dictionary.zeros(3).shape)
+        tables = dictionary.tables(coefficients)
+        other = rng.normal(size=tables.shape)
+        assert np.vdot(tables, other) == pytest.approx(
+            np.vdot(coefficients, dictionary.adjoint(other)), rel=1e-5
+        )
