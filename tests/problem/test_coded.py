@@ -47,7 +47,9 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("start", "stop"), [(0, None), (11, None), (11, 500), (ROWS_PER_BLOCK, ROWS_PER_BLOCK + 1)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, None), (11, None), (11, 500), (ROWS_PER_BLOCK, ROWS_PER_BLOCK + 1)]
+)
 def test_gather(case: Case, start: int, stop: int | None, dtype: Any) -> None:
     """Rows from ``start`` on, as many as the raw scores have."""
     part, tables, raw = case

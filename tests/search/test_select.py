@@ -86,7 +86,7 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     assert closed(sparse)
     few = TPNNRegressor(**settings, max_components=3, interactions={"required": [("b", "e")]})
     assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
-    with pytest.raises(ValueError, match=r"^max_components: required interactions count too"):
+    with pytest.raises(ValueError, match=r"^max_components: must cover all required interactions"):
         few.set_params(max_components=2).fit(X, y)
 
 
