@@ -104,6 +104,6 @@ def get_function(name: str) -> SyntheticFunction:
     """Return the synthetic function called `name`, or raise a ValueError that lists the names."""
     if name not in FUNCTIONS:
         raise ValueError(
-            f"name: must be one of {', '.join(FUNCTIONS)}, found {name!r}. Pass one of these."
+            f"name: must be one of {', '.join(FUNCTIONS)}, found {name!r}. Use one of these."
         )
     return FUNCTIONS[name]
