@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
 from typing import Any
@@ -86,16 +85,6 @@ def _block_math(translator: Any, node: Any) -> None:
     raise SkipNode
 
 
-def _escape(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: Any) -> None:
-    """Keep |S| and n_features_in_ in a docstring what they are: no substitutions, no references."""
-    for number, line in enumerate(lines):
-        parts = re.split(r"(``.*?``|:math:`.*?`)", line)  # every second part is code or a formula
-        if not line.lstrip().startswith((">>>", ".. math::")):
-            parts[::2] = [re.sub(r"\||(?<=\w)_(?=[,)])", r"\\\g<0>", part) for part in parts[::2]]
-        lines[number] = "".join(parts)
-
-
 def setup(app: Any) -> None:
-    """Add the renderer of formulas, and the last touch to docstrings."""
+    """Add the renderer of formulas."""
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
-    app.connect("autodoc-process-docstring", _escape, priority=900)

@@ -1,4 +1,4 @@
-"""Rules of parameters: which values are valid, and the sentence when one is not."""
+"""Rules for parameters: which values are valid, and the message if one is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Rule(NamedTuple):
-    """A parameter's rule in words, as a test, and a value that satisfies it."""
+    """The rule of a parameter in words and as a test, and a value that satisfies it."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -42,7 +42,7 @@ def is_not_negative(value: Any) -> bool:
 
 
 def one_of(*values: str) -> Callable[[Any], bool]:
-    """Test for being one of some strings."""
+    """Return a test for being one of the given strings."""
     return lambda value: isinstance(value, str) and value in values
 
 
@@ -52,7 +52,7 @@ FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), F
 
 
 def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
-    """Raise ValueError for the first value that breaks its rule; those without one are free."""
+    """Raise ValueError for the first value that breaks its rule; not every name needs a rule."""
     for name, value in values.items():
         rule = rules.get(name)
         if rule is not None and not rule.holds(value):

@@ -1,4 +1,4 @@
-"""Workers: a few threads that sleep while they wait, and process-wide limits on other pools."""
+"""Workers: threads that sleep while they wait, and process-wide limits on other thread pools."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ POLL_SECONDS = 0.1  # between two looks at Ctrl-C, which does not wake a waiting
 class Workers:
     """Threads for work that releases the interpreter lock.
 
-    Sleeping threads, in place of an OpenMP pool that spins, keep a fit usable on a machine whose
-    cores are busy with something else.
+    The threads of an OpenMP pool spin while they wait; these sleep, so a fit also runs well on a
+    machine whose cores are busy with something else.
 
     Parameters
     ----------
     n_threads : int, optional
-        Number of threads, by default the cores that this process may use.
+        Number of threads; by default the number of cores that this process may use.
     prepare : callable, optional
-        What every thread does first.
+        Called once in every thread before it starts to work.
     on_error : callable, optional
-        What is done when work raises, or is interrupted, before the other threads are waited for.
+        Called when a task raises or is interrupted, before waiting for the other threads.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ def _result(future: Future[Result]) -> Result:
 
 
 def available_cores() -> int:
-    """Cores that this process may use: its affinity and the quota of its container count."""
+    """Count the cores that this process may use, given its affinity and its container's quota."""
     try:
         from joblib import cpu_count
     except ImportError:  # a saved model predicts with NumPy alone
@@ -81,7 +81,7 @@ def available_cores() -> int:
 
 
 def threads_of(n_jobs: int | None) -> int:
-    """Return the number of threads of ``n_jobs``: None is all cores, -1 all, -2 all but one.
+    """Return the number of threads for ``n_jobs``: None and -1 mean all cores, -2 all but one.
 
     >>> threads_of(3), threads_of(None) == threads_of(-1)
     (3, True)
@@ -92,15 +92,15 @@ def threads_of(n_jobs: int | None) -> int:
 
 
 class SharedLimit:
-    """A process-wide setting that holds while at least one fit is under way.
+    """A process-wide setting that holds while at least one fit is running.
 
-    Two fits at a time must not restore each other's setting: the first one in sets it, the last one
-    out restores it.
+    Two concurrent fits must not undo each other's setting, so the first one to enter applies it and
+    the last one to leave undoes it.
 
     Parameters
     ----------
     apply : callable
-        Makes the setting and returns the function that undoes it.
+        Applies the setting and returns a function that undoes it.
     """
 
     def __init__(self, apply: Callable[[], Callable[[], object]]) -> None:

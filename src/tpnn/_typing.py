@@ -1,4 +1,4 @@
-"""The array types of all rooms; shapes stand in docstrings and comments."""
+"""The array types of all packages; shapes are given in docstrings and comments."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Float32Array = NDArray[np.float32]
 IntArray = NDArray[np.intp]
 Int32Array = NDArray[np.int32]
 BoolArray = NDArray[np.bool_]
-RealArray = NDArray[Any]  # of single or double precision
+RealArray = NDArray[Any]  # single or double precision
 CodeArray = NDArray[np.unsignedinteger[Any]]  # nodes of coded rows, uint8 or uint16

@@ -2,8 +2,9 @@ r"""TPNNHead: a functional ANOVA model as the last layer of a network, in plain 
 
     f(x) = intercept + sum_S sum_k beta_{S,k} prod_{j in S} phi_j(x_j | b_{S,j,k}, gamma_{S,j,k})
 
-with inputs in [0, 1] and phi = eta - s, s = sigma((x - b) / gamma), eta = E_mu[s]. mu is kept on a
-grid of nodes, so that components average to zero under it exactly, while gradients flow through x.
+with inputs in [0, 1] and phi = eta - s, s = sigma((x - b) / gamma), eta = E_mu[s]. The measure mu
+lives on equally spaced nodes, so components average to zero under it exactly, while gradients flow
+through x.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from torch import Tensor, nn
 
 from tpnn.descent.basis import SMALLEST_ETA, Activation, Scale
 
-START_WIDTH = 0.1  # gamma at the start
-START_COEFFICIENT = 0.01  # |beta| at the start where its sign is fixed
+START_WIDTH = 0.1  # initial gamma
+START_COEFFICIENT = 0.01  # initial |beta|, if its sign is fixed
 SIGNS = {"increasing": 1.0, "decreasing": -1.0}
 
 Component = tuple[int, ...]
@@ -27,7 +28,7 @@ Direction = Literal["increasing", "decreasing"]
 
 
 class TPNNHead(nn.Module):
-    """Main effects and pairs of inputs in [0, 1], with unique components.
+    """Torch layer of main effects and pairs of inputs in [0, 1], with unique components.
 
     Parameters
     ----------
@@ -36,26 +37,26 @@ class TPNNHead(nn.Module):
     n_outputs : int, default=1
         Number of raw scores.
     order : {1, 2}, default=1
-        Main effects only, or pairs too.
+        1 for main effects only, 2 for pairs too.
     pairs : sequence of (int, int), optional
-        Which pairs of inputs, with ``order=2``; all by default.
+        Pairs of inputs to include with ``order=2``; all by default.
     n_bases : int or dict from order to int, default=30
         Number of bases K of each component.
     marginal : {"uniform", "running"}, default="uniform"
-        Measure mu of each input: uniform, until ``observe`` replaces it, or a running mean of the
+        Measure mu of each input: uniform until ``observe`` replaces it, or a running mean of the
         empirical measures of the training batches.
     monotone : dict from input to {"increasing", "decreasing"}, optional
-        Inputs in which every raw score must be monotone, whatever the other inputs are.
+        Inputs in which every raw score must be monotone, whatever the values of the other inputs.
     activation : {"sigmoid", "relu"}, default="sigmoid"
-        sigma.
+        The function sigma.
     scale : {"centred", "paper"}, default="centred"
-        Whether phi is divided by eta, as in the paper.
+        Whether phi is divided by eta, as in the paper, or only centred.
     shared_bases : bool, default=False
-        Share b and gamma between all components of one order (NBM-TPNN).
+        Whether all components of one order share b and gamma (NBM-TPNN).
     momentum : float, default=0.1
-        Share of the latest batch in a running measure.
+        Weight of the latest batch in a running measure.
     n_nodes : int, default=101
-        Nodes of the measure, equally spaced in [0, 1].
+        Number of nodes of the measure, equally spaced in [0, 1].
 
     Examples
     --------
@@ -112,7 +113,7 @@ class TPNNHead(nn.Module):
     def component_scores(self, x: Tensor) -> Tensor:
         """Value of every component, (n, p) -> (n, C, n_outputs); with the intercept they sum to f.
 
-        In training mode a running measure takes note of x first.
+        In training mode, a running measure is first updated with x.
         """
         if self.training and self.marginal == "running":
             self.observe(x, self.momentum)
@@ -129,7 +130,7 @@ class TPNNHead(nn.Module):
     def observe(self, x: Tensor, momentum: float = 1.0) -> None:
         """Move the measure of every input towards the rows of x, (n, p).
 
-        A row shares its mass between the two nodes around it. ``momentum=1`` forgets what was seen.
+        A row divides its mass between the two nodes around it. ``momentum=1`` forgets earlier rows.
         """
         last = len(self.nodes) - 1
         position = x.detach().clamp(0, 1).T * last  # (p, n)
@@ -144,9 +145,10 @@ class TPNNHead(nn.Module):
 class _Components(nn.Module):
     """All components of one order d.
 
-    A coefficient of a monotone main effect has a fixed sign, because phi falls in x. A pair term
-    beta phi_j phi_k of a monotone x_j adds |beta| max|phi_k| phi_j, with the sign that makes it
-    outweigh the pair's own slope, to the main effect of x_j: their sum is monotone.
+    The coefficients of a monotone main effect have a fixed sign, because phi decreases in x. For
+    each pair term beta phi_j phi_k with a monotone x_j, the main effect of x_j gains the term
+    ``|beta| max|phi_k| phi_j``, with the sign that outweighs the slope of the pair; the sum of the
+    two is monotone.
     """
 
     features: Tensor  # (C, d)
@@ -175,7 +177,7 @@ class _Components(nn.Module):
         self.coefficients = nn.Parameter(torch.zeros(len(features), n_bases, n_outputs) + start)
 
     def forward(self, x: Tensor, nodes: Tensor, masses: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Values (n, C, n_outputs), and what pairs add to the main effects of their inputs."""
+        """Values (n, C, n_outputs), and what each pair adds to the main effects of its inputs."""
         grid = self._steps(nodes[:, None, None])  # (M, C, d, K)
         eta = (masses.T[:, self.features, None] * grid).sum(0)  # (C, d, K)
         unit = eta.clamp_min(SMALLEST_ETA) if self.scale == "paper" else torch.ones_like(eta)
@@ -209,7 +211,7 @@ def _sum(phi: Tensor, beta: Tensor) -> Tensor:
     return torch.einsum("nck,cko->nco", phi, beta)
 
 
-ALLOWED = {
+ALLOWED_VALUES = {
     "marginal": ("uniform", "running"),
     "activation": ("sigmoid", "relu"),
     "scale": ("centred", "paper"),
@@ -217,8 +219,11 @@ ALLOWED = {
 
 
 def _checked(name: str, value: str) -> str:
-    if value not in ALLOWED[name]:
-        raise ValueError(f"{name}: must be one of {ALLOWED[name]}, found {value!r}.")
+    allowed = ALLOWED_VALUES[name]
+    if value not in allowed:
+        raise ValueError(
+            f"{name}: must be one of {allowed}, found {value!r}. Pass for example {allowed[0]!r}."
+        )
     return value
 
 
@@ -229,7 +234,7 @@ def _signs(n_features: int, monotone: Mapping[int, Direction]) -> Tensor:
         if not 0 <= feature < n_features or direction not in SIGNS:
             raise ValueError(
                 f"monotone: must map inputs 0 to {n_features - 1} to 'increasing' or 'decreasing', "
-                f"found {feature!r}: {direction!r}."
+                f"found {feature!r}: {direction!r}. Change or remove this entry."
             )
         signs[feature] = SIGNS[direction]
     return signs
@@ -238,7 +243,9 @@ def _signs(n_features: int, monotone: Mapping[int, Direction]) -> Tensor:
 def _pairs(n_features: int, order: int, pairs: Sequence[Component] | None) -> list[Component]:
     """Pairs to include, each with its smaller input first."""
     if order not in (1, 2):
-        raise ValueError(f"order: must be 1 or 2, found {order!r}.")
+        raise ValueError(
+            f"order: must be 1 or 2, found {order!r}. Use an estimator for higher orders."
+        )
     if order == 1:
         return []
     if pairs is None:
@@ -248,6 +255,6 @@ def _pairs(n_features: int, order: int, pairs: Sequence[Component] | None) -> li
     if not inside or any(len(pair) != 2 for pair in pairs):
         raise ValueError(
             f"pairs: must be two different inputs from 0 to {n_features - 1}, "
-            f"found {list(pairs)!r}."
+            f"found {list(pairs)!r}. Pass for example [(0, 1)]."
         )
     return list(chosen)

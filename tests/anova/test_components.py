@@ -127,6 +127,14 @@ def test_bad_interactions(given: list[tuple[int | str, ...]], words: str) -> Non
         resolve_interactions(given, NAMES, order=2)
 
 
+def test_without_an_order_only_the_smallest_size_is_checked() -> None:
+    assert resolve_interactions([("c", "a", "b")], NAMES, order=None) == [(0, 1, 2)]
+    with pytest.raises(
+        ValueError, match=r"must name at least 2 different features, found \('a',\)"
+    ):
+        resolve_interactions([("a",)], NAMES, order=None)
+
+
 def test_errors_name_the_argument() -> None:
     with pytest.raises(ValueError, match=r"^forbidden: features must be names .* found 'z' in"):
         resolve_interactions([("z", "a")], NAMES, order=2, argument="forbidden")

@@ -135,7 +135,10 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
     ("target", "words"),
     [
         (None, "times are needed, found None"),
-        (np.ones((30, 3)), r"times, or two columns, time and event, are needed, found shape \(30,"),
+        (
+            np.ones((30, 3)),
+            r"times, or two columns \(time and event\), are needed, found shape \(30,",
+        ),
         (Y, "times must be finite and not negative"),
         (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
         (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
@@ -149,7 +152,7 @@ def test_survival_targets(target: np.ndarray, words: str) -> None:
 
 def test_more_components_than_memory() -> None:
     wide = np.random.default_rng(0).normal(size=(20, 3000))
-    with pytest.raises(MemoryError, match=r"^interactions: .* GB are free\. Lower order, n_bags"):
+    with pytest.raises(MemoryError, match=r"^interactions: .* GB are needed\. Lower order, n_bags"):
         TPNNRegressor(interactions="all").fit(wide, wide[:, 0])
 
 

@@ -182,7 +182,9 @@ def test_a_solver_and_its_parameters_can_be_set_at_once() -> None:
 
 @pytest.mark.parametrize("solver", ["auto", "grow", "gradient"])
 def test_the_name_of_a_solver_has_no_parameters(solver: str) -> None:
-    with pytest.raises(ValueError, match=r"^solver: must be an object to have parameters, found"):
+    with pytest.raises(
+        ValueError, match=r"^solver: must be a solver object to have parameters, found"
+    ):
         TPNNRegressor(solver=solver).set_params(solver__l2=0.1)
 
 

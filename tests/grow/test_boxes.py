@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits, visit
-from tpnn.grow.trees import NEW_GAIN, TreeSettings
+from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 
 TREE = TreeSettings(
     n_leaves=8, rate=1.0, ridge=0.0, min_mass=1.0, share=1.0, fewest=100, random_first=True
@@ -22,7 +22,7 @@ def case(seed: int = 0, order: int = 3) -> tuple[np.ndarray, BoxGrowth]:
         tables=(np.zeros((1, N_NODES**order), np.float32),),
         residual=parity + 0.1 * rng.normal(size=N_ROWS),
         hessian=np.ones(N_ROWS),
-        gains=np.full(1, NEW_GAIN),
+        gains=np.full(1, UNVISITED_GAIN),
         state=np.array([seed], np.uint64),
     )
     return codes, growth

@@ -11,7 +11,7 @@ import pytest
 from tests.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
 from tpnn.anova.measure import Marginal
-from tpnn.grow.forest import LARGEST_SHARE_OF_ROWS, MAIN_TREE, Layout, axis_kinds, tree_for_size
+from tpnn.grow.forest import LARGEST_RIDGE_SHARE, MAIN_TREE, Layout, axis_kinds, tree_for_size
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.grow.starts import zero_start
 from tpnn.problem.problem import Problem
@@ -115,5 +115,5 @@ def test_how_trees_may_cut_an_axis() -> None:
 
 def test_few_rows_get_light_leaves() -> None:
     small = tree_for_size(MAIN_TREE, 20.0)
-    assert small.ridge == small.min_mass == pytest.approx(LARGEST_SHARE_OF_ROWS * 20)
+    assert small.ridge == small.min_mass == pytest.approx(LARGEST_RIDGE_SHARE * 20)
     assert tree_for_size(MAIN_TREE, 1e6) == MAIN_TREE

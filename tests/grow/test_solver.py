@@ -97,7 +97,7 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
 def test_large_problems_grow_from_zero_alone(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table
     small = TPNNRegressor(**FEW, solver=Grow(max_rounds=20)).fit(X, y)
-    monkeypatch.setattr("tpnn.grow.solver.LARGEST_STARTED", 0)
+    monkeypatch.setattr("tpnn.grow.solver.LARGEST_SMOOTH_START", 0)
     large = TPNNRegressor(**FEW, solver=Grow(max_rounds=20)).fit(X, y)
     assert starts(large) == [ZERO, ZERO]
     losses = [record["validation_loss"] for record in small.history_[::2]]

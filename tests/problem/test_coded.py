@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.problem.test_problem import problem_of
-from tpnn.problem.coded import BLOCK, CodedComponents
+from tpnn.problem.coded import ROWS_PER_BLOCK, CodedComponents
 
 Case = tuple[CodedComponents, np.ndarray, np.ndarray]
 
@@ -37,7 +37,7 @@ def summed(part: CodedComponents, gradient: np.ndarray) -> np.ndarray:
 def case(request: pytest.FixtureRequest) -> Case:
     order, n_lanes = request.param
     rng = np.random.default_rng(order)
-    n_rows, n_nodes = 2 * BLOCK + 37, 5
+    n_rows, n_nodes = 2 * ROWS_PER_BLOCK + 37, 5
     dtype = np.uint8 if order < 3 else np.uint16
     codes = rng.integers(0, n_nodes, (4, n_rows)).astype(dtype)
     features = np.array([rng.permutation(4)[:order] for _ in range(6)])
@@ -47,7 +47,9 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("start", "stop"), [(0, None), (11, None), (11, 500), (BLOCK, BLOCK + 1)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, None), (11, None), (11, 500), (ROWS_PER_BLOCK, ROWS_PER_BLOCK + 1)]
+)
 def test_gather(case: Case, start: int, stop: int | None, dtype: Any) -> None:
     """Rows from ``start`` on, as many as the raw scores have."""
     part, tables, raw = case

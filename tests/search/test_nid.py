@@ -34,7 +34,7 @@ def test_strengths_of_a_network_by_hand() -> None:
 
 
 def test_network_finds_a_pair_and_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nid, "EPOCHS", 20)
+    monkeypatch.setattr(nid, "MAX_EPOCHS", 20)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1500, 5))
     rankings = [nid.rank_pairs(X, X[:, 1:2] * X[:, 3:4], most=3, seed=0) for _ in range(2)]

@@ -91,7 +91,9 @@ def test_an_unknown_feature_is_named_with_its_key(key: str) -> None:
 @pytest.mark.parametrize("forbidden", [("a", "b"), ("b", "a"), ("b", "c")])
 def test_nothing_is_required_and_forbidden(forbidden: tuple[str, str]) -> None:
     asked = {"required": [("a", "b", "c")], "forbidden": [forbidden]}
-    with pytest.raises(ValueError, match=r"^interactions: no required one may contain a forbidden"):
+    with pytest.raises(
+        ValueError, match=r"^interactions: a required interaction must not contain a forbidden"
+    ):
         Interactions.read(asked).rules(NAMES, 3)
 
 

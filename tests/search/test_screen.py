@@ -11,7 +11,7 @@ import pytest
 from tpnn.anova.measure import Marginal, centre
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import (
-    FEWEST_FLIPS,
+    FEWEST_SIGN_DRAWS,
     ResidualScreen,
     affordable_features,
     principal_bases,
@@ -98,7 +98,7 @@ def test_noise_stays_below_the_floor_about_as_often_as_it_should() -> None:
         screen_of(codes, marginal, rng.normal(size=(400, 1)), seed).rank(2, 5) for seed in range(60)
     ]
     false = np.mean([len(ranking.found) > 0 for ranking in rankings])
-    assert abs(false - 1 / (1 + FEWEST_FLIPS)) < 3 * np.sqrt(0.16 / 60)
+    assert abs(false - 1 / (1 + FEWEST_SIGN_DRAWS)) < 3 * np.sqrt(0.16 / 60)
 
 
 def test_blocks_change_nothing(dependent: Any, monkeypatch: pytest.MonkeyPatch) -> None:

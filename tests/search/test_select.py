@@ -86,7 +86,7 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     assert closed(sparse)
     few = TPNNRegressor(**settings, max_components=3, interactions={"required": [("b", "e")]})
     assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
-    with pytest.raises(ValueError, match=r"^max_components: required interactions count too"):
+    with pytest.raises(ValueError, match=r"^max_components: must cover all required interactions"):
         few.set_params(max_components=2).fit(X, y)
 
 
@@ -149,6 +149,6 @@ def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(fitted: A
 
 def test_more_is_required_than_there_may_be() -> None:
     assert len(required_components(((0, 1, 2),), True, 7)) == 7
-    with pytest.raises(ValueError, match=r"^max_components: required .* found 6 for 7"):
+    with pytest.raises(ValueError, match=r"^max_components: must cover .* found 6 for 7"):
         required_components(((0, 1, 2),), True, 6)
     assert list(required_components(((0, 1, 2),), False, 1)) == [(0, 1, 2)]

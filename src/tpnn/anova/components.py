@@ -126,12 +126,13 @@ def canonical(components: Iterable[Component], features: Sequence[int]) -> list[
 def resolve_interactions(
     interactions: Iterable[Sequence[int | str]],
     feature_names: Sequence[str],
-    order: int,
+    order: int | None,
     argument: str = "interactions",
 ) -> list[Component]:
     """Turn interactions given by name or index into components, checking each.
 
-    ``argument`` is the name that messages begin with.
+    No interaction may have more than ``order`` features; None sets no limit. Messages begin with
+    the name ``argument``.
 
     >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
     [(0, 1), (1, 2)]
@@ -140,7 +141,7 @@ def resolve_interactions(
 
 
 def _resolve_one(
-    given: tuple[int | str, ...], feature_names: Sequence[str], order: int, argument: str
+    given: tuple[int | str, ...], feature_names: Sequence[str], order: int | None, argument: str
 ) -> Component:
     numbers = {name: number for number, name in enumerate(feature_names)}
     found = [
@@ -154,10 +155,12 @@ def _resolve_one(
             f"{given}. The columns are {list(feature_names)[:10]}."
         )
     component = tuple(sorted(number for number in found if number is not None))
-    if len(set(component)) != len(component) or not 2 <= len(component) <= order:
+    most = len(feature_names) if order is None else order
+    if len(set(component)) != len(component) or not 2 <= len(component) <= most:
+        rule = "at least 2" if order is None else f"2 to order={order}"
+        remedy = "Change it." if order is None else "Change it, or raise order."
         raise ValueError(
-            f"{argument}: each must name 2 to order={order} different features, found {given}. "
-            "Change it, or raise order."
+            f"{argument}: each must name {rule} different features, found {given}. {remedy}"
         )
     return component
 

@@ -44,7 +44,7 @@ class ShapValues:
 def value_weights(components: Sequence[Component], n_features: int) -> FloatArray:
     """Weights W with phi = scores @ W, shape (n_components, n_features).
 
-    phi_j = sum over S with j of f_S / |S|.
+    phi_j = sum over S with j of f_S / ``|S|``.
 
     >>> value_weights([(0,), (0, 1)], 2)
     array([[1. , 0. ], [0.5, 0.5]])
@@ -58,7 +58,7 @@ def value_weights(components: Sequence[Component], n_features: int) -> FloatArra
 def interaction_weights(components: Sequence[Component], n_features: int) -> FloatArray:
     """Weights of the Shapley interaction values, shape (n_components, n_features, n_features).
 
-    The interaction index of j and k is sum over S with both of f_S / (|S| - 1). As in the shap
+    The interaction index of j and k is sum over S with both of ``f_S / (|S| - 1)``. As in the shap
     package the matrix holds one half of it on either side of the diagonal, and the rest of phi_j on
     the diagonal, so that each row sums to a Shapley value.
 

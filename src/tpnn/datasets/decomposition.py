@@ -1,13 +1,13 @@
 r"""True functional ANOVA decomposition of the synthetic functions, by quadrature.
 
-Under independent features every square-integrable function is, uniquely, a sum of components
+If the features are independent, every square-integrable function is a unique sum of components
 :math:`f(x) = \sum_{S} f_S(x_S)` that average to zero over each of their features,
 
 .. math:: f_S(x_S) = \sum_{U \subseteq S} (-1)^{|S| - |U|} E[f(X) \mid X_U = x_U].
 
-The decomposition is linear, so the components of a sum of terms are the sums of the terms'
-components, and a term has no component of a feature it does not read. Each conditional mean is
-a tensor Gauss-Legendre quadrature of at most four dimensions.
+The decomposition is linear, so the components of a sum of terms are the sums of the components
+of the terms, and a term has no component with a feature that it does not depend on. Each
+conditional mean is computed by tensor Gauss-Legendre quadrature in at most four dimensions.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pandas as pd
 from tpnn._typing import FloatArray
 from tpnn.datasets.functions import SyntheticFunction, Term, get_function
 
-_N_NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # per dimension, by the dimensions integrated out
-_N_NODES_OF_NORMS = {1: 128, 2: 24}  # per quarter of a range, by the number of features
+_N_NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # per dimension, by number of dimensions integrated out
+_N_NODES_OF_NORMS = {1: 128, 2: 24}  # per quarter of a range, by number of features
 _MAX_EVALUATIONS = 2**21  # function values held in memory at once
 
 
@@ -43,12 +43,12 @@ def true_component(
     features : tuple of int
         The features of the component, counted from 0; ``()`` is the intercept :math:`E f(X)`.
     X : DataFrame or array of shape (n, p)
-        Points at which to evaluate, with all p features of the function in order.
+        Points at which to evaluate the component, with all p features of the function in order.
 
     Returns
     -------
     array of shape (n,)
-        Values of the component; exactly 0 where no term of the function has all `features`.
+        Values of the component; exactly 0 if no term of the function has all of `features`.
 
     Examples
     --------
@@ -72,8 +72,8 @@ def true_importance(name: str) -> dict[tuple[int, ...], float]:
 
     .. math:: \|f_S\|_1 = E |f_S(X_S)|, \qquad |S| \le 2.
 
-    The norms are accurate to about 1e-3 of their value, and exactly 0 for the components that
-    are 0; ``norm > 0`` is thus the signal indicator of the paper's component selection.
+    The norms have a relative error of about 1e-3, and are exactly 0 for components that are 0.
+    So ``norm > 0`` tells the signal components of the paper's component selection.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def true_variance(name: str) -> dict[tuple[int, ...], float]:
 
 @lru_cache
 def mean_and_variance(name: str) -> tuple[float, float]:
-    r"""Return the mean and the variance of a synthetic function of its random features.
+    r"""Return the mean and the variance of a synthetic function under its features' distribution.
 
     .. math:: \mathrm{Var} f = \sum_{i, j} \mathrm{Cov}(t_i, t_j)
     """
@@ -132,7 +132,7 @@ def mean_and_variance(name: str) -> tuple[float, float]:
 
 
 def _check(function: SyntheticFunction, features: tuple[int, ...], x: FloatArray) -> None:
-    """Raise a ValueError unless `features` and the shape of `x` suit the function."""
+    """Raise a ValueError unless `features` and the shape of `x` fit the function."""
     p = len(function.bounds)
     if len(set(features)) < len(features) or not set(features) <= set(range(p)):
         raise ValueError(
@@ -193,7 +193,7 @@ def _integral(
 
 
 def _breaks(term: Term, bounds: tuple[float, float], fixed: dict[int, FloatArray]) -> FloatArray:
-    """Return the ends of the intervals, shape (..., intervals + 1), in which a term is smooth."""
+    """Return the ends, shape (..., intervals + 1), of the intervals on which a term is smooth."""
     lower, upper = bounds
     if term.diagonal_kink and fixed:
         (other,) = fixed.values()
@@ -203,10 +203,10 @@ def _breaks(term: Term, bounds: tuple[float, float], fixed: dict[int, FloatArray
 
 
 def _rule(breaks: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return nodes and weights of a mean over adjacent intervals, `count` nodes in each.
+    r"""Return nodes and weights of a mean over adjacent intervals, with `count` nodes in each.
 
-    Gauss-Legendre nodes u in (0, 1) are moved by :math:`10 u^3 - 15 u^4 + 6 u^5`, flat at both
-    ends, so that square roots and logarithms at the ends of an interval do no harm.
+    Gauss-Legendre nodes u in (0, 1) are mapped to :math:`10 u^3 - 15 u^4 + 6 u^5`, which is flat
+    at both ends, so that square roots and logarithms at the ends of an interval do no harm.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _variance(term: Term, function: SyntheticFunction) -> float:
 
 
 def _covariance(one: Term, two: Term, function: SyntheticFunction) -> float:
-    """Return Cov(t_1(X), t_2(X)), the covariance of the means given the shared features."""
+    """Return Cov(t_1(X), t_2(X)): the covariance of their means given the shared features."""
     shared = tuple(j for j in one.features if j in two.features)
     if not shared:
         return 0.0
@@ -257,8 +257,8 @@ def _grid(
 ) -> tuple[FloatArray, FloatArray]:
     """Return points, shape (g, p), and weights, shape (g,), of a mean over `features`.
 
-    Each range is cut into quarters, at whose ends the components of f3 and their absolute
-    values have kinks; the other features are set to 0.
+    Each range is cut into quarters, because the components of f3 and their absolute values have
+    kinks at the ends of the quarters. The other features are set to 0.
     """
     rules = [_rule(np.linspace(*function.bounds[j], 5), count) for j in features]
     axes = np.meshgrid(*(nodes for nodes, _ in rules), indexing="ij")

@@ -17,14 +17,14 @@ class Term:
     Parameters
     ----------
     features : tuple of int
-        The features (from 0) that the term reads, in the order of the arguments of `function`.
+        The features of the term, counted from 0, in the order of the arguments of `function`.
     function : callable
         Vectorised function of ``len(features)`` arrays that broadcast against each other.
     even : bool
-        Whether the term is even in each of its features, and these are symmetric about 0.
-        Means are then taken over the upper half of each range, which has no kink at 0.
+        Whether the term is even in each of its features, whose ranges are symmetric about 0.
+        Means are then taken over the upper half of each range, where the term has no kink.
     diagonal_kink : bool
-        Whether the term of two features has a kink where they are equal.
+        Whether the term has two features and a kink where they are equal.
     """
 
     features: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Loading of the data sets of the ANOVA-TPNN paper."""
+"""Load the data sets of the ANOVA-TPNN paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 _SHIPPED = ("calhousing", "abalone", "wine")
 _OPENML_IDS = {"online_news": 4545, "churn": 42178, "credit": 1597, "letter": 6, "madelon": 1485}
-_OPENML_DROPPED = ["url", "timedelta", "customerID"]  # not predictive, left out by the paper
+_OPENML_DROPPED = ["url", "timedelta", "customerID"]  # not predictive, omitted in the paper
 _WITHOUT_OPENML = ("fico_heloc", "drybean", "celeba_attr", "online_news_subset", "credit_subset")
 _KNOWN = (*_SHIPPED, *_OPENML_IDS, *_WITHOUT_OPENML)
 
@@ -19,10 +19,10 @@ _KNOWN = (*_SHIPPED, *_OPENML_IDS, *_WITHOUT_OPENML)
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     """Load a data set by name.
 
-    "calhousing", "abalone" and "wine" come with the package. Any other `name` is read from the
-    file ``<name>.parquet``, with the target as its last column, in the folder that the
-    environment variable ``TPNN_DATA`` names. "online_news", "churn", "credit", "letter" and
-    "madelon" are otherwise fetched from OpenML with their target coded as OpenML has it.
+    "calhousing", "abalone" and "wine" come with the package. Any other data set is read from the
+    file ``<name>.parquet``, with the target as its last column, in the folder given by the
+    environment variable ``TPNN_DATA``. If there is no such file, "online_news", "churn",
+    "credit", "letter" and "madelon" are fetched from OpenML, with the target coded as there.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     Raises
     ------
     ValueError
-        If the name is not known and ``TPNN_DATA`` has no file of that name.
+        If the name is unknown and the folder ``TPNN_DATA`` has no file of that name.
     FileNotFoundError
-        If the name is known and neither ``TPNN_DATA`` nor OpenML has the data.
+        If the name is known, but neither ``TPNN_DATA`` nor OpenML provides the data.
     ImportError
-        If a Parquet file is to be read and pyarrow is not installed.
+        If a Parquet file must be read and pyarrow is not installed.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _read_shipped(name: str) -> pd.DataFrame:
     """Return the table of a data set that comes with the package."""
     source = resources.files(__package__) / "data" / f"{name}.csv.gz"
     with resources.as_file(source) as path:
-        # Read as text: only the conversion by `astype` is exact in every version of pandas.
+        # Read as text, because only `astype` converts exactly in every version of pandas.
         text = pd.read_csv(path, dtype=str, compression="gzip")
     types = {column: "float64" for column in text.columns if column != "Sex"}
     if name == "calhousing":
@@ -97,7 +97,7 @@ def _split(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def _parquet_path(name: str) -> Path | None:
-    """Return where the Parquet file of a data set belongs, None when TPNN_DATA is not set."""
+    """Return where the Parquet file of a data set belongs, or None if TPNN_DATA is not set."""
     folder = os.environ.get("TPNN_DATA")
     return Path(folder) / f"{name}.parquet" if folder else None
 
@@ -114,7 +114,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def _fetch_openml(name: str, path: Path | None) -> tuple[pd.DataFrame, pd.Series]:
-    """Fetch a data set from OpenML, or raise a FileNotFoundError when that fails."""
+    """Fetch a data set from OpenML, or raise a FileNotFoundError if that fails."""
     fetch_openml = import_module("sklearn.datasets").fetch_openml
     try:
         bunch = fetch_openml(data_id=_OPENML_IDS[name], as_frame=True)
@@ -125,7 +125,7 @@ def _fetch_openml(name: str, path: Path | None) -> tuple[pd.DataFrame, pd.Series
 
 
 def _missing(name: str, found: str) -> FileNotFoundError:
-    """Return the error for a known data set that is in neither place."""
+    """Return the error for a known data set that is found nowhere."""
     return FileNotFoundError(
         f"name: {name!r} must be in the folder TPNN_DATA or at OpenML, found {found}. Please "
         f"{_remedy(name)}"
@@ -133,7 +133,7 @@ def _missing(name: str, found: str) -> FileNotFoundError:
 
 
 def _found(path: Path | None) -> str:
-    """Say what was found in place of the Parquet file at `path`."""
+    """Say what was found instead of the Parquet file at `path`."""
     return "TPNN_DATA not set" if path is None else f"no file {path}"
 
 

@@ -19,11 +19,11 @@ class Synthetic:
     Attributes
     ----------
     name : str
-        The synthetic function, as :func:`true_component` and :func:`true_importance` take it.
+        Name of the synthetic function, for :func:`true_component` and :func:`true_importance`.
     X : DataFrame of shape (n, p)
         Features ``X1`` to ``Xp``.
     y : Series of shape (n,)
-        Target ``Y``, the noise-free values plus Gaussian noise.
+        Target ``Y``: the noise-free values plus Gaussian noise.
     f : array of shape (n,)
         Noise-free values.
     intercept : float
@@ -57,25 +57,25 @@ def make_synthetic(
         f^{(3)} &= \exp|X_1 - X_2| + |X_2 X_3| - |X_3|^{2 |X_4|}
                    + \log(X_4^2 + X_5^2 + X_7^2 + X_8^2) + X_9 + \frac{1}{1 + X_{10}^2}
 
-    The features are independent and uniform: f1 has 5 on (0, 1); f2 has 10, of which
+    The features are independent and uniform: f1 has 5 on (0, 1); f2 has 10, with
     :math:`X_4, X_5, X_8, X_{10}` on (0.6, 1) and the others on (0, 1); f3 has 10 on (-1, 1).
-    :math:`X_6` of f2 and f3 is irrelevant.
+    In f2 and f3, :math:`X_6` is irrelevant.
 
     The target is :math:`Y = f(X) + \epsilon` with :math:`\epsilon \sim N(0, \sigma^2)`. The
-    paper asks for a signal-to-noise ratio of 5 without a formula for it; here it is the ratio
-    of variances :math:`\mathrm{Var} f(X) / \sigma^2`, with the variance of f under the
-    distribution of the features (not of the sample).
+    paper states a signal-to-noise ratio of 5 but no formula for it. Here it is the ratio of
+    variances :math:`\mathrm{Var} f(X) / \sigma^2`, where the variance of f(X) is that of the
+    distribution of the features, not of the sample.
 
     Parameters
     ----------
     name : {"f1", "f2", "f3"}
-        The function.
+        Name of the function.
     n_samples : int
         Number of rows.
     signal_to_noise : float
         Ratio of the variance of f(X) to that of the noise; infinity for no noise.
     random_state : int, Generator or None
-        Seed of the draw, or the generator to draw from.
+        Seed of the sample, or the generator to draw it from.
 
     Returns
     -------

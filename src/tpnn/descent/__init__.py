@@ -1,1 +1,1 @@
-"""The gradient solver: bases are learned by gradient descent, as in the paper."""
+"""The gradient solver: it learns bases by gradient descent, as in the paper."""

@@ -4,8 +4,9 @@ With s(u) = sigma((u - b) / gamma) and eta = E_mu[s], the paper's basis is
 
     phi(u | b, gamma) = 1 - s(u) + c s(u),   c = -(1 - eta) / eta,
 
-which equals (eta - s(u)) / eta: a centred sigmoid, divided by its mean. eta is a dot product with
-the node masses, so phi averages to zero exactly, at every step, whatever the rows of a batch.
+which equals (eta - s(u)) / eta: a centred sigmoid, negated and divided by its mean. eta is a dot
+product with the node masses, so phi averages to zero exactly at every step, whichever rows are in a
+batch.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from torch import Tensor
 Activation = Literal["sigmoid", "relu"]
 Scale = Literal["centred", "paper"]
 
-SMALLEST_ETA = 1e-3  # paper scaling: a basis that is zero on all nodes must not divide by zero
+SMALLEST_ETA = 1e-3  # divisor in the paper's scaling of a basis that is zero on all nodes
 
 
 class _CentredSteps(torch.autograd.Function):
-    """eta - s and eta, with the derivative in closed form.
+    """Compute eta - s and eta, with the derivative in closed form.
 
-    Autograd would walk over the (..., M, K) array twice as often; training spends its time here.
+    Training spends its time here, and autograd would pass over the (..., M, K) array twice as
+    often.
     """
 
     @staticmethod
@@ -72,17 +74,17 @@ def centred_basis(
     free: Tensor | None = None,  # (..., M)
     level_logits: Tensor | None = None,  # (..., M, K)
 ) -> Tensor:  # (..., M, K)
-    """Bases phi_k on the nodes of one feature, each of mean zero under the node masses.
+    """Bases phi_k on the nodes of one feature, each with mean zero under the node masses.
 
-    On ``free`` nodes, levels and missing values, the logit is a learned number.
+    On ``free`` nodes, which are levels and missing values, the logit is a learned number.
 
-    NOTE[DIFF] ``scale="centred"`` leaves out the division by eta. It only rescales beta, and
-    dividing blows up where eta is near zero; training is more accurate without it.
+    NOTE[DIFF] ``scale="centred"`` omits the division by eta. The division only rescales beta, and
+    it blows up where eta is near zero; training is more accurate without it.
     """
     centred: Tensor
     eta: Tensor
     if free is None or level_logits is None:
-        apply: Any = _CentredSteps.apply  # torch gives it no types
+        apply: Any = _CentredSteps.apply  # untyped in torch
         centred, eta = apply(positions, weights, centres, widths, activation)
     else:
         logits = (positions.unsqueeze(-1) - centres.unsqueeze(-2)) / widths.unsqueeze(-2)

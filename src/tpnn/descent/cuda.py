@@ -1,8 +1,8 @@
-"""Gradient solver on an NVIDIA card: the whole step is one CUDA graph.
+"""The gradient solver on an NVIDIA card: each step is one CUDA graph.
 
 The gather is a Triton kernel over blocks of rows. The histogram is a segmented sum: rows are sorted
 by cell once per component, and each cell then adds up its own rows in order, without atomics, so
-that the same seed gives the same model bit for bit.
+the same seed gives the same model bit for bit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 from tpnn.problem.stopping import Limits
 
-PART_SIZE = 1 << 26  # basis values per network: few launches
-WARM_UP = 3  # steps before the graph is captured, as CUDA asks
+VALUES_PER_NETWORK = 1 << 26  # basis values; large networks need few kernel launches
+WARM_UP_STEPS = 3  # before the graph is captured, as CUDA requires
 
 
 @triton.jit
@@ -96,7 +96,7 @@ class CudaComponents:
             self._sort(index)
 
     def gather(self, tables: Tensor, raw: Tensor) -> None:
-        """Add the values of tables (n_components, n_cells, n_bags) to ``raw`` (n_rows, n_bags)."""
+        """Add the values of grids (n_components, n_cells, n_bags) to ``raw`` (n_rows, n_bags)."""
         n_bags = raw.shape[1]
         block = max(32, 512 // triton.next_power_of_2(n_bags))
         _gather_kernel[(triton.cdiv(self.n_rows, block),)](
@@ -116,7 +116,7 @@ class CudaComponents:
         return sums
 
     def _sort(self, index: int) -> None:
-        """Order the rows by their cell in one component."""
+        """Sort the rows by their cell in one component."""
         cells = torch.zeros(self.n_rows, dtype=torch.int32, device=self.codes.device)
         for feature in self.features[index].tolist():
             cells = cells * self.n_nodes + self.codes[feature].int()
@@ -126,7 +126,7 @@ class CudaComponents:
 
 
 class CudaTraining:
-    """Trains the networks of all orders on one card; parameters as of ``GradientTraining``."""
+    """Trains the networks of all orders on one card; parameters as in ``GradientTraining``."""
 
     def __init__(
         self,
@@ -142,25 +142,31 @@ class CudaTraining:
         self.n_lanes = self.n_bags * self.objective.n_outputs  # a lane is one output of one bag
 
     def fit(self, progress: Progress) -> Solution:
-        """Train from the best constants; a card that is too small is a clear error."""
+        """Train from the best constants; explain what to do if the card runs out of memory."""
         try:
             self._load()
             return self._train(progress)
         except torch.cuda.OutOfMemoryError as error:
             raise MemoryError(
-                f"device: codes and tables must fit into the card's memory, which is too small "
-                f"({error}). Lower n_bags, max_nodes or the interactions, or pass device='cpu'."
+                f"device: rows and components must fit into the card's memory, found too little "
+                f"({error}). Lower n_bags, max_nodes or the number of interactions, or pass "
+                "device='cpu'."
             ) from error
 
     def _load(self) -> None:
-        """Bring rows and networks onto the card."""
+        """Move rows and networks to the card."""
         self.networks: list[ComponentNetwork] = []
         self.parts: list[CudaComponents] = []
         for order in self.problem.coded:
             narrow = order.codes.dtype == np.uint8
             codes = torch.as_tensor(order.codes if narrow else order.codes.astype(np.int32)).cuda()
             for network in make_networks(
-                self.problem, order.features, self.settings, self.n_lanes, self.seed, PART_SIZE
+                self.problem,
+                order.features,
+                self.settings,
+                self.n_lanes,
+                self.seed,
+                VALUES_PER_NETWORK,
             ):
                 self.networks.append(network.cuda())
                 self.parts.append(CudaComponents(codes, network.features.int(), order.n_nodes))
@@ -185,7 +191,7 @@ class CudaTraining:
         self.best_intercepts = self.intercepts.clone()
         graph: Any = None
         while True:
-            if graph is None and len(log.events) == WARM_UP:
+            if graph is None and len(log.events) == WARM_UP_STEPS:
                 graph = self._capture()
             graph.replay() if graph else self._warm_up()
             log.record(*self.losses.cpu().numpy())
@@ -193,7 +199,7 @@ class CudaTraining:
                 return self._solution(log.events)
 
     def _warm_up(self) -> None:
-        """Take a step that is not part of a graph, on a stream of its own as CUDA asks."""
+        """Take a step outside the graph, on a separate stream as CUDA requires."""
         side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -210,7 +216,7 @@ class CudaTraining:
         return graph
 
     def _step(self) -> None:
-        """Evaluate the current parameters, keep the best, move on; nothing waits for the host."""
+        """Evaluate the parameters, keep the best and take a step; nothing waits for the host."""
         tables = [network() for network in self.networks]
         raw = self.offset + self.intercepts
         for part, table in zip(self.parts, tables, strict=True):
@@ -232,7 +238,7 @@ class CudaTraining:
 
     @torch.no_grad()
     def _keep(self, validation: Tensor) -> None:
-        """Remember the parameters of the bags whose held-out loss is the smallest so far."""
+        """Remember the parameters of the bags whose held-out loss is their lowest so far."""
         improved = validation < self.best_losses * (1 - TIE_SHARE)
         self.best_losses.copy_(torch.where(improved, validation, self.best_losses))
         lanes = improved.repeat_interleave(self.objective.n_outputs)
@@ -241,7 +247,7 @@ class CudaTraining:
             best.copy_(torch.where(lanes.view(-1, *[1] * (now.dim() - 1)), now, best))
 
     def _adam(self) -> None:
-        """Take a step of Adam at the learning rate of the schedule."""
+        """Take a step of Adam with the learning rate of the schedule."""
         self.rate.copy_(self.schedule.rate(self.done))
         self.optimiser.step()
         for network in self.networks:

@@ -1,9 +1,9 @@
-"""ComponentNetwork: parameters (b, gamma, beta) -> component tables, batched by order and by bag.
+"""ComponentNetwork: turns (b, gamma, beta) into grids of values, batched by order and bag.
 
     f_S(u_S) = sum_k beta_{S,k} prod_{j in S} phi(u_j | b_{S,j,k}, gamma_{S,j,k})
 
-evaluated on the nodes only. With shared bases (NBM-TPNN), b and gamma depend on |S| and k alone,
-while the centring constant remains that of each feature's own measure.
+evaluated on the nodes only. With shared bases (NBM-TPNN), b and gamma depend only on ``|S|`` and k,
+while the centring constant is still that of each feature's own measure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tpnn.anova.measure import Marginal
 from tpnn.anova.terms import Terms
 from tpnn.descent.basis import Activation, Scale, centred_basis
 
-START_WIDTH = 0.1  # gamma at the start, on the rank scale
+START_WIDTH = 0.1  # initial gamma, on the rank scale
 
 
 class ComponentNetwork(nn.Module):
@@ -28,13 +28,13 @@ class ComponentNetwork(nn.Module):
     features : tensor of shape (C, d), long
         Features of each component.
     centres : tensor of shape (B, C, d, K), or (B, 1, K) with shared bases
-        Starting b of each basis on the rank scale, for B bags of K bases.
+        Initial b of each basis on the rank scale, for B bags of K bases.
     shared_bases : bool
         Whether all components share their bases, as in NBM-TPNN.
     activation : {"sigmoid", "relu"}
-        sigma.
+        The function sigma.
     scale : {"centred", "paper"}
-        Whether phi is divided by eta.
+        Whether phi is divided by eta ("paper") or not ("centred").
     signs : tensor of shape (C,), optional
         1 or -1 for components that may only increase or decrease, else 0.
     """
@@ -90,7 +90,7 @@ class ComponentNetwork(nn.Module):
         return bases[:, self.features[:, axis]] if self.shared_bases else bases
 
     def forward(self) -> Tensor:  # (C, M**d, B)
-        """Tables of all components, cells in row-major order, bags last."""
+        """Grids of all components, with cells in row-major order and bags last."""
         order = self.features.shape[1]
         product = self.bases(0) * self.coefficients.unsqueeze(-2)
         for axis in range(1, order - 1):
@@ -103,9 +103,9 @@ class ComponentNetwork(nn.Module):
 
     @torch.no_grad()
     def bind(self) -> None:
-        """Keep the beta of monotone components on their side of zero, as the paper does.
+        """Keep every beta of a monotone component on one side of zero, as in the paper.
 
-        phi falls in u, so a component with no positive beta rises.
+        phi decreases in u, so a component without a positive beta increases.
         """
         if self.signs is not None:
             signs = self.signs[:, None]
@@ -113,7 +113,7 @@ class ComponentNetwork(nn.Module):
             self.coefficients.masked_fill_(wrong, 0.0)
 
     def terms(self) -> list[Terms]:
-        """Bases of each component over all bags; their sum is the mean of the bags' tables."""
+        """Bases of each component over all bags; their sum is the mean of the bags' grids."""
         n_bags, n_components, n_bases = self.coefficients.shape
         order = self.features.shape[1]
         shape = (n_bags, n_components, order, n_bases)
@@ -133,7 +133,7 @@ class ComponentNetwork(nn.Module):
 
 
 def _start_logits(n_bags: int, nodes: torch.Size, n_bases: int) -> Tensor:
-    """Draw the starting logits of levels and missing values, (B, ..., M, K)."""
+    """Draw the initial logits of levels and missing values, (B, ..., M, K)."""
     generator = torch.Generator().manual_seed(n_bases)
     return torch.randn(n_bags, *nodes, n_bases, generator=generator)
 
@@ -141,6 +141,6 @@ def _start_logits(n_bags: int, nodes: torch.Size, n_bases: int) -> Tensor:
 def start_centres(
     n_components: int, order: int, n_bases: int, n_bags: int, shared_bases: bool, seed: int
 ) -> Tensor:  # (B, C, d, K), or (B, 1, K) with shared bases
-    """Draw the starting b, uniform on the rank scale."""
+    """Draw the initial b, uniform on the rank scale."""
     shape = (n_bags, 1, n_bases) if shared_bases else (n_bags, n_components, order, n_bases)
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""The networks of a problem: made before training, read off as a solution after it."""
+"""The networks of a problem: built before training, turned into a solution after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpnn.descent.network import ComponentNetwork, start_centres
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Solution
 
-PART_SIZE = 400_000  # basis values per network: several networks, so that all cores have work
+VALUES_PER_NETWORK = 400_000  # basis values; several networks give all cores work
 
 
 class NetworkSettings(NamedTuple):
@@ -46,14 +46,15 @@ def make_networks(
     settings: NetworkSettings,
     n_bags: int,
     seed: int,
-    part_size: int = PART_SIZE,
+    values_per_network: int = VALUES_PER_NETWORK,
 ) -> list[ComponentNetwork]:
-    """Networks that together hold the components of one order; shared bases need a single one."""
+    """Networks that together hold the components of one order; shared bases need just one."""
     count, order = features.shape
     marginal = Marginal.of(problem.encoder.axes[order])
     n_bases, shared = settings.n_bases[order], settings.shared_bases
     centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
-    most = count if shared else max(1, part_size // (n_bags * order * marginal.n_nodes * n_bases))
+    values_per_component = n_bags * order * marginal.n_nodes * n_bases
+    most = count if shared else max(1, values_per_network // values_per_component)
     return [
         ComponentNetwork(
             marginal,
@@ -69,7 +70,7 @@ def make_networks(
 
 
 def _signs(features: IntArray, signs: Mapping[int, float]) -> torch.Tensor | None:
-    """Sign of each component, None where none is bound."""
+    """Sign of each component, or None if none is monotone."""
     if features.shape[1] > 1 or not signs:
         return None
     return torch.tensor([signs.get(feature, 0.0) for feature in features[:, 0].tolist()])
@@ -82,7 +83,7 @@ def solution_of(
     events: list[Event],
     settings: NetworkSettings,
 ) -> Solution:
-    """Solution of trained networks, in double precision and on the CPU."""
+    """Turn trained networks, in double precision and on the CPU, into a solution."""
     n_nodes = {part.features.shape[1]: part.n_nodes for part in problem.coded}
     tables: list[Any] = []
     for network in networks:

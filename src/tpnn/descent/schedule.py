@@ -1,4 +1,4 @@
-"""Schedule: how fast and how long to train; the same on a CPU and on a card."""
+"""Schedule: how fast and how long to train, on a CPU and on a card alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpnn.descent.network import ComponentNetwork
 from tpnn.problem.solution import Event, Progress
 from tpnn.problem.stopping import EarlyStopping, Limits
 
-TIE_SHARE = 1e-6  # losses closer than this are equal, so that rounding does not choose a step
+TIE_SHARE = 1e-6  # relative difference of losses that counts as a tie, so rounding decides nothing
 PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress
 HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 
@@ -30,7 +30,7 @@ class Schedule:
     l2 : float
         Ridge penalty on beta.
     max_steps, patience : int
-        Steps at most, and steps without a better validation loss after which a bag is done.
+        Largest number of steps, and steps without a lower held-out loss after which a bag stops.
     """
 
     learning_rate: float
@@ -43,21 +43,21 @@ class Schedule:
         return self.learning_rate / (1 + step / HALVING_STEP)
 
     def stopping(self, n_bags: int) -> EarlyStopping:
-        """Early stopping of so many bags."""
+        """Early stopping for ``n_bags`` bags."""
         return EarlyStopping(n_bags, self.patience, tolerance=PROGRESS_SHARE, tie=TIE_SHARE)
 
 
 class TrainingLog:
-    """Events of a run, and whether it is over; the same on a CPU and on a card.
+    """Events of a training run, and whether it is over, on a CPU and on a card alike.
 
     Parameters
     ----------
     schedule : Schedule
-        Steps and patience.
+        Largest number of steps, and patience.
     limits : Limits
-        When to stop in any case.
+        When to stop regardless of progress.
     progress : Progress
-        Who is told of every step.
+        Receives the event of every step.
     n_bags : int
         Number of bags.
     """
@@ -75,7 +75,7 @@ class TrainingLog:
         return len(self.events) - 1
 
     def record(self, training: Float32Array, validation: Float32Array) -> BoolArray:
-        """Take note of the losses (n_bags,) of the next step; return the bags at their best."""
+        """Record the losses (n_bags,) of the next step; return which bags are at their best."""
         event = Event(
             stage="descent",
             step=len(self.events),
@@ -88,7 +88,7 @@ class TrainingLog:
         return self.stopping.update(validation, self.step)
 
     def must_stop(self) -> bool:
-        """Whether every bag has stalled, or steps or time are used up."""
+        """Whether every bag has stalled, or the steps or the time are used up."""
         over = self.step >= self.schedule.max_steps
         return self.stopping.has_stalled or over or self.limits.are_reached()
 
@@ -96,9 +96,9 @@ class TrainingLog:
 def make_adam(
     networks: Sequence[ComponentNetwork], l2: float, rate: torch.Tensor | None = None
 ) -> torch.optim.Adam:
-    """Adam for all parameters of some networks, with a ridge on beta alone.
+    """Adam for all parameters of some networks, with a ridge penalty on beta only.
 
-    A learning rate that is a tensor on a card can change while a recorded graph is replayed.
+    If the learning rate is a tensor on a card, it can change while a recorded graph is replayed.
     """
     parameters = [p for network in networks for p in network.parameters()]
     betas = {id(network.coefficients) for network in networks}

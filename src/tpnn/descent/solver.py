@@ -1,4 +1,4 @@
-"""Descent: the solver that learns bases by gradient descent, as the paper does."""
+"""Descent: the solver that learns bases by gradient descent, as in the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20
-BYTES_PER_VALUE = 16.0  # of a table or a basis, at the peak
+BYTES_PER_VALUE = 16.0  # of peak memory, for each value of a grid or a basis
 
 
 def _is_n_bases(value: Any) -> bool:
@@ -26,29 +26,30 @@ def _is_n_bases(value: Any) -> bool:
 
 
 class Descent(BaseEstimator):
-    """Solver that learns b, gamma and beta of every basis by gradient descent, as the paper does.
+    """Solver that learns b, gamma and beta of every basis by gradient descent, as in the paper.
 
-    It needs torch (``pip install "tpnn[torch]"``), and runs on an NVIDIA card with
-    ``device="cuda"``. For most tables :class:`Grow` is more accurate and faster.
+    It needs torch (``pip install "tpnn[torch]"``) and runs on an NVIDIA card with
+    ``device="cuda"``. On most tables, :class:`Grow` is more accurate and faster.
 
     Parameters
     ----------
     n_bases : int, dict from order to int, or "auto", default="auto"
-        Number of bases K of each component.
+        Number of bases K of each component; "auto" is 50, 100 and 50 for orders 1, 2 and 3, and 20
+        for higher orders.
     shared_bases : bool, default=False
-        Share the bases between all components of one order (NBM-TPNN).
+        Whether all components of one order share their bases (NBM-TPNN).
     activation : {"sigmoid", "relu"}, default="sigmoid"
-        Activation of the bases.
+        Activation function of the bases.
     scale : {"centred", "paper"}, default="centred"
-        Whether bases are divided by eta as in the paper.
+        Whether the bases are divided by eta, as in the paper, or only centred.
     learning_rate : float, default=0.02
         Step size of Adam.
     l2 : float, default=1e-3
-        Ridge penalty on beta, beside the mean loss.
+        Ridge penalty on beta, added to the mean loss.
     max_steps : int, default=2000
-        Most full-batch steps.
+        Largest number of full-batch steps.
     patience : int, default=50
-        Steps without a lower held-out loss after which a bag is done.
+        Number of steps without a lower held-out loss after which a bag stops.
 
     Examples
     --------
@@ -94,11 +95,11 @@ class Descent(BaseEstimator):
         self.patience = patience
 
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
-        """Most nodes of a feature that pay, by order of the component."""
+        """Largest number of nodes per feature that is worth its cost, by order."""
         return FINEST_NODES
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
-        """Memory that a component of one bag needs at the peak."""
+        """Peak memory of one component of one bag."""
         n_values = float(n_nodes) ** order + order * n_nodes * self._bases(order)
         return BYTES_PER_VALUE * n_values
 
@@ -110,7 +111,7 @@ class Descent(BaseEstimator):
         seed: int,
         start: Solution | None = None,
     ) -> Solution:
-        """Train all components of a problem together; ``start`` is not used."""
+        """Train all components of a problem together, ignoring ``start``."""
         networks, schedules = _torch_module("networks"), _torch_module("schedule")
         training = _torch_module("training")
         orders = problem.components.orders
@@ -136,7 +137,7 @@ class Descent(BaseEstimator):
 
 
 def _torch_module(name: str) -> Any:
-    """Import a module of this room that needs torch."""
+    """Import a module of this package that needs torch."""
     try:
         return import_module(f"tpnn.descent.{name}")
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Gradient training: full-batch Adam on the tables, early stopping for each bag.
+"""Gradient training: full-batch Adam with early stopping for each bag.
 
-One step: parameters -> tables (torch) -> raw scores of all rows (gather) -> loss and gradient per
-row -> histograms of the gradient (its adjoint) -> back through the tables to the parameters. The
-validation loss of every bag comes out of the same pass over the rows.
+One step: parameters -> grids of values (torch) -> raw scores of all rows (gather) -> loss and
+gradient of each row -> histograms of the gradient (the adjoint of the gather) -> gradient of the
+parameters (torch). The held-out loss of every bag comes out of the same pass over the rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 from tpnn.problem.stopping import Limits
 
-ROWS_PER_TASK = 4096  # sums over this many rows are added up in order, whatever the threads
+ROWS_PER_TASK = 4096  # the sums of the tasks are added in order, whatever the number of threads
 
 
 class _Part:
-    """Some components of one order: network, optimiser, best parameters, place in the tables."""
+    """Some components of one order: network, optimiser, best parameters and grids of values."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class _Part:
         self.optimiser = make_adam([network], l2)
 
     def publish(self) -> None:
-        """Compute the tables of the current parameters."""
+        """Compute the grids of the current parameters."""
         self.output = self.network()
         self.tables.copy_(self.output.detach())
 
@@ -55,10 +55,10 @@ class _Part:
             best[bags] = parameter.detach()[bags]
 
     def advance(self, gradient: Float32Array, learning_rate: float) -> None:
-        """One Adam step down the gradient (n_rows, n_bags) of the loss in the raw scores."""
+        """Take one Adam step, given the gradient (n_rows, n_bags) of the loss in the raw scores."""
         sums = self.coded.histogram(gradient, self.first, self.last)
         self.network.zero_grad()
-        self.output.backward(torch.tensor(sums))  # copied, so that its alignment is always the same
+        self.output.backward(torch.tensor(sums))  # a copy, whose alignment is always the same
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate
         self.optimiser.step()
@@ -66,7 +66,7 @@ class _Part:
         self.publish()
 
     def restore(self) -> None:
-        """Go back to the best parameters, in double precision."""
+        """Restore the best parameters, in double precision."""
         with torch.no_grad():
             for best, parameter in zip(self.best, self.network.parameters(), strict=True):
                 parameter.copy_(best)
@@ -74,7 +74,7 @@ class _Part:
 
 
 def card_is_present(device: str) -> bool:
-    """Whether there is an NVIDIA card to train on; asking for one that is not there is an error."""
+    """Whether there is an NVIDIA card to train on; raise if "cuda" is requested without one."""
     present = torch.cuda.is_available()
     if device == "cuda" and not present:
         raise ValueError(
@@ -85,7 +85,7 @@ def card_is_present(device: str) -> bool:
 
 
 def _one_thread() -> None:
-    """Keep torch to the calling thread: a pool of its own gives other bits from run to run."""
+    """Keep torch on the calling thread: its own pool gives different bits from run to run."""
     torch.set_num_threads(1)
 
 
@@ -95,7 +95,7 @@ def _limit_torch() -> Callable[[], object]:
     return lambda: torch.set_num_threads(before)
 
 
-# The parallel work is that of Workers; a second pool of spinning threads would fight for the cores.
+# Workers do the parallel work; a second pool of spinning threads would compete for the cores.
 ONE_TORCH_THREAD = SharedLimit(_limit_torch)
 
 
@@ -105,15 +105,15 @@ class GradientTraining:
     Parameters
     ----------
     problem : Problem
-        Coded rows, targets, bags.
+        Coded rows, targets and bags.
     settings : NetworkSettings
         Kind and number of the bases.
     schedule : Schedule
-        Step size and stopping.
+        Learning rate and stopping.
     limits : Limits
-        When to stop in any case.
+        When to stop regardless of progress.
     seed : int
-        Seed of the starting b.
+        Seed of the initial b.
     """
 
     def __init__(
@@ -157,16 +157,16 @@ class GradientTraining:
                     part.keep(lanes)
                 if log.must_stop():
                     return self._solution(best_intercepts, log.events)
-                # NOTE[DIFF] there is an intercept; a Newton step needs no step size of its own.
+                # NOTE[DIFF] there is an intercept; its Newton step needs no learning rate.
                 self.intercepts = self.intercepts - newton
                 rate = self.schedule.rate(log.step)
                 step = partial(_Part.advance, gradient=self.gradient, learning_rate=rate)
                 workers.map(step, self.parts)
 
     def _evaluate(self, workers: Workers) -> tuple[Float32Array, Float32Array, Float32Array]:
-        """Training and validation loss (n_bags,), and the Newton step of the intercepts (n_lanes,).
+        """Training and held-out loss (n_bags,), and the Newton step of the intercepts (n_lanes,).
 
-        Leaves the training loss's derivative in the raw scores in ``self.gradient``.
+        The derivative of the training loss in the raw scores is stored in ``self.gradient``.
         """
 
         def score(task: tuple[int, int]) -> tuple[Float32Array, Float32Array]:
@@ -185,7 +185,7 @@ class GradientTraining:
     def _losses_and_slopes(
         self, rows: slice, raw: Float32Array
     ) -> tuple[Float32Array, Float32Array]:
-        """Add up losses (2, n_bags) and both derivatives (2, n_lanes) of some rows."""
+        """Sum losses (2, n_bags) and both derivatives (2, n_lanes) over some rows."""
         y, weights = self.rows.y[rows], self.training[rows]
         losses = [
             (self.objective.losses(y, raw, side[rows]) * side[rows]).sum(0)

@@ -1,4 +1,4 @@
-"""TPNNEstimator: what the estimators share, from a table to a frozen model."""
+"""TPNNEstimator: what all estimators share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tpnn.table.frame import Table
 class TPNNEstimator(TransformerMixin, BaseEstimator):
     """Functional ANOVA model with tensor product neural networks, for any objective.
 
-    Attributes declared here are set by ``fit``; their names end with an underscore.
+    ``fit`` sets the attributes declared here, whose names end with an underscore.
     """
 
     model_: AnovaModel
@@ -83,11 +83,11 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``solver__l2`` and the like reach inside a solver object."""
+        """Set parameters by name; names such as ``solver__l2`` reach inside a solver object."""
         inside = [name for name in params if name.startswith("solver__")]
         if inside and isinstance(params.get("solver", self.solver), str):
             raise ValueError(
-                f"solver: must be an object to have parameters, found {self.solver!r} and "
+                f"solver: must be a solver object to have parameters, found {self.solver!r} and "
                 f"{inside[0]!r}. Pass solver=Grow() or solver=Descent() first."
             )
         outside = {name: value for name, value in params.items() if name not in inside}
@@ -98,21 +98,21 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def explain(self, X: Any = None) -> Explanation:
         """Explain the model as a whole or, given rows, on each of them.
 
-        A known ``offset`` of the rows is no component and in none of what explains them.
+        An ``offset`` of the rows is not a component, so the explanation leaves it out.
         """
         check_is_fitted(self)
         rows = None if X is None else self._read(X)
         return Explanation(self.model_, rows)
 
     def path(self) -> Path:
-        """Models from sparse to full by what each component is worth on held-out rows."""
+        """Models from sparse to full, with components ranked on held-out rows."""
         check_is_fitted(self)
         return self._path_
 
     def transform(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components * n_outputs).
 
-        Components are features of their own, for another model or a table of scores.
+        The components can serve as features of another model.
         """
         table = self._read(X)
         scores = self.model_.component_scores(table)
@@ -121,7 +121,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of ``transform``: features joined by " x ", then the output.
 
-        An interaction whose name is that of a column is told apart by " (component)".
+        If an interaction would get the name of another column, " (component)" is appended.
         """
         check_is_fitted(self)
         names = [" x ".join(component) for component in self.components_]
@@ -137,7 +137,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.
 
-        A ``shap.Explanation`` where shap is installed, else an object with the same fields.
+        Returns a ``shap.Explanation`` if shap is installed, else an object with the same fields.
         """
         return self.explain(X).shap_values()
 
@@ -150,33 +150,33 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         target: str = "prediction",
         offset: Any = None,
     ) -> None:
-        """Write one HTML page in which the model runs, to read and to try.
+        """Write one HTML page that shows the model and runs it in the browser.
 
         Parameters
         ----------
         path : path
-            Where to write it.
+            Where to write the page.
         X, y : table and targets, optional
-            Held-out rows: to score, to measure concurvity and to start from in the page, which
-            holds up to 200 of them.
+            Rows that the model has not seen. They are scored and used to measure concurvity, and
+            the page contains up to 200 of them as starting points.
         title : str, default="Model report"
             Heading of the page.
         target : str, default="prediction"
             What is predicted, in words.
         offset : array of shape (n_rows,), optional
-            Known part of the raw score of the rows, as in ``predict``: part of their scores and of
-            what the page predicts for them.
+            Known part of the raw score of each row, as in ``predict``; it counts in the scores and
+            in the page's predictions for these rows.
         """
         check_is_fitted(self)
         write_report(self.model_, path, X, y, title=title, target=target, offset=offset)
 
     def _read(self, X: Any) -> Table:
-        """Read a table to predict on; messages speak of this estimator."""
+        """Read a table to predict on; error messages name this estimator."""
         check_is_fitted(self)
         return self.model_.encoder.read(X, type(self).__name__)
 
     def _fit(self, X: Any, targets: Targets, task: Task) -> None:
-        """Run the pipeline and keep what comes out."""
+        """Run the pipeline and store its results."""
         settings = Settings.of(self.get_params(deep=False))
         with ProgressBar(type(self).__name__, self.verbose) as progress:
             fitted = run(X, targets, task, settings, progress)
@@ -189,10 +189,10 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.array(fitted.table.names, dtype=object)
 
     def _begin(self) -> None:
-        """Drop all that an earlier fit left and check the parameters.
+        """Delete the results of an earlier fit and check the parameters.
 
-        A fit that fails thus leaves no model behind. What ``fit`` sets ends with an underscore;
-        other attributes, such as those of ``set_output``, stay.
+        So a fit that fails leaves no model behind. The attributes that ``fit`` sets end with an
+        underscore; other attributes, such as those of ``set_output``, stay.
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)

@@ -1,6 +1,6 @@
-"""Checks of what is passed to ``fit`` and ``predict`` beside the table itself.
+"""Checks of what is passed to ``fit`` and ``predict`` besides the table itself.
 
-Errors say: the argument, the rule, what was found, what to do.
+Errors name the argument and say the rule, what was found and what to do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
 
 
 def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
-    """Targets as a finite array of shape (n_rows,), converted where a dtype is given."""
+    """Targets as a finite array of shape (n_rows,), converted if a dtype is given."""
     if y is None:
         raise ValueError(
             "y: targets are needed, found None. This estimator requires y to be passed, but the "
@@ -62,7 +62,7 @@ def checked_targets(y: Any) -> tuple[FloatArray, tuple[str, ...]]:
 
 
 def check_range(target: FloatArray, objective: Any) -> None:
-    """Refuse targets that an objective has no use for."""
+    """Refuse targets outside the range of an objective."""
     if not objective.accepts(target):
         raise ValueError(
             f"y: the objective {objective.name!r} needs {objective.rule}, found values from "
@@ -71,7 +71,7 @@ def check_range(target: FloatArray, objective: Any) -> None:
 
 
 def check_rows(n_rows: int, n_targets: int) -> None:
-    """Refuse tables that are too short, or not as long as their targets."""
+    """Refuse a table that is too short or differs in length from its targets."""
     if n_rows != n_targets:
         raise ValueError(
             f"y: one value per row of X is needed, found {n_targets} for {n_rows} rows "
@@ -85,7 +85,7 @@ def check_rows(n_rows: int, n_targets: int) -> None:
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
-    """Weights as an array of shape (n_rows,), or None where all rows count the same."""
+    """Weights as an array of shape (n_rows,), or None if all rows count the same."""
     if sample_weight is None:
         return None
     weights = checked_numbers("sample_weight", sample_weight)
@@ -105,7 +105,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
 
 
 def seed_from(random_state: Any) -> int:
-    """Seed of a fit, drawn from fresh entropy or from the generator that was passed."""
+    """Seed of a fit: the given number, or one drawn from the generator or from fresh entropy."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**32))
     if isinstance(random_state, np.random.Generator):

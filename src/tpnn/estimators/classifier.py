@@ -26,18 +26,19 @@ from tpnn.problem.scaling import Targets
 
 
 class TPNNClassifier(ClassifierMixin, TPNNEstimator):
-    """Classification: logit P(y = 1 | x) = intercept + sum_S f_S(x_S), components unique.
+    """Classifier with logit P(y = 1 | x) = intercept + sum_S f_S(x_S) and unique components.
 
-    More than two classes have a score each, with a softmax; their scores are centred over classes,
-    so that they are unique too.
+    With more than two classes, each class has a raw score, and a softmax turns the scores into
+    probabilities. The scores are centred over the classes, so that they are unique too.
 
-    Parameters and attributes are those of :class:`TPNNRegressor`, without the objective, and:
+    The parameters and attributes are those of :class:`TPNNRegressor`, except for the objective, and
+    in addition:
 
     Parameters
     ----------
     class_weight : {"balanced"} or dict from class to weight, optional
-        Factor of the weight of each class's rows; "balanced" gives all classes the same mass, by
-        the sum of their sample weights.
+        Factor by which the weights of a class's rows are multiplied; "balanced" gives all classes
+        the same total weight.
 
     Attributes
     ----------
@@ -92,7 +93,8 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
 
-        An offset is for two classes: the same number added to every class changes no probability.
+        An offset needs two classes: with more, it would be added to the score of every class, which
+        changes no probability.
         """
         self._begin()
         labels = checked_target(_plain_labels(y), None)
@@ -109,10 +111,9 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
             )
         if self.monotone and len(classes) > 2:
             raise ValueError(
-                "monotone: with several classes a score that rises need not raise the "
-                f"probability; two classes are needed, found {len(classes)}. Fit each class "
-                "against the rest, "
-                "for example with sklearn.multiclass.OneVsRestClassifier."
+                "monotone: two classes are needed, because with more a score that rises need not "
+                f"raise the probability, found {len(classes)} classes. Fit each class against the "
+                "rest, for example with sklearn.multiclass.OneVsRestClassifier."
             )
         _check_offset(offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
@@ -129,7 +130,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
         """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
 
-        The scores of several classes add up to zero, which makes them unique.
+        The scores of more than two classes sum to zero, which makes them unique.
         """
         table = self._read(X)
         _check_offset(offset, len(self.classes_))
@@ -149,18 +150,18 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         return np.take(self.classes_, best)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Share of the rows, or of their weight, whose class is predicted."""
+        """Accuracy: the share of the rows, or of their weight, whose class is predicted."""
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
 
 def _class_weights(
     class_weight: str | Mapping[Any, float], labels: NDArray[Any], weights: FloatArray | None
 ) -> FloatArray:
-    """Factor of the weight of every row; "balanced" is mass / (n_classes * mass of its class)."""
+    """Factor on the weight of every row; "balanced" is mass / (n_classes * mass of its class)."""
     if class_weight != "balanced":
         return np.asarray(compute_sample_weight(class_weight, labels), np.float64)
     classes, members = np.unique(labels, return_inverse=True)
-    order = np.arange(len(labels)) if weights is None else np.argsort(weights)  # one order of sums
+    order = np.arange(len(labels)) if weights is None else np.argsort(weights)  # fixes the sums
     factors = None if weights is None else weights[order]
     masses = np.bincount(members[order], factors, minlength=len(classes))
     present = masses > 0
@@ -171,16 +172,16 @@ def _class_weights(
 def _check_offset(offset: Any, n_classes: int) -> None:
     if offset is not None and n_classes > 2:
         raise ValueError(
-            "offset: two classes are needed, one number added to the scores of all classes changes "
-            f"no probability, found {n_classes} classes. Leave it out, or fit each class against "
-            "the rest."
+            "offset: two classes are needed, because one number added to the scores of all classes "
+            f"changes no probability, found {n_classes} classes. Leave it out, or fit each class "
+            "against the rest."
         )
 
 
 def _plain_labels(y: Any) -> Any:
-    """Labels without gaps; pandas' nullable integers and booleans as what they are, not as floats.
+    """Labels with no missing ones; pandas' nullable integers and booleans keep their type.
 
-    Gaps are looked for here because NumPy overlooks masks and the nulls of Arrow's dictionaries.
+    Missing labels are found here because NumPy overlooks masks and nulls in Arrow dictionaries.
     """
     if hasattr(y, "isna"):  # pandas
         missing = y.isna()
@@ -189,7 +190,7 @@ def _plain_labels(y: Any) -> Any:
     n_missing = int(np.sum(np.asarray(missing)))
     if n_missing:
         raise ValueError(
-            f"y: every row needs a label, found missing ones in {n_missing} of {len(y)} rows. "
+            f"y: every row needs a label, found missing labels in {n_missing} of {len(y)} rows. "
             "Drop those rows."
         )
     dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)

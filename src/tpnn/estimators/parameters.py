@@ -1,4 +1,4 @@
-"""What values each parameter of the estimators may take, and the sentence when it does not."""
+"""Which values each parameter of the estimators may take, and the messages if it does not."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ RULES: dict[str, Rule] = {
         {"age": "increasing"},
     ),
     "categorical": Rule(
-        '"auto", or a list of names or indices of columns whose numbers are names',
+        '"auto", or a list of names or indices of columns whose numbers are labels',
         lambda value: one_of("auto")(value) or isinstance(value, list | tuple),
         ["zip_code"],
     ),
@@ -187,7 +187,7 @@ NEW_SPELLINGS = {
 def refuse_unknown(
     given: Mapping[str, Any], known: Iterable[str], error: type[Exception] = TypeError
 ) -> None:
-    """Raise an error for an unknown parameter; it names the new spelling of an old one."""
+    """Raise an error for an unknown parameter; for an old one, the error names the new spelling."""
     known = sorted(known)
     for name, value in given.items():
         if name not in known:
@@ -199,7 +199,7 @@ def refuse_unknown(
 
 
 def refusing_unknown(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Make a constructor refuse unknown parameters with the sentence of ``refuse_unknown``."""
+    """Make a constructor refuse unknown parameters with the message of ``refuse_unknown``."""
     known = set(signature(constructor).parameters) - {"self"}
 
     @wraps(constructor)

@@ -1,9 +1,9 @@
-"""The pipeline: from a table and its targets to a path of frozen models, stage after stage.
+"""The pipeline: from a table and its targets to a path of fitted models, stage by stage.
 
     read -> encode -> build -> search -> solve -> freeze -> select -> constrain
 
-Each stage takes records and returns a record. This is the only module that joins the solvers, the
-search and the frozen model. Shapes are enforced by the path, for each of its models.
+Each stage takes records and returns a record. Only this module joins the solvers, the search and
+the fitted model. The path imposes the shapes on each of its models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tpnn.search.select import Path, Rule, required_components, select
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
-NODES_OF_HIGHER_ORDERS = 6  # where a solver names none
+NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Fitted:
     table : Table
         The table as it was read.
     path : Path
-        Models from sparse to full, in their shapes.
+        Models from sparse to full, with the shapes imposed.
     model : AnovaModel
-        The model of the path that was chosen.
+        The chosen model of the path.
     events : list of Event
-        What happened.
+        History of the fit.
     """
 
     table: Table
@@ -58,7 +58,7 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class Solved:
-    """A solution, and what the search for its components found out.
+    """A solution, and what the search found out about its components.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class Solved:
     evident : set of tuple of int
         Components that a screen found above the noise.
     keeps_mains : bool
-        Whether all main effects are included, and kept.
+        Whether all main effects are included and kept.
     is_screened : bool
-        Whether main effects and pairs had to rise above the noise, instead of being asked for.
+        Whether main effects and pairs were included only if they rose above the noise.
     """
 
     problem: Problem
@@ -100,13 +100,13 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
 
 
 def start_clock(settings: Settings) -> Limits:
-    """Limits of a fit that begins now."""
+    """Limits of a fit that starts now."""
     deadline = time.monotonic() + (settings.time_limit or math.inf)
     return Limits(deadline, threads_of(settings.n_jobs), settings.device)
 
 
 def read(X: Any, targets: Targets) -> Table:
-    """Read the user's table, which must have a row for each target."""
+    """Read the user's table, which must have one row for each target."""
     table = Table(X)
     check_rows(table.n_rows, len(targets.y))
     return table
@@ -124,7 +124,7 @@ def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
 
 
 def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
-    """Most nodes of a feature in the components of each order."""
+    """Largest number of nodes per feature in the components of each order."""
     finest = settings.solver.finest_nodes(n_features)
     asked, nodes = settings.max_nodes, dict[int, int]()
     for order in range(1, min(settings.order, n_features) + 1):
@@ -135,7 +135,7 @@ def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
 
 
 def check_memory(encoder: TableEncoder, settings: Settings) -> None:
-    """Refuse a component set whose tables cannot fit into memory."""
+    """Refuse a set of components that cannot fit into memory."""
     needed, n_features = 0.0, encoder.n_features
     for order, axes in encoder.axes.items():
         n_nodes = max(axis.n_nodes for axis in axes)
@@ -145,14 +145,14 @@ def check_memory(encoder: TableEncoder, settings: Settings) -> None:
     if needed > available:
         raise MemoryError(
             f"interactions: the components of {n_features} features up to order "
-            f"{max(encoder.axes)} must fit into memory, they need about {needed / 1e9:.1f} GB and "
-            f"{available / 1e9:.1f} GB are free. Lower order, n_bags or max_nodes, or list the "
-            "interactions to include."
+            f"{max(encoder.axes)} must fit into memory, found {available / 1e9:.1f} GB free where "
+            f"about {needed / 1e9:.1f} GB are needed. Lower order, n_bags or max_nodes, or list "
+            "the interactions to include."
         )
 
 
 def interaction_rules(names: Sequence[str], settings: Settings) -> InteractionRules:
-    """Rules of the interactions, features as indices; refuse rules that contradict each other."""
+    """Rules for interactions, with features as indices; refuse rules that contradict each other."""
     rules = settings.interactions.rules(names, settings.order)
     required_components(rules.required, settings.heredity, settings.max_components)
     return rules
@@ -161,7 +161,7 @@ def interaction_rules(names: Sequence[str], settings: Settings) -> InteractionRu
 def build(
     table: Table, encoder: TableEncoder, targets: Targets, task: Task, settings: Settings
 ) -> Problem:
-    """Make the problem of all main effects; rows in canonical order, targets scaled."""
+    """Build the problem of all main effects: canonical rows, targets on the training scale."""
     names = encoder.feature_names
     shapes = {resolve_feature(j, names, "monotone"): s for j, s in settings.shapes.items()}
     for feature, shape in shapes.items():
@@ -177,7 +177,7 @@ def solve_listed(
     limits: Limits,
     progress: Progress,
 ) -> Solved:
-    """Fit the components that the user listed, or all."""
+    """Fit the components that the user lists, or all."""
     listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
     components = inherited(rules.applied(listed), settings)
     whole = problem.with_components(components).with_bags(settings.n_bags)
@@ -218,12 +218,12 @@ def solve_searched(
 
 
 def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
-    """Components and, with heredity, all their subsets."""
+    """Components with, under heredity, all their subsets."""
     return components.with_subsets() if settings.heredity else components
 
 
 def choose(solved: Solved, full: AnovaModel, rules: InteractionRules, settings: Settings) -> Path:
-    """Rank the components on held-out rows and choose how many to keep; shapes hold for all."""
+    """Rank the components on held-out rows and choose how many to keep."""
     names = full.feature_names
     mains = ComponentSet.up_to(len(names), 1)
     rule = Rule.read(

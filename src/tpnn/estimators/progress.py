@@ -1,4 +1,4 @@
-"""ProgressBar: how far a fit is, on a terminal or in a notebook."""
+"""ProgressBar: shows how far a fit has come, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tqdm import tqdm
 
 from tpnn.problem.solution import Event
 
-DELAY_SECONDS = 0.5  # quick fits show no bar unless one is asked for
+DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
 
 class ProgressBar:
-    """A progress bar, by default on a terminal and only when fitting takes a while.
+    """A progress bar; by default it is shown on a terminal, and only if a fit takes a while.
 
     Parameters
     ----------
     title : str
-        What stands before the bar.
+        Text before the bar.
     verbose : "auto", 0 or 1
-        Whether there is one: on a terminal, never, or always.
+        When to show the bar: on a terminal, never, or always.
     """
 
     def __init__(self, title: str, verbose: str | int) -> None:
@@ -36,7 +36,7 @@ class ProgressBar:
         self._close()
 
     def begin(self, total: int, unit: str) -> None:
-        """Show a new bar for so many events of a unit."""
+        """Show a new bar for the expected number of events; ``unit`` says what one event is."""
         self._close()
         self._bar = tqdm(
             total=total, desc=self.title, unit=unit, leave=self.is_shown,
@@ -50,5 +50,5 @@ class ProgressBar:
 
     def _close(self) -> None:
         if self._bar is not None:
-            self._bar.total = self._bar.n  # stopped early: the bar is full
+            self._bar.total = self._bar.n  # a fit that stops early shows a full bar
             self._bar.close()

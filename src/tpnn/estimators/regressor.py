@@ -22,84 +22,87 @@ from tpnn.problem.scaling import Targets
 
 
 class TPNNRegressor(RegressorMixin, TPNNEstimator):
-    """Regression by f(x) = intercept + sum_S f_S(x_S), |S| <= order, with unique components.
+    """Regressor with f(x) = intercept + sum_S f_S(x_S) over ``|S| <= order``, unique components.
 
-    Every f_S averages to zero along each of its features under the training marginals, exactly.
+    Every f_S averages to exactly zero along each of its features, under the feature's distribution
+    in the training rows. This makes the components unique.
 
     Parameters
     ----------
     order : int, default=2
         Largest number of features in a component.
     interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
-        Components beyond the main effects. "auto": all pairs where they are few, else those that
-        rise above the noise of the residual, and likewise triples and so on up to ``order``. A
-        number: so many of the best pairs. "all", or a list of tuples of feature names or indices.
+        Components beyond the main effects. "auto" takes all pairs if there are few of them, else
+        those that rise above the noise of the residual, and likewise triples and so on up to
+        ``order``. A number takes that many of the best pairs. "all" takes every component up to
+        ``order``, and a list of tuples of feature names or indices takes those interactions.
         A dict says more, with any of: "count" ("auto", "all" or a number); "method"
         ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
         (tuples that are always included); "forbidden" (features that no component may contain
         together); "groups" (groups of features within which features may interact).
     max_components : int, optional
-        Most components of the model; by default at most 500 interactions of each order.
+        Largest number of components of the model; by default only the interactions are limited, to
+        500 of each order.
     selection : {"auto", "noise", "one_se", "none"}, default="auto"
-        Which components are dropped after fitting: those that held-out rows cannot tell from
-        noise, all that cost less than a standard error, or none. "auto" drops noise where
-        interactions were searched for.
+        Which components to drop after fitting: "noise" drops those that held-out rows cannot tell
+        from noise, "one_se" drops all that together cost less than a standard error, "none" drops
+        nothing. "auto" is "noise" if components were screened, else "none".
     heredity : bool, default=False
-        Whether every model of the path has the subsets of its components too.
+        Whether a model that has a component must also have all subsets of it.
     objective : str, dict or callable, default="squared_error"
         "squared_error", "absolute_error", "huber", "quantile" (the median),
         "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
-        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y, by its
-        quartiles) or
-        ``{"name": "tweedie", "power": 1.5}``; or a torch function of y and raw score that returns
-        each row's loss. Counts, gamma and Tweedie have a log link: pass log exposure as ``offset``.
+        [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y,
+        estimated from its quartiles) or ``{"name": "tweedie", "power": 1.5}``; or a torch function
+        of y and raw score that returns each row's loss. Poisson, gamma and Tweedie have a log link:
+        pass the logarithm of the exposure as ``offset``.
     monotone : dict from feature to shape, optional
-        "increasing" or "decreasing" for the whole function, interactions included, and "convex" or
-        "concave" likewise. ``model_.certificate(name)`` proves it.
+        "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
+        included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
     categorical : "auto" or list of names or indices, default="auto"
-        Columns of numbers that are names. Strings and categories always are.
+        Columns whose numbers are labels without order. Strings and categories always are.
     min_level_rows : int, default=1
-        Levels with fewer rows share one node; integer weights count as that many rows.
+        Levels with fewer rows share one node; a row with an integer weight counts that many times.
     solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
         :class:`Grow` adds bases where the residual still has structure; it is more accurate and
-        faster. :class:`Descent` learns bases by gradient descent, as the paper does; it needs
-        torch. "grow" and "gradient" are the two with their default parameters; "auto" is "grow",
-        or "gradient" with ``device="cuda"``.
+        faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
+        "grow" and "gradient" are the two with their default parameters; "auto" is "grow", or
+        "gradient" with ``device="cuda"``.
     n_bags : int, default=8
-        Models trained on different parts of the rows and averaged. Their differences are the
-        bands of the explanation.
+        Number of models that are trained on different parts of the rows and averaged. Explanations
+        show their spread as bands.
     max_nodes : int or dict from order to int, default=256
-        Largest number of nodes of a feature; interactions use fewer.
+        Largest number of nodes per feature; interactions use fewer.
     validation_fraction : float, default=0.15
         Share of the rows that each bag holds out for early stopping.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to train. "cuda" is an NVIDIA card, for :class:`Descent`; "auto" lets it use one where
-        there is one.
+        Where to train. "cuda" is an NVIDIA card, for :class:`Descent` only; with "auto", it uses a
+        card if there is one.
     n_jobs : int, optional
-        Number of threads of ``fit``; by default all cores that the process may use, whatever the
-        quota of its container. The model does not depend on it.
+        Number of threads of ``fit``; by default the number of cores that the process may use, with
+        regard to the quota of its container. The model does not depend on it.
     time_limit : float, optional
         Seconds after which training stops with the best model so far.
     random_state : int, RandomState, Generator or None, default=None
         Seed; the same seed gives the same model, bit for bit.
     verbose : {"auto", 0, 1}, default="auto"
-        Progress bar: on a terminal, never, or always.
+        When to show a progress bar: on a terminal, never, or always.
 
     Attributes
     ----------
     model_ : AnovaModel
-        The fitted model, frozen.
+        The fitted model, which needs only NumPy to predict.
     components_ : list of tuple of str
         Feature names of each component.
     intercept_ : float
         Mean of the model under the product of the marginals.
     history_ : list of dict
-        What happened: what the search tried and decided, and the losses of every grown bag or
-        step. All records have the same keys, so ``pandas.DataFrame(model.history_)`` is a table.
+        History of the fit: what the search tried and decided, and the losses of every bag or step.
+        All records have the same keys, so ``pandas.DataFrame(model.history_)`` shows them.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Feature names, where the table has them.
+    feature_names_in_ : array of shape (n_features,)
+        Feature names, if the table has them.
 
     Examples
     --------
@@ -151,12 +154,13 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Parameters
         ----------
         X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
-            Columns of numbers, dates, strings or categories; missing values have their own effect.
+            Columns of numbers, dates, strings or categories; missing values get their own node.
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets.
         sample_weight : array of shape (n_rows,), optional
-            Weight of each row; zero equals leaving the row out. Whole numbers equal repeated rows;
-            other weights count by their share of the mass, as one row each.
+            Weight of each row. A weight of zero leaves the row out, and whole numbers act like
+            repeated rows. If some weights are not whole, they change the rows' shares of the mass
+            but not the number of rows.
         offset : array of shape (n_rows,), optional
             Known part of the raw score.
         """
@@ -173,15 +177,15 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Predict the target of each row, (n_rows,), or of several targets or quantiles at once.
+        """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
 
-        Several quantiles never cross: they are sorted.
+        Several quantiles never cross, because they are sorted.
         """
         table = self._read(X)
         return self.model_.predict(table, offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """R^2, or for several quantiles their mean share of the pinball loss explained."""
+        """R^2 or, for several quantiles, the mean share of the pinball loss that is explained."""
         predicted = self.predict(X, offset)
         if self.model_.link.name != "quantiles":
             return float(r2_score(y, predicted, sample_weight=sample_weight))

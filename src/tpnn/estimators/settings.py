@@ -13,7 +13,7 @@ from tpnn.grow.solver import Grow
 from tpnn.problem.solver import Solver
 from tpnn.search.request import Interactions
 
-TAKEN_OVER = (
+UNCHANGED_PARAMETERS = (
     "order", "max_components", "selection", "heredity", "min_level_rows", "n_bags", "max_nodes",
     "validation_fraction", "device", "n_jobs", "time_limit",
 )  # fmt: skip
@@ -21,7 +21,7 @@ TAKEN_OVER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The parameters of the estimators, read: a solver object, interactions, a seed."""
+    """The parameters of an estimator, with solver, interactions and seed as objects."""
 
     order: int
     interactions: Interactions
@@ -50,12 +50,12 @@ class Settings:
             nominal=() if isinstance(categorical, str) else categorical,
             solver=solver_of(parameters["solver"], parameters["device"]),
             seed=seed_from(parameters["random_state"]),
-            **{name: parameters[name] for name in TAKEN_OVER},
+            **{name: parameters[name] for name in UNCHANGED_PARAMETERS},
         )
 
 
 def solver_of(given: Any, device: str) -> Solver:
-    """Solver object of a name, or the one given; its parameters and the device must suit it."""
+    """Solver object for a name, or the given object; check its parameters and the device."""
     by_name = {"auto": Descent if device == "cuda" else Grow, "grow": Grow, "gradient": Descent}
     solver: Solver = by_name[given]() if isinstance(given, str) else given
     check_parameters(solver.get_params(), solver.rules)

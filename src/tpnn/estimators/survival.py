@@ -1,4 +1,4 @@
-"""TPNNSurvival: times until an event, some of them censored (Cox's proportional hazards)."""
+"""TPNNSurvival: Cox's proportional hazards for times until an event, some of them censored."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tpnn.problem.scaling import Targets
 class TPNNSurvival(TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
 
-    The partial likelihood knows no constant, so the intercept is zero up to what centring moves
-    there. Parameters and attributes are those of :class:`TPNNRegressor`, without the objective, and
-    the baseline:
+    The partial likelihood does not depend on a constant, so the intercept is only what centring
+    the components moves there. The parameters and attributes are those of :class:`TPNNRegressor`,
+    except for the objective, and in addition:
 
     Attributes
     ----------
     event_times_ : array of shape (n_times,)
-        Distinct times at which events were seen.
+        Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)
-        Cumulated baseline hazard at those times (Breslow). Offsets of several hundreds take it
-        out of the range of floats, to 0 or inf; predictions are made from its logarithm.
+        Cumulative baseline hazard at those times (Breslow). Offsets of several hundred push it out
+        of the range of floats, to 0 or inf; predictions use its logarithm.
 
     Examples
     --------
@@ -44,20 +44,20 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
-    _log_hazard_: FloatArray  # of the baseline, cumulated, (n_times,)
+    _log_hazard_: FloatArray  # cumulative, of the baseline, (n_times,)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Fit to rows X and y, times and events.
+        """Fit to rows X and y, which holds times and events.
 
         Parameters
         ----------
         X : table
             As in :meth:`TPNNRegressor.fit`.
         y : array of shape (n_rows, 2), or structured array or table with a boolean field
-            Time until the event or until the row was last seen, and whether the event was seen.
-            Times alone, of shape (n_rows,), all end in an event.
+            Time until the event or until censoring, and whether the event was observed. If times
+            alone are passed, of shape (n_rows,), all of them end in an event.
         sample_weight, offset : array of shape (n_rows,), optional
-            Weight and known log risk of each row.
+            Weight of each row, and known part of its log risk.
         """
         self._begin()
         times, events = checked_survival(y)
@@ -75,12 +75,12 @@ class TPNNSurvival(TPNNEstimator):
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Log of each row's risk relative to the baseline, shape (n_rows,)."""
+        """Logarithm of each row's risk relative to the baseline, shape (n_rows,)."""
         table = self._read(X)
         return self.model_.raw_scores(table, offset)
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
-        """Probability of living beyond each time, shape (n_rows, n_times)."""
+        """Probability of surviving beyond each time, shape (n_rows, n_times)."""
         raw = self.predict(X, offset)
         steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
         log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard_)[steps]
@@ -88,7 +88,7 @@ class TPNNSurvival(TPNNEstimator):
         return lived
 
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
-        """Concordance index: how often, of two rows, the one at higher risk has the event first."""
+        """Concordance index: how often the row at higher risk of two has the event first."""
         times, events = checked_survival(y)
         return concordance(times, events, self.predict(X, offset))
 
@@ -103,7 +103,7 @@ class TPNNSurvival(TPNNEstimator):
     ) -> None:
         mass = np.ones_like(times) if weights is None else weights
         order = np.argsort(-times, kind="stable")
-        with np.errstate(divide="ignore"):  # of weights of zero
+        with np.errstate(divide="ignore"):  # weights may be zero
             log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
         self.event_times_ = np.unique(times[(events > 0) & (mass > 0)])
         last = np.searchsorted(-times[order], -self.event_times_, side="right") - 1
@@ -124,7 +124,7 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
     try:
         if names is not None and len(names) == 2:
             fields = [np.asarray(y[name]) for name in names]
-            fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean one says the event
+            fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean is the event
             columns = np.column_stack([_real(field) for field in fields])
         else:
             columns = _real(np.asarray(y))
@@ -137,7 +137,7 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
         columns = np.column_stack([columns, np.ones(len(columns))])
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
-            f"y: times, or two columns, time and event, are needed, found shape {columns.shape}. "
+            f"y: times, or two columns (time and event), are needed, found shape {columns.shape}. "
             "Pass np.column_stack([time, event])."
         )
     times, events = columns.T
@@ -159,7 +159,7 @@ def _real(values: NDArray[Any]) -> FloatArray:
 def concordance(times: FloatArray, events: FloatArray, risk: FloatArray) -> float:
     """Share of comparable pairs of rows in which the higher risk has the earlier event.
 
-    A pair is comparable where the earlier time is an event; equal risks count one half.
+    A pair is comparable if its earlier time is an event; equal risks count one half.
 
     >>> concordance(np.array([1.0, 2.0, 3.0]), np.ones(3), np.array([3.0, 2.0, 2.0]))
     0.8333333333333334

@@ -9,10 +9,32 @@ from tpnn.explain.reading import Reading, Wanted
 
 
 class Explanation(Reading):
-    """A model's components as a whole and, where rows were given, on each row."""
+    """A model's components as a whole and, if rows are given, on each row.
+
+    Estimators and models return it from ``explain``. An offset passed to ``predict`` is not a
+    component: scores, Shapley values, reasons and plots of rows leave it out.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model to explain, fitted or loaded.
+    rows : table, optional
+        The rows to explain; anything that ``predict`` accepts.
+
+    Examples
+    --------
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(data.X, data.y)
+    >>> explanation = model.explain(data.X[:3])
+    >>> explanation.scores.shape
+    (3, 5)
+    >>> next(iter(explanation.importance()))
+    ('X4',)
+    """
 
     def plot(self, component: Wanted | None = None, ax: Any = None) -> Any:
-        """Draw one component, or the importance of all where none is named; return the Axes."""
+        """Draw one component or, if none is named, the importance of all; return the Axes."""
         if component is None:
             return plots.importance(self, ax=ax)
         return plots.component(self, component, ax=ax)

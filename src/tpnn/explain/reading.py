@@ -134,7 +134,7 @@ class Reading:
         return known.index(wanted)
 
     def importance(self, normalise: bool = False) -> dict[Names, float]:
-        """l1 norm E|f_S| of every component, largest first.
+        """l1 norm ``E|f_S|`` of every component, largest first.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Reading:
         return dict(sorted(indices.items(), key=lambda item: -item[1].total))
 
     def shap_values(self) -> Any:
-        """Exact Shapley values of the raw score: phi_j = sum of f_S / |S| over S with j.
+        """Exact Shapley values of the raw score: phi_j = sum of ``f_S / |S|`` over S with j.
 
         Returns
         -------

@@ -1,1 +1,1 @@
-"""The growing solver: bases are added where the residual still has structure."""
+"""The growing solver: it adds bases where the residual still has structure."""

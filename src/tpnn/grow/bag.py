@@ -1,8 +1,9 @@
-"""BagGrower: one bag's tables, grown until its held-out loss stops falling; for every order.
+"""BagGrower: grows the components of one bag until its held-out loss stops falling.
 
-What is grown, and how its components are visited, is a forest: rectangles for main effects and
-pairs, boxes for higher orders. Rows, slopes, held-out loss, the best tables so far, early stopping
-and cancellation are the same for all and written here, once.
+A forest holds the components and knows how to visit them: rectangle trees for main effects and
+pairs, box trees for higher orders. The slopes (first and second derivatives of the loss), the
+held-out loss, the best state so far, early stopping and cancellation are the same for every order
+and are written once, here.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from tpnn.problem.stopping import EarlyStopping, Limits
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a bag's split: the rows it trains on, or those it holds out.
+    """One side of a bag's split: its training rows or its held-out rows.
 
     Parameters
     ----------
     coded : list of CodedComponents
-        For each order that grows, its components over these rows.
+        The components of each growing order, over these rows.
     y : array of shape (n_rows, T)
         Targets on the training scale.
     weights : array of shape (n_rows, 1)
-        Weights, in rows.
+        Weight of each row; on the training side the weights sum to the number of rows.
     raw : array of shape (n_rows, 1) or (n_rows, K)
-        Raw scores of what does not grow: the offset, or that and the lower orders.
+        Raw scores of the fixed part: the offset and, while higher orders grow, the lower orders.
     """
 
     coded: Sequence[CodedComponents]
@@ -42,14 +43,14 @@ class Side:
 
 
 class Tables(NamedTuple):
-    """Tables and constants of one bag, outputs first.
+    """Grids of values and intercepts of one bag; the outputs are the first axis.
 
     Parameters
     ----------
     by_order : list of array of shape (K, n_components, ...)
-        One array for each order that grows, cells behind.
+        One array for each growing order, with the cells as its last axes.
     intercepts : array of shape (K,)
-        Constants.
+        Intercept of each output.
     """
 
     by_order: list[Float32Array]
@@ -57,20 +58,20 @@ class Tables(NamedTuple):
 
 
 class Forest(Protocol):
-    """Tables of one bag that trees are added to.
+    """The components of one bag, to which trees are added.
 
     Parameters
     ----------
     growths : sequence
-        State of every output, with ``residual`` and ``hessian`` (n_rows,), the slopes.
+        State of every output; its ``residual`` and ``hessian`` (n_rows,) hold the slopes.
     rounds_per_check : int
-        Rounds between two looks at the held-out loss.
+        Rounds between two checks of the held-out loss.
     visits_per_check : int
-        Calls of ``visit`` in that time; slopes are made exact before each.
+        Calls of ``visit`` between two checks; slopes are recomputed before each call.
     keeps_slopes : bool
-        Whether visits keep the slopes exact by themselves.
+        Whether the visits themselves keep the slopes exact, so that nothing is recomputed.
     tolerance, grace : float and int
-        Those of early stopping.
+        Parameters of ``EarlyStopping``.
     """
 
     rounds_per_check: int
@@ -84,32 +85,32 @@ class Forest(Protocol):
         """State of every output."""
 
     def visit(self, rounds: int) -> None:
-        """Add trees to the tables; ``rounds`` is how many were finished at the last check."""
+        """Add trees; ``rounds`` is the number of rounds finished at the last check."""
 
     def scores(self, side: Side) -> RealArray:
         """Raw scores of rows, (n_rows, K)."""
 
     def tables(self) -> Tables:
-        """Copy of the tables as they are."""
+        """Copy of the current grids of values and intercepts."""
 
     def slopes_changed(self) -> None:
-        """Take note that the slopes are new."""
+        """React to slopes that were recomputed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grown:
-    """Best tables of one bag, and the scores they give its held-out rows.
+    """The best state of one bag, and the raw scores that it gives the held-out rows.
 
     Parameters
     ----------
     tables : Tables
-        Tables and constants.
+        Grids of values and intercepts.
     rounds : int
-        Rounds until the best.
+        Rounds after which the held-out loss was lowest.
     held_out : array of shape (n_held_out, K)
         Raw scores of the held-out rows.
     loss : float
-        Their loss.
+        Loss of the held-out rows.
     """
 
     tables: Tables
@@ -119,23 +120,23 @@ class Grown:
 
 
 def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
-    """Mean loss of raw scores (n_rows, K) on held-out rows."""
+    """Mean loss of the held-out rows, given their raw scores (n_rows, K)."""
     losses = objective.losses(side.y, raw, side.weights)
     return float(np.average(losses, weights=side.weights))
 
 
 @dataclass(frozen=True)
 class BagGrower:
-    """Grows one bag after the other; safe to call from several threads.
+    """Grows one bag at a time; several threads may share a grower.
 
     Parameters
     ----------
     objective : Objective
         The loss.
     limits : Limits
-        When to stop in any case.
+        When to stop regardless of progress.
     max_rounds, patience : int
-        Rounds at most, and rounds without progress after which a bag is done.
+        Largest number of rounds, and rounds without progress after which a bag stops.
     """
 
     objective: Objective
@@ -144,7 +145,7 @@ class BagGrower:
     patience: int
 
     def grow(self, forest: Forest, training: Side, validation: Side) -> Grown:
-        """Add trees to a forest until the held-out loss stops falling; return the best tables."""
+        """Add trees to a forest until the held-out loss stops falling; return the best state."""
         stopping = EarlyStopping(1, self.patience, tolerance=forest.tolerance, grace=forest.grace)
         self._refresh(forest, training)
         best = self._snapshot(forest, validation, 0)
@@ -166,7 +167,7 @@ class BagGrower:
         return best
 
     def _refresh(self, forest: Forest, training: Side) -> None:
-        """Compute the exact slopes of every row."""
+        """Recompute the slopes of every row exactly."""
         raw = forest.scores(training)
         gradient, hessian = self.objective.slopes(training.y, raw, training.weights)
         for output, growth in enumerate(forest.growths):

@@ -1,11 +1,12 @@
-"""Box trees: the greedy step of interactions of three and more features, compiled.
+"""Box trees: the compiled greedy step for interactions of three or more features.
 
-A visit cuts the table of a component into boxes and adds a small constant on each. The first cuts,
-one along each feature but the last, are drawn at random, which makes pure interactions visible; the
-others are the best of some random ones. With many features a table has more cells than there are
-rows, so sums are taken over the rows of a box and not over summed areas.
+A visit cuts the grid of a component into boxes and adds a small constant to each. The first cuts,
+along all features but one, are drawn at random, which makes pure interactions visible; each later
+cut is the best of a few random candidates. With many features a grid has more cells than there are
+rows, so sums run over the rows of a box and not over a summed-area table.
 
-A box is a sum of products of steps, so whatever grows here is a tensor product neural network.
+The indicator of a box is a sum of products of steps, so the result is a tensor product neural
+network.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 
-from tpnn.grow.trees import RAREST_VISIT, bounded, draw_below, draw_uniform
+from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_below, draw_uniform
 
 
 class BoxRows(NamedTuple):
-    """Coded rows of one side of a bag; tuples hold one entry per order.
+    """Coded rows of one side of a bag; each tuple has one entry per order.
 
     Parameters
     ----------
     codes : tuple of array of shape (n_features, n_rows)
-        Nodes of the features.
+        Node of each feature in each row.
     features : tuple of array of shape (n_components, order)
         Features of each component.
     sizes : tuple of array of shape (n_features,)
-        Number of nodes of the features.
+        Number of nodes of each feature.
     nodes : tuple of int
-        Nodes per axis of a table, padding included.
+        Number of nodes along each axis of a grid, padding included.
     """
 
     codes: Any
@@ -45,11 +46,11 @@ class BoxGrowth(NamedTuple):
     Parameters
     ----------
     tables : tuple of array of shape (n_components, M^order)
-        Tables of the components, one array per order, cells in row-major order.
+        Grids of values of the components, one array per order, with cells in row-major order.
     residual, hessian : array of shape (n_rows,)
         Negative gradient and second derivative of the loss, times the row's weight.
     gains : array of shape (n_all_components,)
-        Gain of each component's last visit, orders one after the other.
+        Gain of each component's last visit, sorted by order.
     state : array of shape (1,), uint64
         Random state.
     """
@@ -63,7 +64,7 @@ class BoxGrowth(NamedTuple):
 
 @nb.njit(nogil=True, cache=True)
 def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
-    """Put the rows with codes below ``place`` first; return where the others begin."""
+    """Move the rows with codes below ``place`` to the front; return where the others begin."""
     left, right = low, high - 1
     while left <= right:
         if codes[rows[left]] < place:
@@ -78,7 +79,7 @@ def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
 def _best_cut(
     codes: Any, rows: Any, low: int, high: int, box: Any, growth: Any, settings: Any
 ) -> Any:
-    """Gain, axis and place of the best of some random cuts of a box; gain 0 where there is none."""
+    """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     best, best_axis, best_place = 0.0, 0, 0
     for axis in range(len(codes)):
         bottom, top = box[axis]
@@ -111,7 +112,7 @@ def _best_cut(
 def _cut(
     codes: Any, rows: Any, ends: Any, boxes: Any, leaf: int, new: int, axis: int, place: int
 ) -> None:
-    """Cut a leaf in two: ``leaf`` keeps the lower part and ``new`` gets the upper one."""
+    """Cut a leaf in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     middle = _partition(codes[axis], rows, ends[leaf, 0], ends[leaf, 1], place)
     ends[new, 0], ends[new, 1] = middle, ends[leaf, 1]
     ends[leaf, 1] = middle
@@ -122,7 +123,7 @@ def _cut(
 
 @nb.njit(nogil=True, cache=True)
 def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_leaves: int) -> Any:
-    """Cut every leaf at random along one feature after the other, all but the last."""
+    """Cut every leaf at a random place along all features but one, in random order."""
     order, n_boxes = len(codes), 1
     axes = np.arange(order)
     for place in range(order - 1, 0, -1):
@@ -141,7 +142,7 @@ def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_lea
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
-    """Add a value to the cells of a box; tables are flat, cells in row-major order."""
+    """Add a value to all cells of a box; grids are flat, with cells in row-major order."""
     node = box[:, 0].copy()
     while True:
         cell = 0
@@ -162,9 +163,9 @@ def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, settings: Any) -> Any:
-    """Add one tree to a component's table; return its gain.
+    """Add one tree to a component's grid; return its gain.
 
-    ``codes`` (order, n_rows) and ``sizes`` (order,) are those of the component's features.
+    ``codes`` (order, n_rows) and ``sizes`` (order,) belong to the component's features.
     """
     rows = np.arange(codes.shape[1])
     ends = np.zeros((settings.n_leaves, 2), np.int64)
@@ -205,12 +206,13 @@ def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, setting
 
 @nb.njit(nogil=True, cache=True)
 def grow_visits(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
-    """Visit components, those with larger gains more often."""
+    """Visit components at random, those with larger gains more often."""
     done = 0
     while done < n_visits:
         index = draw_below(growth.state, len(growth.gains))
         largest = max(growth.gains.max(), 1e-30)
-        if draw_uniform(growth.state) > max(RAREST_VISIT, growth.gains[index] / largest):
+        probability = max(SMALLEST_VISIT_PROBABILITY, growth.gains[index] / largest)
+        if draw_uniform(growth.state) > probability:
             continue
         done += 1
         order, component = 0, index

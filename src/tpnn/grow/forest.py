@@ -14,49 +14,49 @@ from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import Side, Tables
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, Growth, Rows, grow_rounds
-from tpnn.grow.trees import NEW_GAIN, TreeSettings
+from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
 
 MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
 )
-LONE_MAIN_TREE = MAIN_TREE._replace(n_leaves=4, rate=0.3)  # without pairs small steps stall
+LONE_MAIN_TREE = MAIN_TREE._replace(n_leaves=4, rate=0.3)  # without pairs, small steps stall
 PAIR_TREE = MAIN_TREE._replace(n_leaves=16, random_first=True)
-GENTLE_PAIR_TREE = PAIR_TREE._replace(n_leaves=4, rate=0.01)  # of classes, which compete
+GENTLE_PAIR_TREE = PAIR_TREE._replace(n_leaves=4, rate=0.01)  # for competing classes
 ROUNDS_PER_CHECK = 10
-SLOPE_REFRESH_ROUNDS = 5  # rounds between exact slopes of a loss that is not quadratic
+SLOPE_REFRESH_ROUNDS = 5  # after which slopes are recomputed, unless the loss is quadratic
 ROUNDS_OF_MAINS_ALONE = 50
-PROGRESS_SHARE = 2e-4  # of the held-out loss that `patience` rounds must gain
-LARGEST_LOG_STEP = 1.0  # of a leaf on a logarithmic scale, before it is shrunk
-LARGEST_SHARE_OF_ROWS = 0.01  # that ridge and smallest leaf may amount to
-MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # from where on larger steps are as good
+PROGRESS_SHARE = 2e-4  # relative fall of the held-out loss that counts as progress
+LARGEST_LOG_STEP = 1.0  # largest leaf value on a logarithmic scale, before shrinkage
+LARGEST_RIDGE_SHARE = 0.01  # of the rows; bounds the ridge and the smallest leaf
+MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # with more rows, larger steps are as accurate
 
 
 def bounded_tree(tree: TreeSettings, objective: Objective) -> TreeSettings:
-    """Bound the steps of a loss whose curvature has no bound: Newton's could be of any size."""
+    """Bound the leaf values of a loss with unbounded curvature, whose Newton steps can be huge."""
     return tree._replace(largest=LARGEST_LOG_STEP) if objective.steep else tree
 
 
 def tree_for_size(tree: TreeSettings, size: float) -> TreeSettings:
-    """Keep ridge and smallest leaf small against the mass of few distinct rows."""
-    most = LARGEST_SHARE_OF_ROWS * size
+    """Keep the ridge and the smallest leaf small relative to the number of rows."""
+    most = LARGEST_RIDGE_SHARE * size
     return tree._replace(ridge=min(tree.ridge, most), min_mass=min(tree.min_mass, most))
 
 
 def axis_kinds(marginal: Marginal) -> NDArray[np.int64]:
-    """How a tree may cut each feature: in order, in order but for missing values, or in groups."""
+    """How a tree may cut each feature: in order, in order except for missing values, or freely."""
     ordered = np.where(marginal.missing, MISSING, ORDERED)
     return np.where(marginal.nominal, NOMINAL, ordered)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What trees need to know of the axes, fine ones of main effects first, then coarse ones.
+    """What trees need to know about the axes of main effects and of pairs.
 
     Parameters
     ----------
     sizes, kinds : pairs of arrays of shape (n_features,)
-        Number of nodes of each feature and how it may be cut.
+        Number of nodes of each feature, and how it may be cut: for main effects, then for pairs.
     signs : array of shape (n_features,)
         1 or -1 for main effects that may only increase or decrease, else 0.
     """
@@ -69,7 +69,7 @@ class Layout:
     def of(
         cls, fine: Marginal, coarse: Marginal, mains: Sequence[int], shapes: Mapping[int, str]
     ) -> Layout:
-        """Layout of the main effects of some features and of pairs of any."""
+        """Layout for the main effects of the features ``mains`` and for pairs of any features."""
         signs = [MONOTONE.get(shapes.get(feature, ""), 0.0) for feature in mains]
         listed = np.asarray(mains)
         return cls(
@@ -89,13 +89,13 @@ class RectangleForest:
     objective : Objective
         The loss.
     training : Side
-        Rows to train on; ``coded`` are the main effects and, where there are any, the pairs.
+        Training rows; ``coded`` holds the main effects and, if there are any, the pairs.
     start : Tables
-        Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and constants to grow from.
+        Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and intercepts at the start.
     seed : int
         Seed of the random cuts.
     with_pairs : bool, default=True
-        Whether pairs grow, or main effects alone.
+        Whether pairs grow too, or main effects alone.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -114,13 +114,13 @@ class RectangleForest:
     ) -> None:
         self.layout, self.objective = layout, objective
         self.grows_pairs = with_pairs and start.by_order[1].shape[1] > 0
-        self.keeps_slopes = objective.reweightings == 1  # visits are exact for a quadratic loss
+        self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
         self.trees = _trees(objective, training, self.grows_pairs)
         self.rows = _rows(training)
         self.growths = _new_growths(len(training.y), start, seed)
 
     def visit(self, rounds: int) -> None:
-        """Visit the components of every output for some rounds."""
+        """Visit the components of every output for a few rounds."""
         also_pairs = self.grows_pairs and rounds >= ROUNDS_OF_MAINS_ALONE
         for growth in self.growths:
             grow_rounds(
@@ -139,13 +139,13 @@ class RectangleForest:
         return scores
 
     def tables(self) -> Tables:
-        """Copy of the tables as they are."""
+        """Copy of the current grids of values and intercepts."""
         mains = np.stack([growth.mains for growth in self.growths])
         pairs = np.stack([growth.pairs for growth in self.growths])
         return Tables([mains, pairs], np.concatenate([g.intercept for g in self.growths]))
 
     def slopes_changed(self) -> None:
-        """Let the sums of the hessian grow old."""
+        """Raise the age of the sums of the hessian; old sums are recomputed."""
         for growth in self.growths:
             growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
 
@@ -153,7 +153,7 @@ class RectangleForest:
 def _trees(
     objective: Objective, training: Side, with_pairs: bool
 ) -> tuple[TreeSettings, TreeSettings]:
-    """Trees of main effects and of pairs, as suits the loss and the rows."""
+    """Choose the trees of main effects and pairs for this loss and number of rows."""
     main, pair = MAIN_TREE, PAIR_TREE
     if objective.couples_outputs:
         pair = GENTLE_PAIR_TREE
@@ -167,14 +167,14 @@ def _trees(
 
 
 def _rows(training: Side) -> Rows:
-    """Training rows as compiled rounds want them."""
+    """Training rows in the form that the compiled rounds expect."""
     fine, coarse = training.coded[0], training.coded[-1]
     pairs = coarse.features if len(training.coded) > 1 else np.empty((0, 2), np.intp)
     return Rows(fine.codes, coarse.codes, np.zeros(len(training.y), np.uint8), pairs)
 
 
 def _new_growths(n_rows: int, start: Tables, seed: int) -> list[Growth]:
-    """State of every output."""
+    """Return the initial state of every output."""
     mains, pairs = start.by_order
     n_outputs, n_mains, fine, _ = mains.shape
     _, n_pairs, coarse, _ = pairs.shape
@@ -186,7 +186,7 @@ def _new_growths(n_rows: int, start: Tables, seed: int) -> list[Growth]:
             pair_mass=np.zeros((n_pairs, coarse + 1, coarse + 1)),
             residual=np.zeros(n_rows, np.float32),
             hessian=np.zeros(n_rows, np.float32),
-            gains=np.full(n_mains + n_pairs, NEW_GAIN),
+            gains=np.full(n_mains + n_pairs, UNVISITED_GAIN),
             ages=np.full(n_mains + n_pairs, MASS_REFRESH_ROUNDS),
             intercept=start.intercepts[output : output + 1].copy(),
             state=np.array([seed * n_outputs + output], np.uint64),

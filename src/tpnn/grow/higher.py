@@ -1,8 +1,9 @@
-"""Components of three and more features, grown on the residual of main effects and pairs.
+"""Components of three or more features, grown on the residual of main effects and pairs.
 
-Every bag starts from its fitted model and adds boxes to the tables of the higher components until
-its held-out loss stops falling. Where there is nothing to find it stops at once and the model stays
-what it was. The result is purified: what a table has of lower orders moves there.
+Every bag starts from its fitted main effects and pairs and adds boxes to the grids of the higher
+orders until its held-out loss stops falling. If there is nothing to find, it stops at once and the
+model does not change. The result is purified: the lower-order parts of each grid move to the
+components of those orders.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ from tpnn.anova.purify import purify_tables
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables
 from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
 from tpnn.grow.forest import bounded_tree, tree_for_size
-from tpnn.grow.trees import NEW_GAIN, TreeSettings
+from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Solution
 from tpnn.table.axis import Axis
 
-VISITS_PER_CHECK = 25  # of each output
+VISITS_PER_CHECK = 25  # to the components of each output
 BOX_TREE = TreeSettings(
     n_leaves=0, rate=0.1, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
 )
 
 
 class BoxForest:
-    """Higher components of one bag; a round is some visits of every output.
+    """Components of higher orders of one bag; every output gets the same visits per round.
 
     Parameters
     ----------
     rows : BoxRows
         Training rows.
     trees : tuple of TreeSettings
-        For each order, its trees.
+        Settings of the trees of each order.
     growths : list of BoxGrowth
         State of every output.
     """
 
     rounds_per_check = 1
     visits_per_check = 1
-    keeps_slopes = False  # rounding adds up over many small visits
+    keeps_slopes = False  # rounding errors add up over many small visits
     tolerance = 0.0
     grace = 0
 
@@ -71,22 +72,22 @@ class BoxForest:
         return np.asarray(side.raw + added)
 
     def tables(self) -> Tables:
-        """Copy of the tables as they are; higher orders move no constant."""
+        """Copy of the current grids of values; higher orders do not change the intercepts."""
         n_orders = len(self.growths[0].tables)
         by_order = [np.stack([g.tables[o] for g in self.growths]) for o in range(n_orders)]
         return Tables(by_order, np.zeros(len(self.growths)))
 
     def slopes_changed(self) -> None:
-        """Do nothing: visits sum the slopes anew."""
+        """Do nothing: every visit sums the slopes afresh."""
 
 
 class HigherOrders:
-    """Grows the components of orders above two.
+    """Grows the components of order three and above.
 
     Parameters
     ----------
     problem : Problem
-        Components of every order, the higher ones and all their subsets included.
+        Components of every order, including the higher ones and all their subsets.
     grower : BagGrower
         Grows one bag.
     seed : int
@@ -99,7 +100,7 @@ class HigherOrders:
         self.higher = [part for part in problem.coded if part.features.shape[1] > 2]
 
     def fit(self, lower: Solution) -> Solution:
-        """Add higher components to a solution of main effects and pairs; pure again."""
+        """Add higher orders to a solution of main effects and pairs, and purify the sum."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
         raw = self.problem.raw_scores(lower)
@@ -138,15 +139,15 @@ class HigherOrders:
         return replace(grown, tables=self._unshuffled(grown.tables, places))
 
     def _tree(self, part: CodedComponents, size: float) -> TreeSettings:
-        """Four times as many boxes as random cuts make; ridge and leaves fit the rows."""
+        """Return a tree with four times as many boxes as the random cuts make."""
         tree = BOX_TREE._replace(n_leaves=2 ** (part.features.shape[1] + 1))
         return bounded_tree(tree_for_size(tree, size), self.objective)
 
     def _shuffled_levels(self, bag: int) -> list[IntArray]:
         """Place of every node on its axis, (n_features, M) for each order.
 
-        Levels without order are shuffled, for each bag anew: boxes hold neighbours together, and
-        no level should have the same ones in all bags.
+        Levels without order are shuffled, differently in each bag: a box keeps neighbours
+        together, and no two levels should be neighbours in every bag.
         """
         rng = np.random.default_rng((self.seed, bag))
         shuffled = []
@@ -161,7 +162,7 @@ class HigherOrders:
         return shuffled
 
     def _unshuffled(self, grown: Tables, places: Sequence[IntArray]) -> Tables:
-        """Tables (K, n_components, M^order) with all nodes back in their own order."""
+        """Grids (K, n_components, M^order) with all nodes back in their own order."""
         restored = []
         for part, own, by_output in zip(self.higher, places, grown.by_order, strict=True):
             shape = [part.n_nodes] * part.features.shape[1]
@@ -185,7 +186,7 @@ class HigherOrders:
         return Side(coded, y, weights[where, None].astype(np.float64), raw[where])
 
     def _new_growths(self, n_rows: int, bag: int) -> list[BoxGrowth]:
-        """State of every output."""
+        """Return the initial state of every output."""
         n_components = sum(len(part.features) for part in self.higher)
         first = (self.seed * self.problem.n_bags + bag) * self.objective.n_outputs
         return [
@@ -193,7 +194,7 @@ class HigherOrders:
                 tables=tuple(np.zeros(part.shape, np.float32) for part in self.higher),
                 residual=np.zeros(n_rows),
                 hessian=np.zeros(n_rows),
-                gains=np.full(n_components, NEW_GAIN),
+                gains=np.full(n_components, UNVISITED_GAIN),
                 state=np.array([first + output], np.uint64),
             )
             for output in range(self.objective.n_outputs)
@@ -202,7 +203,7 @@ class HigherOrders:
     def _combined(
         self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
     ) -> dict[Component, FloatArray]:
-        """Tables (M_1, ..., M_d, n_bags * K) of all components, zero where nothing was grown."""
+        """Grids (M_1, ..., M_d, n_bags * K) of all components, zero where nothing has grown."""
         n_lanes = self.problem.n_bags * self.objective.n_outputs
         combined = {}
         for component in self.problem.ordered:
@@ -219,7 +220,7 @@ class HigherOrders:
 
 
 def _box_rows(coded: Sequence[CodedComponents], axes: Mapping[int, Sequence[Axis]]) -> BoxRows:
-    """Training rows as compiled visits want them."""
+    """Training rows in the form that the compiled visits expect."""
     orders = [part.features.shape[1] for part in coded]
     return BoxRows(
         codes=tuple(part.codes for part in coded),
@@ -230,7 +231,7 @@ def _box_rows(coded: Sequence[CodedComponents], axes: Mapping[int, Sequence[Axis
 
 
 def with_higher(problem: Problem, lower: Solution) -> Problem:
-    """Problem of a solution's components, the higher ones asked for, and all their subsets."""
+    """Problem with a solution's components, the requested higher ones and all their subsets."""
     higher = [component for component in problem.components if len(component) > 2]
     components = ComponentSet((*lower.components, *higher)).with_subsets()
     return problem.with_components(components)

@@ -1,9 +1,10 @@
-"""Main effects and pairs of all bags: started, grown, mixed, shaped, purified, smoothed.
+"""Main effects and pairs of all bags: start, grow, mix, impose shapes, purify, smooth.
 
-Every bag grows from zero and from the smooth start, each until its held-out loss stops falling;
-large problems from zero alone, several classes from the smooth start alone. The held-out rows of
-all bags then choose how to mix the two and how wide the sigmoids of each main effect are. The
-result is purified: centred exactly, what is averaged out moves down.
+Every bag grows from zero and from the smooth start, each time until its held-out loss stops
+falling. Large problems grow from zero only, multiclass problems from the smooth start only. The
+held-out rows of all bags then choose how to mix the two models and how wide the sigmoids of each
+main effect are. The result is purified: components are centred exactly, and their averages move to
+components of lower order.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 
-SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the smooth start in a bag's mixture
-KEPT_SHARES = (1.0, 0.3, 0.0)  # of the interactions of features that have a shape
+SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the smooth start in the mixture
+KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Weighted mean of two grown models of one bag.
+    """Weighted mean of the two models grown in one bag.
 
     Parameters
     ----------
     tables : list of array of shape (M_1, ..., M_d, K)
-        Main effects first, then pairs.
+        Grids of values, main effects first, then pairs.
     intercepts : array of shape (K,)
-        Constants.
+        Intercept of each output.
     held_out : array of shape (n_held_out, K)
         Raw scores of the held-out rows.
     """
@@ -66,13 +67,13 @@ class LowerOrders:
     Parameters
     ----------
     problem : Problem
-        Coded rows, targets, bags, shapes; main effects of all features and any pairs.
+        Coded rows, targets, bags and shapes; its components are main effects and pairs.
     grower : BagGrower
         Grows one bag.
     starts : tuple of bool
-        From what each bag grows: False for zero, True for the smooth start.
+        Where each bag grows from: False for zero, True for the smooth start.
     l2 : float, optional
-        Ridge of the smooth start, as a share of the rows; a few rows by default.
+        Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
     seed : int
         Seed of the random cuts.
     """
@@ -91,7 +92,7 @@ class LowerOrders:
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
 
     def fit(self, progress: Progress) -> Solution:
-        """Grow every bag from its starts, mix, shape, purify, smooth."""
+        """Grow every bag from its starts, mix, impose shapes, purify and smooth."""
         events: list[Event] = []
         first, last = self._grown(progress, events)
         share = self._best_share(first, last)
@@ -113,7 +114,7 @@ class LowerOrders:
     def _grown(
         self, progress: Progress, events: list[Event]
     ) -> tuple[Sequence[Grown], Sequence[Grown]]:
-        """Grow every bag from its first and from its last start, the same where there is one."""
+        """Grow every bag from its first and from its last start, which may be the same."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
 
@@ -149,13 +150,13 @@ class LowerOrders:
         return self.grower.grow(forest, training, validation)
 
     def _sides(self, bag: int) -> tuple[Side, Side]:
-        """Training rows of a bag, their weights in rows, and held-out rows."""
+        """Training rows of a bag, with weights in rows, and its held-out rows."""
         rows = self.problem.rows
         in_rows = rows.training[:, bag] * rows.sizes[bag]
         return self._side(in_rows), self._side(rows.validation[:, bag])
 
     def _side(self, weights: Float32Array) -> Side:
-        """Rows with a weight, codes side by side."""
+        """Rows with a positive weight, their codes stored contiguously."""
         where = np.flatnonzero(weights)
         mains, *pairs = self.problem.coded
         fine = np.ascontiguousarray(mains.codes[self.mains][:, where])
@@ -167,7 +168,7 @@ class LowerOrders:
         return Side(coded, rows.y[where], weights[where, None], rows.offset[where])
 
     def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
-        """Share of the smooth start in the mixture that minimises the held-out loss."""
+        """Weight of the smooth start in the mixture that minimises the held-out loss."""
         sides = [self._side(weights) for weights in self.problem.rows.validation.T]
 
         def loss(share: float) -> float:
@@ -181,7 +182,7 @@ class LowerOrders:
         return min(SMOOTH_SHARES, key=loss)
 
     def _purified(self, bags: Sequence[Mixture]) -> tuple[FloatArray, dict[Component, FloatArray]]:
-        """Return constants (n_bags * K,) and pure tables (M_1, ..., n_bags * K) of the bags."""
+        """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""
         axes = self.problem.encoder.axes
         raw: dict[Component, FloatArray] = {}
         for index, component in enumerate(self.problem.ordered):
@@ -191,10 +192,10 @@ class LowerOrders:
         return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
 
     def _all_shaped(self, bags: Sequence[Mixture]) -> list[Mixture]:
-        """Bring all bags into their shapes, keeping the share of interactions that is best.
+        """Impose the shapes on all bags, scaling interactions to minimise the held-out loss.
 
-        Interactions of a feature that has a shape are clipped, and what is left of them may do more
-        harm than good; held-out rows decide.
+        Interactions of a feature with a shape are clipped, and the clipped ones may do more harm
+        than good, so the held-out rows decide how much of them to keep.
         """
 
         def shaped(share: float) -> list[Grown]:
@@ -205,7 +206,7 @@ class LowerOrders:
         return [_mixture(bag, bag, 0.0) for bag in best]
 
     def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
-        """Bring a bag into its shapes, then let its main effects grow on within them."""
+        """Impose the shapes on a bag, then let its main effects grow on within them."""
         axes, shapes = self.problem.encoder.axes, self.problem.shapes
         constants, pure = self._purified([mixture])
         start = zero_start(self.problem, constants)

@@ -1,11 +1,12 @@
-"""Rectangle trees on tables: the greedy step of the growing solver, compiled.
+"""Rectangle trees: the compiled greedy step for main effects and pairs.
 
-A visit to a component looks at the histogram of the residual over its cells, cuts the table into a
-few rectangles where that histogram has structure, and adds a small constant on each. Sums over
-rectangles cost four look-ups in a summed-area table. A main effect is a table with one column.
+A visit to a component computes the histogram of the residual over the cells of its grid, cuts the
+grid into a few rectangles where the histogram has structure, and adds a small constant to each. The
+sum over a rectangle takes four look-ups in a summed-area table. A main effect is a grid with one
+column.
 
-A rectangle is a sum of at most four products of steps, and a step is a sigmoid of width zero, so
-whatever grows here is a tensor product neural network.
+The indicator of a rectangle is a sum of at most four products of steps, and a step is a sigmoid of
+width zero, so the result is a tensor product neural network.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 
 from tpnn.grow.trees import bounded, draw_below, draw_uniform
 
-ORDERED, MISSING, NOMINAL = 0, 1, 2  # axes; the last node of one with missing values is theirs
+ORDERED, MISSING, NOMINAL = 0, 1, 2  # kinds of axes; the last node of MISSING is missing values
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
-    """Sum ``values`` over the rows in each cell of a table."""
+    """Sum ``values`` over the rows in each cell of a grid."""
     sums[:] = 0.0
     for i in range(len(values)):
         sums[rows[i], columns[i]] += values[i]
@@ -30,7 +31,7 @@ def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def summed_area(sums: Any, area: Any) -> None:
-    """``area[a, b]`` is the sum of ``sums[:a, :b]``; area has one row and column more."""
+    """Set ``area[a, b]`` to the sum of ``sums[:a, :b]``; area has one more row and column."""
     n_rows, n_columns = sums.shape
     area[0] = 0.0
     for a in range(n_rows):
@@ -48,7 +49,7 @@ def _box_sum(area: Any, top: int, bottom: int, left: int, right: int) -> Any:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> Any:
-    """Gain, axis and place of the best of some random cuts of a box; gain 0 where there is none."""
+    """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     top, bottom, left, right = box[0], box[1], box[2], box[3]
     total = _box_sum(residual, top, bottom, left, right)
     weight = _box_sum(mass, top, bottom, left, right)
@@ -84,7 +85,7 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
-    """Cut a box in two: ``leaf`` keeps the lower part and ``new`` gets the upper one."""
+    """Cut a box in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     for side in range(4):
         boxes[new, side] = boxes[leaf, side]
     boxes[leaf, 2 * axis + 1] = place
@@ -93,7 +94,7 @@ def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -> Any:
-    """Cut the table best-first into ``boxes`` (n_leaves, 4); return their number and the gain."""
+    """Cut the grid best-first into ``boxes`` (n_leaves, 4); return their number and the gain."""
     n_rows, n_columns = residual.shape[0] - 1, residual.shape[1] - 1
     boxes[0, 0], boxes[0, 1], boxes[0, 2], boxes[0, 3] = 0, n_rows, 0, n_columns
     n_boxes, total_gain = 1, 0.0
@@ -123,7 +124,7 @@ def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -
 def fill_step(
     residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, table: Any, step: Any
 ) -> None:
-    """Write each box's value into ``step`` and add it to ``table``."""
+    """Write the value of each box into ``step`` and add it to the grid ``table``."""
     for leaf in range(n_boxes):
         top, bottom, left, right = boxes[leaf]
         weight = max(_box_sum(mass, top, bottom, left, right), 0.0)
@@ -137,14 +138,14 @@ def fill_step(
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
 def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: Any) -> None:
-    """Residual after the step: each row loses hessian times the step in its cell."""
+    """Update the residual: each row loses its hessian times the step in its cell."""
     for i in range(len(residual)):
         residual[i] -= hessian[i] * step[rows[i], columns[i]]
 
 
 @nb.njit(nogil=True, cache=True)
 def _sides(kind: int, size: int, state: Any) -> Any:
-    """Divide the nodes of an axis at random, at one place or, without order, one by one."""
+    """Divide the nodes of an axis at random: at one place or, without order, one by one."""
     sides = np.zeros(size, np.int64)
     place = 1 + draw_below(state, max(size - 1, 1))
     for node in range(size):
@@ -155,7 +156,7 @@ def _sides(kind: int, size: int, state: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def _increasing(scores: Any) -> Any:
-    """Order that sorts the scores, by gaps; NumPy's argsort takes seconds to compile."""
+    """Return indices that sort scores (Shell sort); NumPy's argsort takes seconds to compile."""
     order = np.arange(len(scores))
     gap = 1
     while gap < len(scores) // 3:
@@ -175,10 +176,10 @@ def _increasing(scores: Any) -> Any:
 def node_order(
     kind: int, other_kind: int, residual: Any, mass: Any, ridge: float, state: Any
 ) -> Any:
-    """Order in which a tree sees the rows of a table of cell sums.
+    """Order in which a tree sees the nodes along the first axis of cell sums.
 
-    Levels are sorted by their residual means, shrunk by a ridge; in a pair, by the difference of
-    those means between two random parts of the other axis. Missing values come first or last.
+    Levels are sorted by their mean residual, shrunk by a ridge; in a pair, by the difference
+    between their means on two random parts of the other axis. Missing values come first or last.
     """
     n_nodes, n_others = residual.shape
     if kind == NOMINAL:
@@ -200,7 +201,7 @@ def node_order(
 
 @nb.njit(nogil=True, cache=True)
 def area_cells(area: Any, cells: Any) -> None:
-    """Inverse of ``summed_area``."""
+    """Recover the cells from their summed areas: the inverse of ``summed_area``."""
     for a in range(cells.shape[0]):
         for b in range(cells.shape[1]):
             cells[a, b] = _box_sum(area, a, a + 1, b, b + 1)
@@ -208,7 +209,7 @@ def area_cells(area: Any, cells: Any) -> None:
 
 @nb.njit(nogil=True, cache=True)
 def arranged(cells: Any, rows: Any, columns: Any) -> Any:
-    """Return cells with rows and columns in the given order."""
+    """Return the cells with their rows and columns in the given order."""
     answer = np.empty_like(cells)
     for a in range(len(rows)):
         for b in range(len(columns)):

@@ -1,8 +1,9 @@
 """Smooth start of the growing solver: ridge regression on a fixed dictionary of centred sigmoids.
 
-Main effects use a few sigmoids per feature, pairs their products. The normal equations are solved
-by conjugate gradients on the tables, for all bags at once, and stopped on each bag's held-out rows;
-logistic loss adds a few rounds of reweighting. Small noisy data owe most of their accuracy to it.
+Main effects use a few sigmoids per feature, pairs use their products. Conjugate gradients solve the
+normal equations of all bags at once and stop on the held-out rows of each bag; a loss other than
+squared error is solved a few times with new weights. Models of small noisy tables owe most of their
+accuracy to this start.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from tpnn.problem.coded import CodedComponents
 from tpnn.problem.rows import TrainingRows
 from tpnn.problem.stopping import EarlyStopping, Limits
 
-PAIR_SCALE = 0.1  # pairs are a priori this much smaller than main effects
-RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and at most this share of them
-SOLVED_PAIR_NODES = 32  # per feature, while solving
+PAIR_SCALE = 0.1  # prior size of pairs relative to main effects
+RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and its largest share of all rows
+SOLVED_PAIR_NODES = 32  # per feature of a pair, while solving
 MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
 ROWS_PER_TASK = 4096
 
 
 def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, NDArray[np.uint8]]:
-    """Merge nodes until no feature has more than ``most``; follow with the codes.
+    """Merge nodes until no feature has more than ``most``; recode the rows accordingly.
 
-    Neighbours are merged, or the rarest levels where there is no order; the node of missing values
-    stays alone. The dictionary is so smooth that it needs few nodes, and every iteration costs
-    their number.
+    Neighbours are merged or, if the nodes have no order, the rarest levels; the node of missing
+    values stays separate. The dictionary is so smooth that few nodes suffice, and the cost of an
+    iteration is proportional to their number.
     """
     positions, weights = [], []
     merged = np.empty(codes.shape, np.uint8)
@@ -50,7 +51,7 @@ def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, 
 
 
 def _merged_nodes(marginal: Marginal, feature: int, most: int) -> IntArray:
-    """Node that each node of a feature becomes, (size,)."""
+    """Return the new node of each node of a feature, (size,)."""
     missing = int(marginal.missing[feature])
     size = int(marginal.sizes[feature]) - missing
     kept = min(size, most - missing)
@@ -60,7 +61,7 @@ def _merged_nodes(marginal: Marginal, feature: int, most: int) -> IntArray:
 
 
 class MainDictionary:
-    """Tables of main effects as linear functions of coefficients (n_features, D, n_bags)."""
+    """Grids of main effects as linear functions of coefficients (n_features, D, n_bags)."""
 
     def __init__(self, marginal: Marginal, features: IntArray) -> None:
         self.bases = dictionary(marginal, 1)[features]
@@ -70,16 +71,16 @@ class MainDictionary:
         return np.zeros((len(self.bases), self.bases.shape[2], n_bags), np.float32)
 
     def tables(self, coefficients: RealArray) -> RealArray:
-        """Tables (n_features, M, n_bags)."""
+        """Grids of values (n_features, M, n_bags)."""
         return self.bases @ coefficients
 
     def adjoint(self, tables: RealArray) -> RealArray:
-        """Transpose of ``tables``."""
+        """Transpose of the linear map ``tables``."""
         return self.bases.transpose(0, 2, 1) @ tables
 
 
 class PairDictionary:
-    """Tables of pairs, A V B', as linear functions of coefficients V (n_pairs, D, D, n_bags)."""
+    """Grids of pairs, A V B', as linear functions of coefficients V (n_pairs, D, D, n_bags)."""
 
     def __init__(self, marginal: Marginal, pairs: IntArray) -> None:
         bases = dictionary(marginal, 2)
@@ -92,7 +93,7 @@ class PairDictionary:
         return np.zeros((n_pairs, size, size, n_bags), np.float32)
 
     def tables(self, coefficients: RealArray) -> RealArray:
-        """Tables (n_pairs, M * M, n_bags)."""
+        """Grids of values (n_pairs, M * M, n_bags)."""
         n_pairs, nodes, size = self.first.shape
         swapped = coefficients.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
         along_second = (self.second @ swapped).reshape(n_pairs, nodes, size, -1)
@@ -100,7 +101,7 @@ class PairDictionary:
         return (self.first @ swapped).reshape(n_pairs, nodes * nodes, -1)
 
     def adjoint(self, tables: RealArray) -> RealArray:
-        """Transpose of ``tables``."""
+        """Transpose of the linear map ``tables``."""
         n_pairs, nodes, size = self.first.shape
         cells = tables.reshape(n_pairs, nodes, -1)
         along_first = (self.first.transpose(0, 2, 1) @ cells).reshape(n_pairs, size, nodes, -1)
@@ -121,7 +122,7 @@ class BestCoefficients:
     coefficients : list of array of shape (..., n_bags * K)
         One array per order.
     intercepts : array of shape (n_bags * K,)
-        Constants.
+        Intercept of each output of each bag.
     """
 
     coefficients: list[RealArray]
@@ -130,7 +131,7 @@ class BestCoefficients:
     def update(
         self, improved: BoolArray, coefficients: list[RealArray], intercepts: RealArray
     ) -> None:
-        """Take over the bags (n_bags,) that improved."""
+        """Adopt the new values of the bags (n_bags,) that improved."""
         lanes = np.repeat(improved, len(intercepts) // len(improved))
         self.intercepts[lanes] = intercepts[lanes]
         for kept, new in zip(self.coefficients, coefficients, strict=True):
@@ -138,7 +139,7 @@ class BestCoefficients:
 
 
 class RidgeStart:
-    """Conjugate gradients for the ridge problem of all bags.
+    """Solves the ridge problems of all bags by conjugate gradients.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ class RidgeStart:
     objective : Objective
         The loss.
     l2 : float, optional
-        Ridge as a share of the rows; a few rows by default.
+        Ridge penalty as a share of the rows; by default worth a few rows.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class RidgeStart:
         self.ridge = few if l2 is None else np.float32(l2) * size
 
     def fit(self, start: FloatArray, workers: Workers, limits: Limits) -> BestCoefficients:
-        """Find the best coefficients of every bag, from the given constants (K,) on."""
+        """Find the best coefficients of every bag, starting from the intercepts ``start`` (K,)."""
         self.workers, self.limits = workers, limits
         intercepts = np.tile(start, self.n_bags).astype(np.float32)
         coefficients = [d.zeros(self.n_lanes) for d in self.dictionaries]
@@ -191,7 +192,7 @@ class RidgeStart:
     def _solve(
         self, raw: RealArray, coefficients: list[RealArray], intercepts: RealArray
     ) -> list[RealArray]:
-        """One weighted least squares problem, from the given coefficients; ``raw`` follows."""
+        """Solve one weighted least-squares problem from given coefficients; update ``raw``."""
         slope, hessian = self.objective.slopes(self.rows.y, raw, self.training)
         scale = np.sqrt(self.masses * hessian)
         residual = -np.sqrt(self.masses / hessian) * slope
@@ -232,7 +233,7 @@ class RidgeStart:
         ]
 
     def _gather(self, coefficients: list[RealArray]) -> RealArray:
-        """Value of the dictionary's functions on every row, (n, n_lanes)."""
+        """Values of the dictionary's functions on every row, (n, n_lanes)."""
         tables = [d.tables(c) for d, c in zip(self.dictionaries, coefficients, strict=True)]
         values = np.zeros((self.n_rows, self.n_lanes), np.float32)
 
@@ -252,7 +253,7 @@ class RidgeStart:
 
 
 def _squares(parts: Sequence[RealArray]) -> RealArray:
-    """Sum of squares of each bag, (n_bags,)."""
+    """Sum of squares of each lane, (n_lanes,)."""
     flat = [part.reshape(-1, part.shape[-1]) for part in parts]
     total: RealArray = np.sum([np.einsum("rb,rb->b", part, part) for part in flat], axis=0)
     return total

@@ -1,7 +1,7 @@
 """Rounds of boosting: compiled visits to the components of one bag.
 
-Every round visits each component with a probability in proportion to its last gain, so that a sharp
-surface gets hundreds of bases and a useless pair almost none.
+Every round visits each component with a probability proportional to its last gain, so that a sharp
+surface gets hundreds of bases and a useless pair gets almost none.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tpnn.grow.rectangles import (
     subtract_step,
     summed_area,
 )
-from tpnn.grow.trees import RAREST_VISIT, bounded, draw_uniform, one_way
+from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_uniform, one_way
 
-MASS_REFRESH_ROUNDS = 50  # rounds between exact sums of the hessian
+MASS_REFRESH_ROUNDS = 50  # after which the sums of the hessian are recomputed
 
 
 class Rows(NamedTuple):
@@ -33,9 +33,9 @@ class Rows(NamedTuple):
     Parameters
     ----------
     fine, coarse : array of shape (n_features, n_rows)
-        Nodes of the features in main effects and in pairs.
+        Node of each feature in each row, for main effects and for pairs.
     nil : array of shape (n_rows,)
-        Zeros: the only column of a main effect's table.
+        Zeros: a main effect has a grid with one column.
     pairs : array of shape (n_pairs, 2)
         Features of each pair.
     """
@@ -47,16 +47,16 @@ class Rows(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """State of one bag, updated in place.
+    """State of one output of one bag, updated in place.
 
     Parameters
     ----------
     mains : array of shape (n_features, M1, 1)
-        Tables of the main effects.
+        Grids of values of the main effects.
     pairs : array of shape (n_pairs, M2, M2)
-        Tables of the pairs.
+        Grids of values of the pairs.
     main_mass, pair_mass : arrays of shape (..., M + 1, ...)
-        Summed areas of the hessian, one table each.
+        Summed areas of the hessian for each component.
     residual, hessian : array of shape (n_rows,)
         Negative gradient and second derivative of the loss, times the row's weight.
     gains : array of shape (n_pairs + n_features,)
@@ -64,7 +64,7 @@ class Growth(NamedTuple):
     ages : array of shape (n_pairs + n_features,)
         Rounds since each summed area of the hessian was computed.
     intercept : array of shape (1,)
-        Constant.
+        Intercept.
     state : array of shape (1,), uint64
         Random state.
     """
@@ -94,7 +94,7 @@ def _visit_unordered(
     first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
     kinds: Any, sign: float,
 ) -> Any:  # fmt: skip
-    """``_visit`` where an axis has levels or missing values: the tree sees it rearranged."""
+    """``_visit`` for an axis with levels or missing values, whose nodes the tree sees reordered."""
     sums = np.empty(table.shape, np.float32)
     masses = np.empty(table.shape, np.float32)
     if stale:
@@ -105,7 +105,7 @@ def _visit_unordered(
     ridge, state = 2 * tree.ridge, growth.state
     rows = node_order(kinds[0], kinds[1], sums, masses, ridge, state)
     columns = node_order(kinds[1], kinds[0], sums.T, masses.T, ridge, state)
-    last = len(rows) - 1  # the node of missing values, which may be anywhere
+    last = len(rows) - 1  # the node of missing values, which the tree sees first or last
     settings = tree if sign == 0.0 else one_way(tree, sign, 1 if rows[0] == last else last)
     area, mass_area = np.empty(mass.shape, np.float64), np.empty(mass.shape, np.float64)
     summed_area(arranged(sums, rows, columns), area)
@@ -127,7 +127,7 @@ def _visit(
     first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
     kinds: Any, sign: float,
 ) -> Any:  # fmt: skip
-    """Add one tree to a component's table; return its gain."""
+    """Add one tree to a component's grid; return its gain."""
     if kinds[0] != ORDERED or kinds[1] != ORDERED:
         return _visit_unordered(first, second, growth, table, mass, stale, tree, kinds, sign)
     settings = tree if sign == 0.0 else one_way(tree, sign, -1)
@@ -150,17 +150,18 @@ def grow_rounds(
     rows: Any, growth: Any, n_rounds: int, sizes: Any, kinds: Any, signs: Any, main_tree: Any,
     pair_tree: Any, with_pairs: bool,
 ) -> None:  # fmt: skip
-    """Run some rounds of visits to all components; signs (n_features,) bind the main effects."""
+    """Run some rounds of visits; ``signs`` (n_features,) make main effects monotone."""
     fine_sizes, coarse_sizes = sizes
     fine_kinds, coarse_kinds = kinds
     n_pairs = len(growth.pairs)
-    one_column = np.int64(ORDERED)  # with slices below, so that one compiled visit serves both
+    one_column = np.int64(ORDERED)  # typed like the kinds of pairs: one compiled visit serves both
     for _ in range(n_rounds):
         _move_intercept(growth, main_tree)
         first = 0 if with_pairs else n_pairs
         largest = max(growth.gains[first:].max(), 1e-30)
         for index in range(first, len(growth.gains)):
-            if draw_uniform(growth.state) > max(RAREST_VISIT, growth.gains[index] / largest):
+            probability = max(SMALLEST_VISIT_PROBABILITY, growth.gains[index] / largest)
+            if draw_uniform(growth.state) > probability:
                 continue
             stale = growth.ages[index] >= MASS_REFRESH_ROUNDS
             if index < n_pairs:

@@ -17,34 +17,34 @@ from tpnn.problem.solution import Progress, Solution
 from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
-FEW_FEATURES = 12  # up to here pairs afford twice the nodes
-LARGEST_STARTED = 1e8  # rows times pairs times bags; larger problems grow from zero alone
-BYTES_PER_CELL = 40.0  # at the peak
+FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
+LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
+BYTES_PER_CELL = 40.0  # of peak memory
 
 
 class Grow(BaseEstimator):
-    """Solver that adds bases where the residual still has structure; the default.
+    """The default solver, which adds bases where the residual still has structure.
 
-    Small trees cut the grid of a component into rectangles or boxes, where they add a small
-    constant. A rectangle is a sum of products of steps, and a step is a sigmoid of width zero, so
-    what grows is a tensor product neural network. Main effects and pairs grow first, higher orders
-    on their residual.
+    Small trees cut the grid of a component into rectangles or boxes and add a small constant to
+    each. The indicator of a rectangle is a sum of products of steps, and a step is a sigmoid of
+    width zero, so the result is a tensor product neural network. Main effects and pairs grow first;
+    higher orders grow on their residual.
 
     Parameters
     ----------
     growth : {"auto", "smooth", "none"}, default="auto"
-        What growth starts from. "auto" grows every bag from zero and from a smooth ridge fit and
-        mixes the two so that the held-out loss is lowest (large problems grow from zero alone,
-        several classes from the smooth fit alone). "smooth" grows from the smooth fit alone.
-        "none" keeps the smooth fit. In this order components get smoother and more stable when rows
-        are re-sampled, and sharp surfaces get less accurate.
+        Where growth starts. "auto" grows every bag both from zero and from a smooth ridge fit, and
+        mixes the two to minimise the held-out loss (large problems grow from zero only, multiclass
+        problems from the smooth fit only). "smooth" grows from the smooth fit only. "none" keeps
+        the smooth fit as it is. In this order, components become smoother and more stable under
+        resampling of the rows, and sharp surfaces become less accurate.
     l2 : float or "auto", default="auto"
-        Ridge penalty of the smooth fit, as a share of the rows; "auto" is 3 rows' worth. Raise it
+        Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows. Raise it
         when correlated features get opposite signs: the effect is then split between them.
     max_rounds : int, default=2000
-        Most rounds of a bag.
+        Largest number of rounds per bag.
     patience : int, default=50
-        Rounds without a lower held-out loss after which a bag is done.
+        Number of rounds without a lower held-out loss after which a bag stops.
 
     Examples
     --------
@@ -79,12 +79,12 @@ class Grow(BaseEstimator):
         self.patience = patience
 
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
-        """Most nodes of a feature that pay, by order of the component."""
+        """Largest number of nodes per feature that is worth its cost, by order."""
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
-        """Memory that a component of one bag needs at the peak."""
+        """Peak memory of one component of one bag."""
         return BYTES_PER_CELL * float(n_nodes) ** order
 
     def solve(
@@ -95,7 +95,7 @@ class Grow(BaseEstimator):
         seed: int,
         start: Solution | None = None,
     ) -> Solution:
-        """Grow main effects and pairs, or take them from ``start``, then higher orders."""
+        """Grow main effects and pairs, or take them from ``start``; then grow higher orders."""
         lower = [component for component in problem.components if len(component) <= 2]
         solution = start or self._solve_lower(
             problem.with_components(ComponentSet(tuple(lower))), limits, progress, seed
@@ -110,16 +110,16 @@ class Grow(BaseEstimator):
     ) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
         rounds = 0 if self.growth == "none" else self.max_rounds
-        patience = self.patience + 1  # a bag is done after more than `patience` rounds
+        patience = self.patience + 1  # a bag stops after more than `patience` rounds
         grower = BagGrower(problem.objective, limits, rounds, patience)
         return LowerOrders(problem, grower, self._starts(problem), l2, seed).fit(progress)
 
     def _starts(self, problem: Problem) -> tuple[bool, ...]:
-        """From what the bags grow: False for zero, True for the smooth fit."""
+        """Where the bags grow from: False for zero, True for the smooth fit."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
-        is_large = problem.rows.training.size * n_pairs > LARGEST_STARTED
+        is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
         if self.growth == "auto" and is_large and isinstance(self.l2, str):
-            return (False,)  # an l2 that was asked for needs the smooth fit
+            return (False,)  # an explicit l2 needs the smooth fit
         if self.growth != "auto" or problem.objective.couples_outputs:
-            return (True,)  # classes: held-out rows chose it alone whenever both were grown
+            return (True,)  # with classes, held-out rows always preferred it to a mixture
         return (False, True)

@@ -1,4 +1,4 @@
-"""Where the bags of main effects and pairs grow from: from zero, or from a smooth fit."""
+"""Starting points of main effects and pairs: zero, or a smooth fit."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tpnn.table.axis import Axis
 
 
 def measures(problem: Problem) -> tuple[Marginal, Marginal]:
-    """Measure of all features on the nodes of main effects, and on those of pairs."""
+    """Measures of all features on the nodes of main effects and on the nodes of pairs."""
     axes = problem.encoder.axes
     return Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))
 
 
 def zero_start(problem: Problem, constants: FloatArray) -> Tables:
-    """Nothing but constants (K,)."""
+    """Return grids of zeros with the given intercepts (K,)."""
     fine, coarse = (marginal.n_nodes for marginal in measures(problem))
     n_outputs, n_mains = len(constants), len(problem.coded[0].features)
     n_pairs = len(problem.coded[1].features) if len(problem.coded) > 1 else 0
@@ -42,7 +42,7 @@ def zero_start(problem: Problem, constants: FloatArray) -> Tables:
 def smooth_starts(
     problem: Problem, l2: float | None, limits: Limits, workers: Workers
 ) -> list[Tables]:
-    """Smooth start of every bag; pairs are solved for on fewer nodes than they grow on."""
+    """Smooth start of every bag; pairs are solved on fewer nodes than they grow on."""
     fine, coarse = measures(problem)
     solved: list[Dictionary] = [MainDictionary(fine, problem.coded[0].features[:, 0])]
     coded = [problem.coded[0]]
@@ -66,7 +66,7 @@ def smooth_starts(
 
 
 def _shaped_mains(tables: Float32Array, problem: Problem) -> Float32Array:
-    """Bring those of the main effects (n_features, M, n_lanes) that have a shape into it."""
+    """Project the main effects (n_features, M, n_lanes) that have a shape onto it, in place."""
     axes, shapes = problem.encoder.axes[1], problem.shapes
     for row, feature in enumerate(problem.coded[0].features[:, 0].tolist()):
         if feature in shapes:

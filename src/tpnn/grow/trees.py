@@ -1,4 +1,4 @@
-"""What trees of every order share: their settings, and seeded random draws, compiled."""
+"""What trees of every order share: settings and seeded random draws, compiled."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from tpnn.problem.bits import scrambled
 
-NEW_GAIN = 1e30  # of a component that was not visited yet
-RAREST_VISIT = 0.03  # chance of a visit, at least, to a component whose last gain was small
+UNVISITED_GAIN = 1e30  # gain of a component before its first visit
+SMALLEST_VISIT_PROBABILITY = 0.03  # even if the last gain of the component was small
 
 
 class TreeSettings(NamedTuple):
-    """Shape of one tree.
+    """Settings of one tree.
 
     Parameters
     ----------
     n_leaves : int
-        Rectangles per tree.
+        Number of leaves: rectangles or boxes.
     rate : float
-        Shrinkage of the leaf values.
+        Learning rate: the factor that shrinks leaf values.
     ridge : float
         Added to the mass of a leaf, in rows.
     min_mass : float
@@ -29,15 +29,15 @@ class TreeSettings(NamedTuple):
     share : float
         Share of the possible cuts that are tried, drawn at random.
     fewest : int
-        Cuts tried along an axis at least, where there are as many.
+        Smallest number of cuts tried along an axis, if it has that many.
     random_first : bool
-        Whether the first cut is drawn uniformly: it makes pure interactions visible.
+        Whether the first cut is drawn uniformly, which makes pure interactions visible.
     sign : float
-        1 or -1 where the first axis may only step up or down, else 0.
+        1 or -1 if values may only step up or down along the first axis, else 0.
     exempt : int
-        Place of a cut on the first axis to which the sign does not apply.
+        Place on the first axis where a cut need not obey the sign; -1 for none.
     largest : float
-        Bound on the size of a leaf value before it is shrunk.
+        Largest absolute leaf value before shrinkage.
     """
 
     n_leaves: int
@@ -54,7 +54,7 @@ class TreeSettings(NamedTuple):
 
 @nb.njit(nogil=True, cache=True)
 def one_way(settings: Any, sign: float, exempt: int) -> Any:
-    """Return settings of a tree of two leaves that steps in one direction."""
+    """Return the settings of a tree with two leaves that steps in one direction."""
     return TreeSettings(
         2, settings.rate, settings.ridge, settings.min_mass, settings.share, settings.fewest,
         settings.random_first, sign, exempt, settings.largest,
@@ -63,7 +63,7 @@ def one_way(settings: Any, sign: float, exempt: int) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def bounded(value: float, settings: Any) -> Any:
-    """Leaf value within the bound of its tree."""
+    """Clip a leaf value to the bound of its tree."""
     return min(max(value, -settings.largest), settings.largest)
 
 

@@ -1,7 +1,7 @@
-"""Sigmoid widths: a step function becomes a sum of sigmoids of finite gamma.
+"""Sigmoid widths: the steps of a main effect become sigmoids of width gamma.
 
-A table on nodes u_1 < ... < u_M is a sum of steps at the middles b_k between nodes. Giving each
-step the width gamma turns the table T into K T, where K has rows that sum to one:
+A grid of values T on nodes u_1 < ... < u_M is a sum of steps at the midpoints b_k between nodes.
+Giving each step the width gamma turns T into K T, where the rows of K sum to one:
 
     (K T)(u) = T_1 + sum_k (T_{k+1} - T_k) sigmoid((u - b_k) / gamma).
 """
@@ -22,7 +22,7 @@ CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)
 
 
 def smoother(positions: FloatArray, width: float) -> FloatArray:
-    """Matrix K of shape (M, M) that gives every step of a table the width gamma.
+    """Matrix K of shape (M, M) that gives every step of a grid the width gamma.
 
     >>> smoother(np.array([0.25, 0.75]), 1e-9).round(6)
     array([[1., 0.], [0., 1.]])
@@ -39,9 +39,9 @@ def choose_widths(
 ) -> dict[Component, FloatArray]:
     """Give each main effect the sigmoid width that minimises the held-out loss of all bags.
 
-    ``held_out`` are the raw scores of each bag's held-out rows. Pairs keep their steps:
+    ``held_out`` holds the raw scores of each bag's held-out rows. Pairs keep their steps:
     interpolation between nodes smooths them enough, and widths chosen for them overfit the held-out
-    rows of small data. So do classes, which would share a width.
+    rows of small tables.
     """
     chosen = dict(tables)
     bags, rows = np.nonzero(problem.rows.validation.T)
@@ -66,12 +66,12 @@ def choose_widths(
 
 
 def _has_steps(axis: Axis) -> bool:
-    """Whether an axis has an order, and more than one value in it."""
+    """Whether an axis is ordered and has more than one non-missing node."""
     return not axis.is_nominal and axis.n_regular > 1
 
 
 def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:
-    """Give the steps of a main effect (M, n_lanes) a width; missing values stay as they are."""
+    """Give the steps of a main effect (M, n_lanes) a width, except for the missing node."""
     regular = axis.n_regular
     wide = smoother(axis.positions[:regular], width) @ table[:regular]
     return centre(np.concatenate([wide, table[regular:]]), [axis.weights])

@@ -168,7 +168,7 @@ class AnovaModel:
         return [{s: table[..., k] for s, table in tables.items()} for k in range(self.n_outputs)]
 
     def identifiability_error(self) -> float:
-        """Worst |mean along an axis| of any component, relative to its standard deviation.
+        """Worst ``|mean along an axis|`` of any component, relative to its standard deviation.
 
         Zero, up to rounding, means that the decomposition is the only one of f with respect to the
         training marginals.

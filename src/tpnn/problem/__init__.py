@@ -1,1 +1,1 @@
-"""A table and its targets as a solver wants them, and what a solver hands back."""
+"""A table and its targets as a solver sees them, and what a solver returns."""

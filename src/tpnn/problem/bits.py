@@ -1,4 +1,4 @@
-"""Scrambled bits: what row keys, splits into bags and random cuts are made of."""
+"""Scrambled bits, from which row keys, splits into bags and random cuts are made."""
 
 from __future__ import annotations
 

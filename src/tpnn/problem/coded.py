@@ -1,14 +1,14 @@
-"""Where the data meets the tables: gather-sum and its adjoint, the histogram.
+"""Where rows meet grids of values: the gather and its adjoint, the histogram.
 
 With cell(i, S) the cell of component S that row i falls into,
 
-    gather:     raw[i, b] = sum_S table_S[cell(i, S), b]
+    gather:     raw[i, b] = sum_S grid_S[cell(i, S), b]
     histogram:  grad_S[m, b] = sum of gradient[i, b] over the rows with cell(i, S) = m
 
-These two are the only work that grows with the number of rows. Lanes, one for
-each output of each bag, are the last axis of every array, so that one pass over the codes serves
-all of them. Rows of the gather and components of the
-histogram are independent, hence the result is the same whatever the number of threads.
+Only these two take time in proportion to the number of rows. A lane b is one output of one bag.
+Lanes are the last axis of every array, so that one pass over the codes serves all of them. The
+gather treats rows independently and the histogram treats components independently, so the result
+does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tpnn.anova.components import Component
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
-BLOCK = 1024  # rows whose cells are computed at a time; their numbers stay in the L1 cache
+ROWS_PER_BLOCK = 1024  # cells of one block of rows stay in the L1 cache
 
 
 @nb.njit(nogil=True, cache=True)
@@ -42,7 +42,7 @@ def _fill_cells(codes: Any, features: Any, n_nodes: int, start: int, stop: int, 
 def _gather_one_lane(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
-    """``_gather`` of a single lane, tables (C, cells) and raw (n,): plain loops of two or three."""
+    """``_gather`` of a single lane in plain loops; grids are (C, cells) and raw is (n,)."""
     for component in range(len(features)):
         table, first = tables[component], codes[features[component, 0], start:stop]
         if features.shape[1] == 1:
@@ -53,9 +53,9 @@ def _gather_one_lane(
             for i in range(len(raw)):
                 raw[i] += table[np.intp(first[i]) * n_nodes + second[i]]
         else:
-            cells = np.empty(BLOCK, np.int64)
-            for low in range(start, stop, BLOCK):
-                high = min(low + BLOCK, stop)
+            cells = np.empty(ROWS_PER_BLOCK, np.int64)
+            for low in range(start, stop, ROWS_PER_BLOCK):
+                high = min(low + ROWS_PER_BLOCK, stop)
                 _fill_cells(codes, features[component], n_nodes, low, high, cells)
                 for i in range(low, high):
                     raw[i - start] += table[cells[i - low]]
@@ -65,9 +65,9 @@ def _gather_one_lane(
 def _gather(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
-    cells = np.empty(BLOCK, np.int64)
-    for low in range(start, stop, BLOCK):
-        high = min(low + BLOCK, stop)
+    cells = np.empty(ROWS_PER_BLOCK, np.int64)
+    for low in range(start, stop, ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, stop)
         for component in range(len(features)):
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
             table = tables[component]
@@ -80,11 +80,11 @@ def _gather(
 @nb.njit(nogil=True, cache=True)
 def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any) -> None:
     n_rows, n_lanes = gradient.shape
-    cells = np.empty(BLOCK, np.int64)
+    cells = np.empty(ROWS_PER_BLOCK, np.int64)
     for component in range(len(features)):
         table = sums[component]
-        for low in range(0, n_rows, BLOCK):
-            high = min(low + BLOCK, n_rows)
+        for low in range(0, n_rows, ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, n_rows)
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
             if n_lanes == 1:
                 for i in range(low, high):
@@ -100,14 +100,14 @@ def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any
 class CodedComponents:
     """Components of one order over coded rows.
 
-    Tables have shape (n_components, n_cells, n_lanes), cells in row-major order.
+    Grids of values have shape (n_components, n_cells, n_lanes), with cells in row-major order.
 
     Parameters
     ----------
     codes : array of shape (n_features, n_rows), uint8 or uint16
-        Node of every value at this order's resolution.
+        Node of every value at the resolution of this order.
     features : array of shape (n_components, order)
-        The features of each component.
+        Features of each component.
     n_nodes : int
         Nodes per axis, padding included.
     """
@@ -118,12 +118,12 @@ class CodedComponents:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of components, and of cells of each."""
+        """Number of components, and number of cells of each."""
         n_components, order = self.features.shape
         return n_components, self.n_nodes**order
 
     def gather(self, tables: Float32Array, start: int, raw: RealArray) -> None:
-        """Add the components' values on the rows from ``start`` on to ``raw`` (n, n_lanes)."""
+        """Add the values of all components to ``raw`` (n, n_lanes), for n rows from ``start``."""
         stop = start + len(raw)
         where = self.codes, self.features, self.n_nodes
         if tables.shape[2] == 1:
@@ -148,7 +148,7 @@ class Codes:
     encoder : TableEncoder
         Nodes of the features.
     rows : array of shape (n,)
-        Which rows of the table are coded.
+        Rows of the table to code.
     """
 
     def __init__(self, table: Table, encoder: TableEncoder, rows: IntArray) -> None:
@@ -156,7 +156,7 @@ class Codes:
         self._by_order: dict[int, CodeArray] = {}
 
     def of_order(self, order: int) -> CodeArray:
-        """Codes (n_features, n) at the resolution of an order."""
+        """Codes (n_features, n) at the resolution of one order."""
         if order not in self._by_order:
             self._by_order[order] = self.encoder.codes(self.table, order, self.rows)
         return self._by_order[order]
@@ -175,9 +175,9 @@ class Codes:
     def values(
         self, component: Component, table: FloatArray, rows: Any = slice(None), lanes: Any = None
     ) -> FloatArray:
-        """Values of a component's table (M_1, ..., M_d, n_lanes) on rows, (n, n_lanes).
+        """Values of a component's grid (M_1, ..., M_d, n_lanes) on some rows, (n, n_lanes).
 
-        With ``lanes`` (n, K), the lanes of each row.
+        ``lanes`` (n, K) selects lanes for each row; the result is then (n, K).
         """
         cells = self.cells(component, rows)
         if lanes is not None:

@@ -1,7 +1,7 @@
-"""Problem: a table and its targets as a solver wants them, and the way back to a frozen model.
+"""Problem: a table and its targets as a solver sees them, and the way back to a fitted model.
 
-Inside, rows and columns stand in canonical order and targets on the training scale; outside, as the
-user passed them. This is the only module that knows both.
+Inside a problem, rows and columns are in canonical order and targets are on the training scale;
+outside, everything is as the user passed it. Only this module knows both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tpnn.table.frame import Table
 
 @dataclass(frozen=True)
 class Bagging:
-    """Number of bags, share of the rows that each holds out, seed."""
+    """Number of bags, share of the rows that each bag holds out, and seed."""
 
     n_bags: int
     validation_fraction: float
@@ -39,7 +39,7 @@ class Bagging:
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted: the loss, names of several outputs, labels of a classifier."""
+    """What to predict: the loss, the names of several outputs, the labels of a classifier."""
 
     objective: Objective
     outputs: tuple[str, ...] = ()
@@ -55,17 +55,17 @@ class Problem:
     encoder : TableEncoder
         Nodes of the features, in the user's order.
     features : list of int
-        The features in canonical order.
+        Features in canonical order.
     codes : Codes
-        The distinct rows, coded.
+        Coded distinct rows.
     components : ComponentSet
-        The subsets S to fit, in the user's order.
+        Subsets S to fit, in the user's order.
     shapes : dict from feature to shape
-        Shapes that the function must have along some features.
+        Shape that the model must have along each of these features.
     rows : TrainingRows
         Targets and bag weights of the distinct rows.
     distinct : DistinctRows
-        The distinct rows themselves.
+        Distinct rows of the table.
     bagging : Bagging
         How the bags are drawn.
     objective : Objective
@@ -99,7 +99,7 @@ class Problem:
         bagging: Bagging,
         shapes: Mapping[int, str],
     ) -> Problem:
-        """Bring rows into canonical order and targets onto the training scale; main effects."""
+        """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
         known = np.vstack([targets.y.T, targets.offset])
@@ -124,12 +124,12 @@ class Problem:
 
     @cached_property
     def ordered(self) -> list[Component]:
-        """The components in canonical order, axes included."""
+        """The components, and the features of each, in canonical order."""
         return canonical(self.components, self.features)
 
     @cached_property
     def coded(self) -> list[CodedComponents]:
-        """For each order, its components in canonical order over the distinct rows."""
+        """The components of each order, in canonical order, over the distinct rows."""
         orders = self.components.orders
         return [self.codes.coded([s for s in self.ordered if len(s) == d]) for d in orders]
 
@@ -139,11 +139,11 @@ class Problem:
         return self.bagging.n_bags
 
     def with_components(self, components: ComponentSet) -> Problem:
-        """Change the components; rows, and what is coded already, stay."""
+        """Change the components; keep the rows and their codes."""
         return replace(self, components=components)
 
     def with_bags(self, n_bags: int) -> Problem:
-        """Change the number of bags; the rows stay."""
+        """Change the number of bags; keep the rows."""
         bagging = replace(self.bagging, n_bags=n_bags)
         bags = draw_bags(self.distinct, n_bags, bagging.validation_fraction, bagging.seed)
         rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
@@ -154,7 +154,8 @@ class Problem:
     ) -> FloatArray:
         """Raw scores of rows in double precision, (n, n_bags * K).
 
-        With ``lanes`` (n, K) only those of each row, such as its bag's, (n, K).
+        ``lanes`` (n, K) selects lanes for each row, such as those of the bag that holds it out; the
+        result is then (n, K).
         """
         intercepts = solution.intercepts if lanes is None else solution.intercepts[lanes]
         raw: FloatArray = self.rows.offset[rows] + intercepts
@@ -163,7 +164,7 @@ class Problem:
         return raw
 
     def freeze(self, solution: Solution, task: Task) -> AnovaModel:
-        """Average the bags, leave the training scale, restore the user's order."""
+        """Average the bags, undo the training scale and restore the user's order."""
         tables = {
             tuple(sorted(given)): self._restore_table(given, padded)
             for given, padded in zip(solution.components, solution.tables, strict=True)
@@ -198,14 +199,14 @@ class Problem:
         return tuple(by_component[component] for component in components)
 
     def _by_output(self, values: FloatArray) -> FloatArray:
-        """Reshape (..., n_bags * K) to (..., n_bags, K); class scores are centred over classes."""
+        """Reshape (..., n_bags * K) to (..., n_bags, K); centre class scores over the classes."""
         split = values.reshape(*values.shape[:-1], -1, self.objective.n_outputs)
         if self.objective.link.name == "softmax":
             split = split - split.mean(-1, keepdims=True)
         return split
 
     def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
-        """Table of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
+        """Grid of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
         axes = sorted(range(len(given)), key=given.__getitem__)
         sizes = (self.encoder.axes[len(given)][given[axis]].n_nodes for axis in axes)
         table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]

@@ -1,10 +1,11 @@
 """Rows in canonical form, and the bags drawn from them.
 
 Training must not depend on the order of the rows, on whether a row of weight two is written twice,
-or on how often the whole table is repeated. So rows are keyed by what they contain: equal rows are
-merged (their weights add up), rows are sorted by their key, and the key, not the row's number,
-decides on which side of a bag's split a row falls. Rows with equal features fall on the same side,
-unless they are very many, which keeps the held-out score honest on tables with copies.
+or on how often the whole table is repeated. So rows are identified by a key made from their values:
+equal rows are merged and their weights added, rows are sorted by their key, and the key, not the
+position of a row, decides on which side of a bag's split it falls. Rows with equal features fall on
+the same side, unless there are very many of them; this keeps the held-out loss honest on tables
+with repeated rows.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from tpnn.table.weights import whole_counts
 
 KeyArray = NDArray[np.uint64]
 
-HEAVY_ROWS = 10  # rows with equal features that hold this many times the mass of the average row,
-HEAVY_SHARE = 0.1  # or this share of all mass, are too heavy to stand on one side of a split
-COMMON_TARGET = 0.02  # share of such rows that makes a target too common to stand on one side
+HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on both sides of a
+HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
+COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
 def float_bits(values: FloatArray) -> KeyArray:
-    """Bits of numbers, the same for equal numbers: one NaN, and no -0.0."""
+    """Bits of numbers, identical for equal numbers: there is one NaN, and -0.0 becomes 0.0."""
     return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
 
 
 def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
-    """One 64-bit key per row, equal for rows with equal values; it depends on the column order."""
+    """One 64-bit key per row, equal for equal rows; it depends on the order of the columns."""
     keys = np.zeros(n_rows, np.uint64)
     for column in columns:
         bits = float_bits(column)
@@ -47,15 +48,16 @@ class DistinctRows:
     Parameters
     ----------
     rows : array of shape (n,)
-        Where each distinct row stands in the user's table.
+        Position of each distinct row in the user's table.
     weights : array of shape (n,)
         Total weight of its copies, divided by the weight of all rows.
     groups : array of shape (n,)
-        Number of the group of rows with equal features; 0, 1, 2, ... in order.
+        Number of the row's group of rows with equal features; 0, 1, 2, ... in order.
     group_keys, keys : array of shape (n,)
-        Key of each distinct row: of its features alone, and with its targets.
+        Key of the row's features alone, and key of its features and targets.
     size : float
-        How many rows the table stands for: copies count, copies of the whole table do not.
+        Number of rows that the table represents: repeated rows count, repetitions of the whole
+        table do not.
     """
 
     rows: IntArray
@@ -77,9 +79,9 @@ class TrainingRows:
     offset : array of shape (n, 1)
         Known part of the raw score.
     training, validation : array of shape (n, n_bags)
-        Weight of each row in each bag's two sums; columns sum to one.
+        Weight of each row in the training and held-out loss of each bag; columns sum to one.
     sizes : array of shape (n_bags,)
-        How many rows the training side of each bag stands for.
+        Number of rows that the training side of each bag represents.
     """
 
     y: Float32Array
@@ -90,13 +92,13 @@ class TrainingRows:
 
 
 def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | None) -> DistinctRows:
-    """Merge rows that agree in features and in every target; rows of weight zero are left out.
+    """Merge rows that agree in all features and targets; drop rows of weight zero.
 
-    ``targets`` has shape (n_targets, n_rows); without weights each row counts one.
+    ``targets`` has shape (n_targets, n_rows); by default each row has weight one.
     """
     masses = np.ones(len(keys)) if weights is None else weights
     kept = np.flatnonzero(masses > 0)
-    order = kept[np.lexsort((masses[kept], *targets[:, kept], keys[kept]))]  # sums in one order
+    order = kept[np.lexsort((masses[kept], *targets[:, kept], keys[kept]))]  # fixes all sums
     key, target = keys[order], targets[:, order]
     new_key = np.r_[True, key[1:] != key[:-1]]
     new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
@@ -113,7 +115,7 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
 
 
 def _size(merged: FloatArray, n_rows: int) -> float:
-    """Rows that integer weights stand for, in units of their greatest common divisor."""
+    """Count the rows that integer weights represent, in units of their common divisor."""
     counts = whole_counts(merged)
     return float(n_rows if counts is None else counts.sum())
 
@@ -121,12 +123,12 @@ def _size(merged: FloatArray, n_rows: int) -> float:
 def draw_bags(
     distinct: DistinctRows, n_bags: int, validation_fraction: float, seed: int
 ) -> tuple[Float32Array, Float32Array, Float32Array]:
-    """Weights of every row for training and validation in every bag, (n, n_bags), and bag sizes.
+    """Training and held-out weights of every row in every bag, (n, n_bags), and the bag sizes.
 
     A bag holds out random units until they carry ``validation_fraction`` of the mass. A unit is a
-    group of rows with equal features, or a single distinct row where the group is too heavy. What
-    is too heavy by itself, a common target of a heavy group, or too little to choose from, is
-    divided in that proportion.
+    group of rows with equal features or, if the group is heavy, a single distinct row. A unit that
+    is heavy by itself, or has a common target of a heavy group, is not drawn: its mass is divided
+    between the two sides in that proportion. So are all units if there are too few to draw from.
     """
     units, keys, divided = _units(distinct, validation_fraction)
     mass = np.bincount(units, distinct.weights)
@@ -151,7 +153,7 @@ def draw_bags(
 def _units(
     distinct: DistinctRows, validation_fraction: float
 ) -> tuple[IntArray, KeyArray, BoolArray]:
-    """Return the unit of every row (n,), and of every unit its key and whether it is divided."""
+    """Return the unit of every row (n,), and for every unit its key and whether it is divided."""
     limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
     group_mass = np.bincount(distinct.groups, distinct.weights)[distinct.groups]
     heavy = group_mass > limit
@@ -159,7 +161,7 @@ def _units(
     starts = np.flatnonzero(first | heavy)
     units = np.cumsum(first | heavy) - 1
     mass = np.bincount(units, distinct.weights)
-    common = heavy[starts] & (mass > COMMON_TARGET * group_mass[starts])
+    common = heavy[starts] & (mass > COMMON_TARGET_SHARE * group_mass[starts])
     divided = (mass > limit) | common
     if (~divided).sum() * validation_fraction < 1:
         divided[:] = True

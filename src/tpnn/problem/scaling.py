@@ -9,12 +9,12 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.loss.losses import Objective, weighted_quantiles
 
-QUARTILE_RANGE = 1.349  # between the quartiles of a normal distribution, in standard deviations
+QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What the user passed beside the table: y (n_rows, T), the others (n_rows,)."""
+    """What the user passes besides the table: y (n_rows, T), weights and offset (n_rows,)."""
 
     y: FloatArray
     weights: FloatArray | None
@@ -32,11 +32,11 @@ class Scaled:
     offset : array of shape (n, 1)
         Known part of the raw score.
     objective : Objective
-        The loss, in units of the dispersion where the scale of y does not change f.
+        The loss; in units of its dispersion if rescaling y only shifts the raw score.
     start : array of shape (K,)
         Raw score of the best constant.
     shift, scale : array of shape (K,) or (1,)
-        The way back: a raw score of the user is shift + scale * raw score.
+        The way back: the raw score in the user's units is shift + scale * raw score.
     """
 
     y: FloatArray
@@ -50,7 +50,7 @@ class Scaled:
 def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Objective) -> Scaled:
     """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
     shift, scale = np.zeros(1), np.ones(1)
-    if objective.standardised:  # the offset is then a part of the target
+    if objective.standardised:  # the offset is subtracted from the target
         y, offset = y - offset, np.zeros_like(offset)
         squared = objective.name == "squared_error"
         measure = mean_and_deviation if squared else median_and_quartiles
@@ -66,7 +66,7 @@ def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Ob
 
 
 def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column of y (n, T), one where it is constant."""
+    """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
     mean = weights @ y
     largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
     largest[largest == 0] = 1.0
@@ -75,7 +75,7 @@ def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, 
 
 
 def median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Median and standard deviation by the quartiles, as if y (n, 1) were normal."""
+    """Median, and standard deviation estimated from the quartiles as if y (n, 1) were normal."""
     low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
     if high > low:
         return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])

@@ -1,4 +1,4 @@
-"""Solution: what a solver hands back, and the events on the way to it."""
+"""Solution: what a solver returns, and the events on the way to it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tpnn.anova.terms import Terms
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One line of the history of a fit; None where a field does not apply.
+    """One entry in the history of a fit; fields that do not apply are None.
 
     Parameters
     ----------
     stage : {"search", "grow", "descent"}
-        What was going on.
+        Stage of the fit.
     note : str
         What was tried or decided, in words.
     bag, step : int
-        Bag, and rounds or steps that it was trained for.
+        Number of the bag, and of the rounds or steps it was trained for.
     n_components : int
         Number of components.
     n_candidates, n_found : int
-        Interactions that a screen scored, and those above its noise floor.
+        Number of interactions that a screen scored, and of those above its noise floor.
     best_score, noise_floor : float
-        Largest score, and the largest that noise reaches.
+        Largest score, and the largest score that noise reaches.
     training_loss, validation_loss : float
         Loss on the training rows and on the held-out rows.
     seconds : float
-        Since the stage began.
+        Time since the stage began.
     """
 
     stage: str
@@ -53,17 +53,17 @@ class Event:
 
 
 class Progress(Protocol):
-    """Who wants to know how far a fit is."""
+    """Receives the events of a fit while it runs."""
 
     def begin(self, total: int, unit: str) -> None:
-        """Expect so many events of a unit."""
+        """Announce the expected number of events, and what one event is."""
 
     def advance(self, event: Event) -> None:
-        """Take note of the next one."""
+        """Report the next event."""
 
 
 class NoProgress:
-    """Nobody wants to know."""
+    """Ignores all events."""
 
     def begin(self, total: int, unit: str) -> None:
         """Do nothing."""
@@ -79,19 +79,19 @@ class Solution:
     Parameters
     ----------
     components : list of tuple of int
-        Its components in canonical order, axes included: those of the problem and, where a solver
-        has moved a part of a component to its subsets, those subsets.
+        The components, and the features of each, in canonical order: the components of the problem
+        and any subsets to which a solver has moved parts of them.
     intercepts : array of shape (n_bags * K,)
-        Intercept of each bag, the K outputs of a bag together.
+        Intercepts; the K outputs of a bag are adjacent.
     tables : list of array of shape (M_1, ..., M_d, n_bags * K)
         Values of each component on its nodes.
     terms : list of Terms, or None
-        Each component's bases over all bags; their sum is the mean of the bags' tables. None where
-        the tables themselves, as sums of steps between nodes or levels, are the terms.
+        Bases of each component over all bags; their sum is the mean of the bags' grids. None if the
+        grids themselves, as sums of steps between nodes or levels, are the terms.
     events : list of Event
-        What happened.
+        History of the fit.
     activation, scale : str
-        Which basis the terms refer to.
+        Kind of basis that the terms refer to.
     """
 
     components: list[Component]

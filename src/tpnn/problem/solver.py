@@ -1,4 +1,4 @@
-"""Solver: what the pipeline asks of a solver."""
+"""Solver: what the pipeline expects of a solver."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution
 from tpnn.problem.stopping import Limits
 
-FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; finer nodes cost more than they give
+FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
 
 
 class Solver(Protocol):
-    """An object that solves problems; what it can do is declared as data.
+    """An object that solves problems and declares as data what it can do.
 
     Parameters
     ----------
     devices : tuple of str
-        Where it can compute.
+        Devices that it can compute on.
     rules : dict from parameter to Rule
         Valid values of its parameters.
     """
@@ -31,10 +31,10 @@ class Solver(Protocol):
         """Parameters by name."""
 
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
-        """Most nodes of a feature that pay, by order of the component."""
+        """Largest number of nodes per feature that is worth its cost, by order."""
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
-        """Memory that a component of one bag needs at the peak."""
+        """Peak memory of one component of one bag."""
 
     def solve(
         self,
@@ -44,4 +44,4 @@ class Solver(Protocol):
         seed: int,
         start: Solution | None = None,
     ) -> Solution:
-        """Fit the components of a problem, from a solution that lacks some of them on."""
+        """Fit the components of a problem; ``start`` is a solution that lacks some of them."""

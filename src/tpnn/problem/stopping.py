@@ -1,4 +1,4 @@
-"""When training stops: limits of time and threads, and the one rule of early stopping."""
+"""When training stops: limits on time and threads, and the rule of early stopping."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Limits:
     Parameters
     ----------
     deadline : float
-        Time of ``time.monotonic`` at which to stop with the best so far.
+        Value of ``time.monotonic()`` at which to stop with the best result so far.
     n_threads : int, optional
-        Number of threads; by default the cores that this process may use.
+        Number of threads; by default the number of cores that this process may use.
     device : {"auto", "cpu", "cuda"}
-        Where to compute.
+        Device to compute on.
     cancelled : Event
-        Set where the fit was interrupted, so that all threads stop.
+        Set when the fit is interrupted, so that all threads stop.
     """
 
     deadline: float = math.inf
@@ -36,7 +36,7 @@ class Limits:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def are_reached(self) -> bool:
-        """Whether time is up or the fit was interrupted."""
+        """Whether the time is up or the fit was interrupted."""
         return self.cancelled.is_set() or time.monotonic() >= self.deadline
 
     def workers(self, prepare: Callable[[], object] | None = None) -> Workers:
@@ -52,14 +52,14 @@ class EarlyStopping:
     n_bags : int
         Number of bags.
     patience : int
-        A bag has stalled this many steps after its loss last fell.
+        Number of steps without progress after which a bag has stalled.
     tolerance : float, default=0
         Relative fall of the loss that counts as progress.
     tie : float, default=0
-        Losses that are relatively closer than this are equal, so that rounding does not choose
-        the best step.
+        Relative difference of losses that counts as a tie, so that rounding does not choose the
+        best step.
     grace : int, default=0
-        Step up to which no bag stalls.
+        Step from which patience is counted.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class EarlyStopping:
     ) -> None:
         self.patience, self.tolerance, self.tie, self.grace = patience, tolerance, tie, grace
         self.best: FloatArray = np.full(n_bags, np.inf)
-        self.mark: FloatArray = np.full(n_bags, np.inf)  # the last loss that was clearly lower
+        self.mark: FloatArray = np.full(n_bags, np.inf)  # last loss that was progress
         self.restart()
 
     def restart(self) -> None:
-        """Count the steps from zero again; what is best stays."""
+        """Count the steps from zero again; keep the lowest losses."""
         self.step = 0
         self.last_fall = np.full(len(self.best), self.grace)
 
     def update(self, losses: RealArray, step: int) -> BoolArray:
-        """Take note of the losses (n_bags,) of a step; return which bags are at their best."""
+        """Record the losses (n_bags,) of a step; return which bags are at their best."""
         better: BoolArray = losses < self.best * (1 - self.tie)
         self.best = np.where(better, losses, self.best)
         fell = losses < self.mark * (1 - self.tolerance)
@@ -92,5 +92,5 @@ class EarlyStopping:
 
     @property
     def has_stalled(self) -> bool:
-        """Whether no bag has made progress for too long."""
+        """Whether every bag has run out of patience."""
         return bool((self.step - self.last_fall >= self.patience).all())

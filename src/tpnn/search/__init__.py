@@ -1,1 +1,1 @@
-"""Which components to include, and which to keep."""
+"""Which components to include, and which of them to keep."""

@@ -1,4 +1,4 @@
-"""Columns: the functions that a screen multiplies, on blocks of rows."""
+"""Columns: the values of basis functions on blocks of rows, which a screen multiplies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tpnn._typing import CodeArray, Float32Array, IntArray
 
 
 class Columns:
-    """Values of the bases, one block of rows at a time.
+    """Values of basis functions, one block of rows at a time.
 
     Parameters
     ----------
     codes : array of shape (n_features, n_rows)
         Node of every value.
     features : array of shape (q,)
-        The features considered.
+        Features to screen.
     bases : array of shape (q, M, D)
-        Their functions.
+        Basis functions of these features on their nodes.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Columns:
         self.n_rows = codes.shape[1]
 
     def values(self, rows: slice, first: int) -> Float32Array:
-        """Functions of the features from ``first`` on at some rows, (q - first, n, D)."""
+        """Basis functions of the features from ``first`` on at some rows, (q - first, n, D)."""
         codes = self.codes[self.features[first:], rows]
         values: Float32Array = self.bases[np.arange(first, len(self.bases))[:, None], codes]
         return values

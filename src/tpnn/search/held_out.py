@@ -1,4 +1,4 @@
-"""HeldOut: what the held-out rows of all bags say about a solution."""
+"""HeldOut: the loss of a solution on the held-out rows of all bags."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tpnn._typing import FloatArray
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 
-ENOUGH_ROWS = 200_000  # held-out rows; further bags add little
+ENOUGH_HELD_OUT_ROWS = 200_000  # bags beyond these add little
 
 
 class HeldOut:
-    """Scores of the held-out rows of the bags.
+    """Raw scores and losses of the held-out rows of all bags.
 
     Parameters
     ----------
     problem : Problem
-        Coded rows, targets, bags.
+        Coded rows, targets and bags.
     solution : Solution
-        Tables of every component and bag.
+        Grids of values of every component in every bag.
     """
 
     def __init__(self, problem: Problem, solution: Solution) -> None:
@@ -27,7 +27,7 @@ class HeldOut:
         self.components, self.tables = solution.components, solution.tables
         validation = problem.rows.validation
         n_rows = np.cumsum(np.count_nonzero(validation, 0))
-        validation = validation[:, : int(np.searchsorted(n_rows, ENOUGH_ROWS)) + 1]
+        validation = validation[:, : int(np.searchsorted(n_rows, ENOUGH_HELD_OUT_ROWS)) + 1]
         self.bags, self.rows = np.nonzero(validation.T)
         self.weights = validation[self.rows, self.bags].astype(np.float64) / validation.shape[1]
         n_outputs = self.objective.n_outputs
@@ -47,16 +47,16 @@ class HeldOut:
         return self.codes.values(self.components[index], self.tables[index], self.rows, self.lanes)
 
     def averaged_noise(self, index: int) -> float:
-        """Loss that a component's noise costs each bag but not their mean."""
+        """Loss that a component's noise adds to each bag but not to the mean of the bags."""
         table = self.tables[index]
         by_bag = table.reshape(*table.shape[:-1], -1, self.lanes.shape[1])
         variance = by_bag.var(-2)[self.codes.cells(self.components[index], self.rows)]
         return float(0.5 * self.weights @ (self.curvature * variance).sum(1))
 
     def change(self, raw: FloatArray) -> tuple[float, float]:
-        """Mean difference of the loss of other scores to that of the model, and standard error.
+        """Mean change of the loss if the raw scores are ``raw``, and its standard error.
 
-        A row that several bags hold out counts once.
+        For the standard error, a row that several bags hold out counts once.
         """
         difference = self._losses(raw) - self.losses
         mean = float(self.weights @ difference)

@@ -1,12 +1,12 @@
-"""Neural interaction detection (Tsang, Cheng, Liu 2017): pairs ranked by the weights of a network.
+"""Neural interaction detection (Tsang, Cheng, Liu 2017): rank pairs by the weights of a network.
 
-A multilayer perceptron with sparse first weights W_1 is fitted to what the main effects leave over.
-A hidden unit can only let features interact that all enter it, so the strength of the pair {j, k}
-is, summed over the units h of the first layer,
+A multilayer perceptron with an l1 penalty is fitted to the residual of the main effects. Features
+can interact only in a hidden unit that all of them enter, so the strength of the pair {j, k} is the
+sum over the units h of the first layer of
 
     (|w_out|' |W_L| ... |W_2|)_h min(|W_1[h, j]|, |W_1[h, k]|).
 
-NOTE[DIFF] the main effects are those of the growing solver, not of networks trained alongside.
+NOTE[DIFF] the main effects come from the solver, not from networks trained alongside.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from torch import nn
 from tpnn._typing import FloatArray
 from tpnn.search.screen import Ranking
 
-HIDDEN = (140, 100, 60, 20)  # as in the NID paper
-SPARSITY = 5e-5  # l1 penalty on every weight
-RATE, BATCH, EPOCHS, PATIENCE = 1e-3, 256, 100, 5
-HELD_OUT = 0.15  # of the rows, for early stopping
+HIDDEN_UNITS = (140, 100, 60, 20)  # as in the NID paper
+L1_PENALTY = 5e-5  # on every weight
+LEARNING_RATE, ROWS_PER_BATCH = 1e-3, 256
+MAX_EPOCHS, PATIENCE_EPOCHS = 100, 5
+HELD_OUT_SHARE = 0.15  # of the rows, for early stopping
 
 
 def fit_network(
     inputs: FloatArray, residual: FloatArray, seed: int, deadline: float = math.inf
 ) -> list[FloatArray]:
-    """Weight matrices of a perceptron fitted to the residual (n_rows, K) by inputs (n_rows, p).
+    """Fit a perceptron to the residual (n_rows, K) on inputs (n_rows, p); return its weights.
 
-    Training stops at the deadline, a time of ``time.monotonic``.
+    Training stops at the deadline, a value of ``time.monotonic()``.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         x, y = (torch.as_tensor(a, dtype=torch.float32) for a in (inputs, residual))
         y = y / y.square().mean().sqrt().clamp(min=1e-30)
-        sizes = (x.shape[1], *HIDDEN)
-        layers = [nn.Linear(a, b) for a, b in zip(sizes, HIDDEN, strict=False)]
+        sizes = (x.shape[1], *HIDDEN_UNITS)
+        layers = [nn.Linear(a, b) for a, b in zip(sizes, HIDDEN_UNITS, strict=False)]
         network = nn.Sequential(*(m for layer in layers for m in (layer, nn.ReLU())))
-        network.append(nn.Linear(HIDDEN[-1], y.shape[1]))
+        network.append(nn.Linear(HIDDEN_UNITS[-1], y.shape[1]))
         mixed = torch.randperm(len(x))
-        held_out = max(int(HELD_OUT * len(x)), 1)
+        held_out = max(int(HELD_OUT_SHARE * len(x)), 1)
         _train(network, x, y, mixed[held_out:], mixed[:held_out], deadline)
     return [m.weight.detach().numpy() for m in network if isinstance(m, nn.Linear)]
 
@@ -56,16 +57,16 @@ def _train(
     held_out: torch.Tensor,
     deadline: float,
 ) -> None:
-    """Adam on squared error with an l1 penalty, until held-out error stops falling or time ends."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
+    """Minimise the penalised squared error until held-out error stops falling or time ends."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     weights = [m.weight for m in network if isinstance(m, nn.Linear)]
     best, best_epoch, state = float("inf"), 0, network.state_dict()
-    for epoch in range(EPOCHS):
-        for rows in torch.split(training[torch.randperm(len(training))], BATCH):
+    for epoch in range(MAX_EPOCHS):
+        for rows in torch.split(training[torch.randperm(len(training))], ROWS_PER_BATCH):
             if time.monotonic() >= deadline:
                 break
             penalty = sum((w.abs().sum() for w in weights), start=torch.zeros(()))
-            loss = (network(x[rows]) - y[rows]).square().mean() + SPARSITY * penalty
+            loss = (network(x[rows]) - y[rows]).square().mean() + L1_PENALTY * penalty
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -74,7 +75,7 @@ def _train(
         if error < best:
             best, best_epoch = error, epoch
             state = {name: value.clone() for name, value in network.state_dict().items()}
-        if epoch - best_epoch > PATIENCE or time.monotonic() >= deadline:
+        if epoch - best_epoch > PATIENCE_EPOCHS or time.monotonic() >= deadline:
             break
     network.load_state_dict(state)
 
@@ -96,7 +97,7 @@ def rank_pairs(
 ) -> Ranking:
     """Rank the pairs of inputs (n_rows, p) by a network fitted to the residual (n_rows, K).
 
-    The network has no noise floor: as many pairs as asked for are kept.
+    There is no noise floor, so the best ``most`` pairs are kept.
     """
     strengths = pair_strengths(fit_network(inputs, residual, seed, deadline))
     first, second = np.triu_indices(len(strengths), 1)

@@ -1,4 +1,4 @@
-"""Interactions: what a user asks for beyond the main effects, and what a search makes of it."""
+"""Interactions: what a user requests beyond main effects, and what a search has to find."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from tpnn.anova.components import (
     resolve_interactions,
 )
 
-MOST_INTERACTIONS = 500  # of each order, where no budget is given; fewer pairs are all included
-MOST_MAINS = 100  # main effects of more features are screened too
+MOST_INTERACTIONS = 500  # of each order, unless max_components is given; fewer pairs are all taken
+MOST_MAINS = 100  # with more features, main effects are screened too
 
 Features = Sequence[Sequence[int | str]]  # subsets of features, by name or index
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a search is asked for.
+    """What a search has to find.
 
     Parameters
     ----------
     order : int
-        Largest number of features.
+        Largest order of a component.
     method : {"histogram", "nid"}
         How pairs are ranked.
     count : int or None
-        How many of the best pairs; None for those above the noise.
+        Number of pairs to include, best first; None for those above the noise.
     budget : int
-        Most interactions of each order.
+        Largest number of interactions of each order.
     """
 
     order: int
@@ -45,18 +45,19 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Interactions:
-    """The estimators' ``interactions``, read.
+    """The parameter ``interactions`` of an estimator, parsed.
 
     Parameters
     ----------
     listed : list of tuples of features, or None
-        The interactions themselves, where they are listed.
+        The interactions themselves, if the user lists them.
     count : {"auto", "all"} or int
-        Otherwise how many: those above the noise, all, or so many of the best pairs.
+        Otherwise how many: those above the noise, all, or this number of the best pairs.
     method : {"histogram", "nid"}
         How pairs are ranked.
     required, forbidden, groups : list of tuples of features
-        What is always included, what never occurs together, and within what features interact.
+        Interactions that are always included, features that never interact all together, and groups
+        within which features may interact.
     """
 
     listed: Features | None = None
@@ -68,28 +69,28 @@ class Interactions:
 
     @classmethod
     def read(cls, given: Any) -> Interactions:
-        """Understand "auto", "all", a number, a list or a dict."""
+        """Parse "auto", "all", a number, a list or a dict."""
         if isinstance(given, Mapping):
             return cls(**given)
         return cls(listed=given) if isinstance(given, list | tuple) else cls(count=given)
 
     @property
     def are_searched(self) -> bool:
-        """Whether a search has to find them."""
+        """Whether a search has to find the interactions."""
         return self.listed is None and self.count != "all"
 
     def components(self, names: Sequence[str], order: int) -> ComponentSet:
-        """Return main effects and the interactions listed, or all up to an order."""
+        """Return main effects with the listed interactions, or all components up to an order."""
         if self.listed is None:
             return ComponentSet.up_to(len(names), order)
         chosen = resolve_interactions(self.listed, names, order)
         return ComponentSet.with_mains(len(names), chosen)
 
     def request(self, order: int, max_components: int | None) -> Request:
-        """Return what a search is asked for."""
+        """Return what a search has to find."""
         count = None if self.count == "auto" else int(self.count)
         budget = max_components or MOST_INTERACTIONS
-        if self.method == "nid" and count is None:  # a network knows no noise floor
+        if self.method == "nid" and count is None:  # a network has no noise floor
             count = budget
         if count is not None and order < 2:
             raise ValueError(
@@ -99,7 +100,7 @@ class Interactions:
         return Request(order, self.method, count, count or budget)
 
     def most(self, order: int, n_features: int, max_components: int | None) -> int:
-        """Count the components that a fit may have of an order, at most."""
+        """Return the largest number of components of an order that a fit may have."""
         count = math.comb(n_features, order)
         if self.listed is not None and order > 1:
             return sum(len(component) == order for component in self.listed)
@@ -111,17 +112,15 @@ class Interactions:
         return min(count, max(budget, MOST_INTERACTIONS))
 
     def rules(self, names: Sequence[str], order: int) -> InteractionRules:
-        """Rules with features as indices; a required interaction may not be a forbidden one."""
+        """Rules with features as indices; no required interaction may contain a forbidden one."""
         required = resolve_interactions(self.required, names, order, "interactions['required']")
-        forbidden = resolve_interactions(
-            self.forbidden, names, len(names), "interactions['forbidden']"
-        )
+        forbidden = resolve_interactions(self.forbidden, names, None, "interactions['forbidden']")
         for one, other in product(required, forbidden):
             if set(one) >= set(other):
                 raise ValueError(
-                    f"interactions: no required one may contain a forbidden one, found "
+                    f"interactions: a required interaction must not contain a forbidden one, found "
                     f"{tuple(names[j] for j in one)} and {tuple(names[j] for j in other)}. "
-                    "Leave one of the two out."
+                    "Remove one of the two."
                 )
         groups = tuple(
             tuple(resolve_feature(feature, names, "interactions['groups']") for feature in group)

@@ -1,4 +1,4 @@
-"""Screen: interactions ranked on the residual of a solution, in terms of the table's columns."""
+"""Screen: rank interactions on the residual of a solution, by the columns of the table."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tpnn.search.screen import Ranking, ResidualScreen
 
 
 class Screen:
-    """Screens the residual of a solution, features in the order that columns do not change.
+    """Screens the residual of a solution, with the features in canonical order.
 
     Parameters
     ----------
     problem : Problem
         Coded rows.
     solution : Solution or None
-        What is fitted so far; None for the constant.
+        What has been fitted so far; None for the constant alone.
     seed : int
         Seed of the noise floor.
     limits : Limits
-        On how many threads and on which device to compute.
+        Number of threads, and device to compute on.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Screen:
         self.screen = ResidualScreen(codes, marginal, residual, seed, limits)
 
     def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
-        """Rank interactions among the given features, or all; the best ``most`` are kept."""
+        """Rank the interactions among the given or all features; keep the best ``most``."""
         position = {feature: place for place, feature in enumerate(self.features.tolist())}
         among = None if features is None else [position[feature] for feature in features]
         return self._renamed(self.screen.rank(order, most, among))
 
     def rank_by_network(self, most: int, deadline: float) -> Ranking:
-        """Rank pairs by neural interaction detection until a deadline; it needs torch."""
+        """Rank pairs by neural interaction detection until a deadline; this needs torch."""
         try:
             nid = import_module("tpnn.search.nid")
         except ImportError as error:
@@ -62,7 +62,7 @@ class Screen:
         return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed, deadline))
 
     def _renamed(self, ranking: Ranking) -> Ranking:
-        """Ranking in terms of the table's columns."""
+        """Ranking with features numbered as in the table."""
         components = [tuple(sorted(self.features[list(s)].tolist())) for s in ranking.components]
         return replace(ranking, components=components)
 

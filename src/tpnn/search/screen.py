@@ -1,22 +1,22 @@
-"""Screening: which interactions the residual still has, scored in closed form.
+"""Screening: score in closed form which interactions the residual still has.
 
 Each feature gets a few centred functions psi_1, ..., psi_D, orthonormal under its marginal: the
-principal directions of the paper's centred sigmoids, smooth ones first. Their products are
+principal directions of the paper's centred sigmoids, smoothest first. Their products are
 orthonormal under the product of the marginals and average to zero along each feature, so the
-projection of the residual r on the pure interactions of S has the coefficients
+projection of the residual r onto the pure interactions of S has the coefficients
 
     c_k = sum over the cells m of S of histogram_S[m] prod_j psi_{k_j}(m_j)
         = sum_i w_i r_i prod_j psi_{k_j}(x_ij),
 
 where histogram_S sums w_i r_i over the rows in each cell. The second form is a matrix product that
-serves a whole block of interactions at once and never stores their histograms. The score
+scores a whole block of interactions at once and never stores their histograms. The score
 
     F_S = sum_k c_k^2 / sum_k sum_i (w_i r_i prod_j psi_{k_j}(x_ij))^2,
 
-both sums also over the outputs of a model with several, is the size of the projection in units of
-what noise gives: its mean is one where r has no such interaction, however the features depend on
-each other. The noise floor is the largest score of all candidates when the signs of the residual
-are drawn at random.
+where both sums also run over all outputs of the model, is the size of the projection relative to
+that of noise: its mean is one if r has no such interaction, however the features depend on each
+other. The noise floor is the largest score of all candidates when the signs of the residual are
+drawn at random.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from tpnn.search.columns import Columns
 Component = tuple[int, ...]
 BlockScores = Callable[..., Float32Array]
 
-MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one beyond
-BUDGETS = {1: 6e11, 2: 6e11}  # multiplications of a screen: some ten seconds on two cores
-HIGHER_BUDGET = 2e11
-FLIPS = {1: 19}  # draws of random signs that the noise floor is taken over, by order;
-FEWEST_FLIPS = 4  # beyond, where each draw costs more
-MOST_FLIPS = max(FLIPS.values())
+MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one for higher orders
+MOST_PRODUCTS = {1: 6e11, 2: 6e11}  # per screen, by order: about ten seconds on two cores
+MOST_PRODUCTS_OF_HIGHER_ORDERS = 2e11
+SIGN_DRAWS = {1: 19}  # draws of random signs for the noise floor, by order
+FEWEST_SIGN_DRAWS = 4  # for all other orders, where each draw costs more
+MOST_SIGN_DRAWS = max(SIGN_DRAWS.values())
 BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
-SMALLEST = 1e-10  # a direction of relatively less variance is rounding
+SMALLEST_RELATIVE_VARIANCE = 1e-10  # of a direction; a smaller one is rounding
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Ranking:
     floor : float
         Largest score that noise reaches among all candidates.
     n_candidates : int
-        How many were scored.
+        Number of candidates that were scored.
     """
 
     components: Sequence[Component]
@@ -81,13 +81,14 @@ class Ranking:
 def principal_bases(marginal: Marginal, count: int) -> Float32Array:
     """Orthonormal centred functions of every feature on its nodes, (n_features, M, count).
 
-    A feature of m nodes has at most m - 1 of them; the others are zero.
+    A feature with m nodes has at most m - 1 such functions; the others are zero.
     """
     sigmoids = dictionary(marginal, 2).astype(np.float64)
     covariance = np.einsum("fmc,fm,fmd->fcd", sigmoids, marginal.weights, sigmoids, optimize=True)
     variances, directions = np.linalg.eigh(covariance)  # increasing
     variances, directions = variances[:, ::-1][:, :count], directions[..., ::-1][..., :count]
-    real = variances > SMALLEST * np.maximum(variances[:, :1], SMALLEST)
+    largest = np.maximum(variances[:, :1], SMALLEST_RELATIVE_VARIANCE)
+    real = variances > SMALLEST_RELATIVE_VARIANCE * largest
     scale = np.where(real, 1 / np.sqrt(np.where(real, variances, 1.0)), 0.0)
     bases: Float32Array = (sigmoids @ (directions * scale[:, None])).astype(np.float32)
     return bases
@@ -107,7 +108,7 @@ class ResidualScreen:
     seed : int
         Seed of the random signs.
     limits : Limits
-        On how many threads, and whether on an NVIDIA card, which needs torch.
+        Number of threads, and device to compute on; an NVIDIA card needs torch.
     """
 
     def __init__(
@@ -120,7 +121,8 @@ class ResidualScreen:
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0
-        signs = np.random.default_rng(seed).integers(0, 2, (MOST_FLIPS, 1, len(residual)), np.int8)
+        shape = (MOST_SIGN_DRAWS, 1, len(residual))
+        signs = np.random.default_rng(seed).integers(0, 2, shape, np.int8)
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
         self.block_scores: BlockScores = block_scores
@@ -139,7 +141,7 @@ class ResidualScreen:
         columns = Columns(self.codes, among, bases)
         parents = np.array(list(combinations(range(len(among) - 1), order - 1)), np.intp)
         last = parents.max(1, initial=-1)
-        residuals = self.residuals[: 1 + FLIPS.get(order, FEWEST_FLIPS)]
+        residuals = self.residuals[: 1 + SIGN_DRAWS.get(order, FEWEST_SIGN_DRAWS)]
         longest = max(BLOCK_COLUMNS // n_bases ** (order - 1), 1)
 
         def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
@@ -164,17 +166,19 @@ class ResidualScreen:
 
 def affordable_bases(n_features: int, order: int, n_rows: int) -> int:
     """Functions per feature that a screen of all interactions of one order can afford."""
-    products = math.comb(n_features, order) * n_rows * (1 + FLIPS.get(order, FEWEST_FLIPS))
+    n_draws = 1 + SIGN_DRAWS.get(order, FEWEST_SIGN_DRAWS)
+    products = math.comb(n_features, order) * n_rows * n_draws
+    most = MOST_PRODUCTS.get(order, MOST_PRODUCTS_OF_HIGHER_ORDERS)
     count = MOST_BASES.get(order, 1)
-    while count > 1 and products * count**order > BUDGETS.get(order, HIGHER_BUDGET):
+    while count > 1 and products * count**order > most:
         count //= 2
     return count
 
 
 def affordable_features(order: int, n_rows: int) -> int:
-    """How many features a screen of all interactions of one order can afford."""
-    n_draws = 1 + FLIPS.get(order, FEWEST_FLIPS)
-    most = BUDGETS.get(order, HIGHER_BUDGET) / (n_rows * n_draws)
+    """Return how many features a screen of all interactions of one order can afford."""
+    n_draws = 1 + SIGN_DRAWS.get(order, FEWEST_SIGN_DRAWS)
+    most = MOST_PRODUCTS.get(order, MOST_PRODUCTS_OF_HIGHER_ORDERS) / (n_rows * n_draws)
     count = order
     while math.comb(count + 1, order) <= most:
         count += 1
@@ -182,7 +186,7 @@ def affordable_features(order: int, n_rows: int) -> int:
 
 
 def _nth_largest(values: Float32Array, count: int) -> float:
-    """Value that ``count`` of the values reach, or the smallest where there are fewer."""
+    """Value that ``count`` of the values reach, or -inf if there are not more than that."""
     if len(values) <= count:
         return -math.inf
     return float(np.partition(values, len(values) - count)[len(values) - count])
@@ -193,7 +197,7 @@ def block_scores(
 ) -> Float32Array:
     """Scores of parents (m, order - 1) extended by each feature from ``first`` on.
 
-    For each of the residuals (r, K, n_rows), shape (r, m, q - first).
+    The result has shape (r, m, q - first), with one entry for each of the residuals (r, K, n_rows).
     """
     n_features, _, n_bases = columns.bases.shape
     n_parents, n_new = len(parents), n_features - first
@@ -219,7 +223,7 @@ def block_scores(
 
 
 def row_products(values: Float32Array, parents: IntArray) -> Float32Array:
-    """All products of the parents' functions at each row, (m, D^d, n) of values (q, n, D)."""
+    """All products (m, D^d, n) of the parents' functions at each row, from values (q, n, D)."""
     along: Float32Array = values.transpose(0, 2, 1)
     n_parents, n_rows = len(parents), values.shape[1]
     products: Float32Array = np.ones((n_parents, 1, n_rows), np.float32)

@@ -13,16 +13,16 @@ BLOCK_ROWS = 32_768
 
 
 class CardScorer:
-    """Scores blocks of interactions; codes and residuals travel to the card once.
+    """Scores blocks of interactions on a card, to which codes and residuals are copied once.
 
     Parameters
     ----------
     codes : array of shape (n_features, n_rows)
         Node of every value.
     residuals : array of shape (r, K, n_rows)
-        The residual and its draws with random signs.
+        The residual, and copies of it with random signs.
     device : str
-        Where to compute.
+        Device to compute on.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CardScorer:
     def block_scores(
         self, columns: Columns, parents: IntArray, first: int, residuals: Float32Array
     ) -> Float32Array:
-        """As :func:`tpnn.screening.block_scores`."""
+        """Return the same scores as ``tpnn.search.screen.block_scores``."""
         bases = torch.as_tensor(columns.bases, device=self.device)
         n_features, _, n_bases = bases.shape
         n_parents, n_new = len(parents), n_features - first
@@ -69,7 +69,7 @@ class CardScorer:
 
 
 def _row_products(values: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
-    """All products of the parents' functions at each row, (m, D^d, n) of values (q, n, D)."""
+    """All products (m, D^d, n) of the parents' functions at each row, from values (q, n, D)."""
     along = values.transpose(1, 2)
     products = values.new_ones((len(parents), 1, values.shape[1]))
     for column in parents.T:

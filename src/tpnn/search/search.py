@@ -1,8 +1,8 @@
 """Search: which components to include, found on residuals and confirmed on held-out rows.
 
-Main effects first. The residual of what is included so far is screened; what stands out of the
-noise joins, as long as the budget lasts and the held-out loss falls. ``history`` says what was
-tried and why it stopped.
+The search starts from main effects. It screens the residual of the components included so far and
+adds those that rise above the noise, as long as the budget lasts and the held-out loss falls.
+``events`` says what was tried and why the search stopped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.residual import Screen
 from tpnn.search.screen import Ranking, affordable_features
 
-# More pairs than that are all included where features have so few values that rows abound:
+# More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
-PROBE_BAGS = 2  # of the fits that only tell whether to go on
-TRIES = 3  # additions at most
-NETWORK_SHARE = 0.5  # of the time that is left; the fit itself needs the rest
+PROBE_BAGS = 2  # of the fits that only decide whether to go on
+MOST_ADDITIONS = 3
+NETWORK_TIME_SHARE = 0.5  # of the remaining time; the fit itself needs the rest
 
 
 @dataclass
@@ -38,15 +38,15 @@ class Search:
     Parameters
     ----------
     problem : Problem
-        Main effects of all features.
+        A problem with the main effects of all features.
     request : Request
         What to find.
     rules : InteractionRules
-        What may and what must be included.
+        Which interactions are permitted, and which are required.
     solve : callable
-        Solution of a problem: the user's own solver, shapes and penalties.
+        Solves a problem with the user's own solver, shapes and penalties.
     limits : Limits
-        When nothing new is tried any more, and where to screen.
+        When to stop trying, number of threads, and device for the screens.
     seed : int
         Seed of the noise floor.
 
@@ -75,9 +75,9 @@ class Search:
 
     @cached_property
     def takes_all(self) -> bool:
-        """Whether main effects and pairs are so few that all are included.
+        """Whether there are so few main effects and pairs that all are included.
 
-        They are few by number, or because pairs have few free cells against the rows.
+        They are few in number, or the pairs have few free cells compared with the rows.
         """
         order = min(self.request.order, 2)
         count = math.comb(self.n_features, order)
@@ -93,7 +93,7 @@ class Search:
 
     @property
     def takes_all_mains(self) -> bool:
-        """Whether main effects are so few that all are included, and kept."""
+        """Whether there are so few main effects that all are included and kept."""
         return self.n_features <= MOST_MAINS
 
     @property
@@ -113,15 +113,15 @@ class Search:
         mains = ComponentSet.up_to(self.n_features, 1)
         problem = self.problem.with_bags(PROBE_BAGS)
         ranking = self._rank_pairs(problem)
-        self._note(problem, ranking, "the best pairs, as many as asked for")
+        self._note(problem, ranking, "the requested number of best pairs")
         permitted = list(filter(self.rules.permit, ranking.components))
         return _joined(mains, permitted[: self.request.count])
 
     def higher(self, problem: Problem, solution: Solution) -> list[Component]:
-        """Interactions of three and more features above the noise of what a solution leaves over.
+        """Interactions of three or more features above the noise in the residual of a solution.
 
-        Triples among all features where that is affordable, else among those of the best pairs;
-        beyond, among the features of the interactions found one order below.
+        Triples are screened among all features if that is affordable, else among the features of
+        the best pairs; each higher order among the features of what was found one order below.
         """
         found: list[Component] = []
         screen = self._screen(problem, solution)
@@ -141,7 +141,7 @@ class Search:
         return found
 
     def _first_mains(self) -> ComponentSet:
-        """All main effects or, of many, those that stand out of the noise."""
+        """All main effects or, if there are many, those that rise above the noise."""
         mains = ComponentSet.up_to(self.n_features, 1)
         if self.takes_all_mains:
             return mains
@@ -150,18 +150,18 @@ class Search:
         return ComponentSet(tuple(ranking.found or ranking.components[:1]))
 
     def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
-        """Add what the residual has above the noise until the held-out rows gain nothing."""
+        """Add what rises above the noise of the residual until the held-out loss stops falling."""
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
-        for attempt in range(TRIES + 1):
+        for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
             solution = self.solve(problem)
             held_out = HeldOut(problem, solution)
             if before is not None and not _gains(before, held_out):
-                reason = "stop: the held-out rows gain less than a standard error"
+                reason = "stop: the held-out loss falls by less than a standard error"
                 self._note(problem, None, reason, held_out.loss)
                 break
             accepted, before = included, held_out
-            if attempt == TRIES or self._time_is_up(problem):
+            if attempt == MOST_ADDITIONS or self._time_is_up(problem):
                 break
             included = self._extended(problem, solution, held_out.loss)
             if included == accepted:
@@ -175,10 +175,10 @@ class Search:
         return is_up
 
     def _extended(self, problem: Problem, solution: Solution, loss: float) -> ComponentSet:
-        """Components of a problem and what stands out of the noise of its solution.
+        """Components of a problem, and those that rise above the noise of its residual.
 
-        NOTE: what is below the noise cannot be tried on held-out rows. The screen sees them too, so
-        the best of many pairs fit their noise; they gain there and lose on new rows.
+        NOTE: held-out rows cannot judge candidates below the noise. The screen sees these rows too,
+        so the best of many pairs fit their noise: they gain there and lose on new rows.
         """
         included, screen = problem.components, self._screen(problem, solution)
         for order in (1, 2)[self.takes_all_mains : self.request.order]:
@@ -199,14 +199,14 @@ class Search:
         screen = self._screen(problem, self.solve(problem))
         if self.request.method == "nid":
             now = time.monotonic()
-            share = NETWORK_SHARE * (self.limits.deadline - now)
+            share = NETWORK_TIME_SHARE * (self.limits.deadline - now)
             return screen.rank_by_network(self.request.budget, now + share)
         return screen.rank(2, self.request.budget)
 
     def _note(
         self, problem: Problem, ranking: Ranking | None, note: str, loss: float | None = None
     ) -> None:
-        """Remember what was tried."""
+        """Record what was tried."""
         event = Event(
             stage="search",
             note=note,
@@ -227,7 +227,7 @@ class Search:
 
 
 def _gains(before: HeldOut, after: HeldOut) -> bool:
-    """Whether the same held-out rows gain more than a standard error."""
+    """Whether the loss of the same held-out rows falls by more than a standard error."""
     mean, error = before.change(after.raw)
     return mean + error < 0
 
@@ -237,5 +237,5 @@ def _joined(components: ComponentSet, new: Iterable[Component]) -> ComponentSet:
 
 
 def _first_features(components: Iterable[Component], most: int) -> list[int]:
-    """Features in the order in which they occur, at most so many."""
+    """List the first ``most`` features, in the order in which they occur."""
     return list(dict.fromkeys(feature for s in components for feature in s))[:most]

@@ -1,10 +1,9 @@
 """Selection: which fitted components the held-out rows can tell from noise.
 
-Every bag holds out some rows. There the loss is computed with and without a component; the mean
-difference is the component's contribution, and its spread over the rows gives a standard error.
-What is kept is the mean of the bags, whose noise is smaller than that of each bag: half the
-variance of the component over the bags, times the curvature of the loss, is added to its
-contribution.
+Every bag holds out some rows. Their loss is computed with and without a component; the mean
+difference is the component's contribution, and its spread over the rows gives a standard error. We
+score the averaged model, so a component is not penalised for noise that averaging removes: half its
+variance over the bags, times the curvature of the loss, is added to its contribution.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.search.held_out import HeldOut
 
-N_STANDARD_ERRORS_CLEAR = 3.0  # from which a contribution cannot be noise
+N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noise
 
 
 @dataclass(frozen=True)
@@ -31,15 +30,15 @@ class Step:
     Parameters
     ----------
     n_components : int
-        How many of the components, best first, it keeps.
+        Number of components that it keeps, best first.
     added : tuple of str
-        The component that the sparser model lacks.
+        The component that the next sparser model lacks.
     loss : float
-        Loss on the held-out rows in the units of training: half the squared error over the variance
-        of y, pinball and Huber loss of y in standard deviations, counts and means behind a log link
-        relative to their dispersion; log-loss as it is.
+        Held-out loss in the units of training: half the squared error over the variance of y;
+        pinball and Huber loss of y in standard deviations; losses with a log link relative to their
+        dispersion; log-loss unchanged.
     standard_error : float
-        Of the difference to the loss of the full model.
+        Standard error of the difference between this loss and that of the full model.
     """
 
     n_components: int
@@ -55,15 +54,15 @@ class Path:
     Parameters
     ----------
     full : AnovaModel
-        The model with all components that were fitted.
+        The model with all fitted components.
     order : list of tuple of int
-        Its components, best first; with heredity none before its subsets.
+        Its components, best first; with heredity, each comes after its subsets.
     steps : list of Step
         One model for each number of components.
     chosen : int
         Number of components of the fitted model.
     shapes : dict from feature name to shape
-        Shapes that every model of the path has.
+        Shapes that every model of the path keeps.
     """
 
     full: AnovaModel
@@ -73,7 +72,7 @@ class Path:
     shapes: dict[str, str] = field(default_factory=dict)
 
     def model(self, n_components: int) -> AnovaModel:
-        """Model of the best components, in its shapes."""
+        """Model of the best components, with the shapes imposed."""
         if not 1 <= n_components <= len(self.order):
             raise ValueError(
                 f"n_components: must be a whole number from 1 to {len(self.order)}, found "
@@ -95,17 +94,18 @@ class Rule:
     Parameters
     ----------
     method : {"noise", "one_se", "none"}
-        Drop what noise explains, or all that costs less than a standard error, or nothing.
+        "noise" drops what noise explains, "one_se" drops all that costs less than a standard error,
+        "none" drops nothing.
     most : int or None
-        Most components.
+        Largest number of components.
     heredity : bool
-        Whether the subsets of a component that is kept are kept too: they precede it on the path,
-        so that every model on it has them.
+        Whether the subsets of a kept component are kept too; they precede it on the path, so every
+        model of the path has them.
     tolerance : float
-        Standard errors that dropping noise may cost: one where everything had its chance to stand
-        out in a screen, else none.
+        Number of standard errors that dropping noise may cost: one if a screen has scored every
+        component, else zero.
     certain : set of tuple of int
-        Components that are no noise, whatever the held-out rows say.
+        Components that are not noise, whatever the held-out rows say.
     required : set of tuple of int
         Components that every model has; with heredity their subsets too.
     """
@@ -127,7 +127,7 @@ class Rule:
         certain: Iterable[Component],
         required: Iterable[Component],
     ) -> Rule:
-        """Rule of the estimators' parameters; "auto" drops noise that a screen let through."""
+        """Rule from an estimator's parameters; "auto" drops noise if components were screened."""
         if method == "auto":
             method = "noise" if screened else "none"
         return cls(
@@ -143,13 +143,14 @@ class Rule:
 def required_components(
     required: tuple[Component, ...], heredity: bool, most: int | None
 ) -> ComponentSet:
-    """Return what is required, with heredity its subsets too; refuse more than there may be."""
+    """Return the required components, with heredity their subsets too; refuse too many."""
     needed = ComponentSet(required)
     needed = needed.with_subsets() if heredity else needed
     if most is not None and most < len(needed):
         raise ValueError(
-            "max_components: required interactions count too, and with heredity their subsets, "
-            f"found {most} for {len(needed)} of them. Raise max_components, or require fewer."
+            "max_components: must cover all required interactions and, with heredity, their "
+            f"subsets, found {most} for {len(needed)} of them. Raise max_components, or require "
+            "fewer interactions."
         )
     return needed
 
@@ -161,11 +162,11 @@ class Ranked:
     Parameters
     ----------
     indices : list of int
-        Places of the components in the solution.
+        Positions of the components in the solution.
     clarity : array of shape (n_components,)
-        Contribution of each in standard errors; larger where it is known not to be noise.
+        Contribution of each in standard errors; raised for components known not to be noise.
     noise : array of shape (n_components,)
-        Loss that its noise costs each bag but not their mean.
+        Loss that the noise of each adds to every bag but not to the mean of the bags.
     """
 
     indices: list[int]
@@ -180,10 +181,10 @@ def select(
     evident: Collection[Component] = (),
     shapes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Path of a fitted model with the number of components that a rule keeps.
+    """Path of a fitted model, with the number of components that a rule keeps.
 
-    What a screen has found ``evident`` need not be told from noise once more, unless the held-out
-    rows speak against it. ``shapes``, by feature name, hold for every model of the path.
+    Components that a screen found ``evident`` need not be told from noise again, unless the
+    held-out rows speak against them. ``shapes``, by feature name, hold for every model of the path.
     """
     components = [tuple(sorted(s)) for s in held_out.components]
     names = dict(zip(full.components, full.component_names, strict=True))
@@ -211,7 +212,7 @@ def _ranked(
     known = [s in evident for s in components] & (own > 0)
     known |= [s in rule.certain | rule.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
-    if rule.heredity:  # equally clear then: the subset first
+    if rule.heredity:  # subsets become as clear as what contains them, and come first
         clarity = _inherited(components, clarity)
     order = sorted(
         indices,
@@ -224,7 +225,7 @@ def _ranked(
 
 
 def _changes(held_out: HeldOut, ranked: Ranked) -> list[tuple[float, float]]:
-    """Change of the loss, and its standard error, of the model of the best k components."""
+    """Change of the loss, and its standard error, when only the best k components are kept."""
     changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
     for place in reversed(range(1, len(ranked.indices))):
         raw = raw - held_out.values(ranked.indices[place])
@@ -235,7 +236,7 @@ def _changes(held_out: HeldOut, ranked: Ranked) -> list[tuple[float, float]]:
 
 
 def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
-    """Count the components that a rule keeps; never none, and never less than are required."""
+    """Count the components that a rule keeps: at least one, and at least the required ones."""
     chosen = len(path.steps)
     if rule.method == "one_se":
         chosen = path.one_standard_error().n_components
@@ -252,6 +253,6 @@ def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
 
 
 def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:
-    """Every component is as clear as the clearest that contains it."""
+    """Make every component as clear as the clearest one that contains it."""
     sets = [set(s) for s in components]
     return np.array([max(compress(clarity, (s <= t for t in sets))) for s in sets])
