@@ -176,7 +176,7 @@ def measure_screen(plan: Plan) -> list[Row]:
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
     from tpnn.problem.stopping import Limits
-    from tpnn.search.screen import ResidualScreen
+    from tpnn.search.screen import Screen
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.frame import Table
 
@@ -185,7 +185,7 @@ def _screen(X: FloatArray, y: FloatArray) -> Any:
     codes = encoder.codes(table, 1, np.arange(len(X)))
     residual = (y - y.mean())[:, None]
     marginal = Marginal.of(encoder.axes[1])
-    return ResidualScreen(codes, marginal, residual, seed=0, limits=Limits())
+    return Screen(codes, marginal, residual, seed=0, limits=Limits())
 
 
 def _nid(X: FloatArray, y: FloatArray) -> float:

@@ -51,12 +51,16 @@ POSITIVE = Rule("a positive number", is_positive, 0.01)
 FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False)
 
 
-def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
-    """Raise ValueError for the first value that breaks its rule; not every name needs a rule."""
+def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule], owner: str = "") -> None:
+    """Raise ValueError for the first value that breaks its rule; those without one are free.
+
+    The message suggests ``name=value``, or ``solver=owner(name=value)`` for a solver's parameter.
+    """
     for name, value in values.items():
         rule = rules.get(name)
         if rule is not None and not rule.holds(value):
+            example = f"{name}={rule.example!r}"
+            suggested = f"solver={owner}({example})" if owner else example
             raise ValueError(
-                f"{name}: must be {rule.words}, found {value!r}. "
-                f"Pass for example {name}={rule.example!r}."
+                f"{name}: must be {rule.words}, found {value!r}. Pass for example {suggested}."
             )

@@ -17,11 +17,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from tpnn.anova.constraints import MONOTONE
 from tpnn.descent.basis import SMALLEST_ETA, Activation, Scale
 
 START_WIDTH = 0.1  # initial gamma
 START_COEFFICIENT = 0.01  # initial |beta|, if its sign is fixed
-SIGNS = {"increasing": 1.0, "decreasing": -1.0}
 
 Component = tuple[int, ...]
 Direction = Literal["increasing", "decreasing"]
@@ -231,12 +231,12 @@ def _signs(n_features: int, monotone: Mapping[int, Direction]) -> Tensor:
     """Direction of each input as a number, shape (p,)."""
     signs = torch.zeros(n_features)
     for feature, direction in monotone.items():
-        if not 0 <= feature < n_features or direction not in SIGNS:
+        if not 0 <= feature < n_features or direction not in MONOTONE:
             raise ValueError(
                 f"monotone: must map inputs 0 to {n_features - 1} to 'increasing' or 'decreasing', "
                 f"found {feature!r}: {direction!r}. Change or remove this entry."
             )
-        signs[feature] = SIGNS[direction]
+        signs[feature] = MONOTONE[direction]
     return signs
 
 

@@ -93,8 +93,8 @@ def endless_higher_orders() -> Callable[..., Any]:
 
     from tpnn.grow.higher import HigherOrders
 
-    def make(problem: Any, grower: Any, seed: int) -> HigherOrders:
-        return HigherOrders(problem, replace(grower, max_rounds=10**9, patience=10**9), seed)
+    def make(problem: Any, grower: Any) -> HigherOrders:
+        return HigherOrders(problem, replace(grower, max_rounds=10**9, patience=10**9))
 
     return make
 

@@ -14,7 +14,7 @@ from tpnn.problem.stopping import Limits
 
 def solve(problem: Problem, start: Solution | None = None) -> Solution:
     solver = Grow(max_rounds=60)
-    return solver.solve(problem, Limits(n_threads=2), NoProgress(), seed=0, start=start)
+    return solver.solve(problem, Limits(n_threads=2), NoProgress(), start=start)
 
 
 def parity(seed: int = 0, n_rows: int = 500) -> tuple[np.ndarray, np.ndarray]:

@@ -43,7 +43,7 @@ class Watch(NoProgress):
 
 def solve(problem: Problem, watch: Any = None, **parameters: Any) -> Solution:
     solver = Grow(**{"max_rounds": 60, **parameters})
-    return solver.solve(problem, Limits(n_threads=2), watch or NoProgress(), seed=0)
+    return solver.solve(problem, Limits(n_threads=2), watch or NoProgress())
 
 
 def loss(problem: Problem, solution: Solution) -> np.ndarray:

@@ -12,7 +12,7 @@ from tpnn.anova.measure import Marginal, centre
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import (
     FEWEST_SIGN_DRAWS,
-    ResidualScreen,
+    Screen,
     affordable_features,
     principal_bases,
 )
@@ -29,10 +29,8 @@ def coded(X: np.ndarray, n_nodes: int = 16) -> tuple[np.ndarray, Marginal, tuple
     return encoder.codes(table, 1, np.arange(len(X))), marginal, axes
 
 
-def screen_of(
-    codes: np.ndarray, marginal: Marginal, residual: np.ndarray, seed: int = 0
-) -> ResidualScreen:
-    return ResidualScreen(codes, marginal, residual, seed, Limits())
+def screen_of(codes: np.ndarray, marginal: Marginal, residual: np.ndarray, seed: int = 0) -> Screen:
+    return Screen(codes, marginal, residual, seed, Limits())
 
 
 @pytest.fixture(scope="module")

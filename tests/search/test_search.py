@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,25 @@ def test_a_required_pair_needs_no_evident_main_effects() -> None:
     model = TPNNRegressor(**QUIET, interactions={"required": [(50, 51)]}).fit(X, y)
     assert ("x50", "x51") in model.components_
     assert model.model_.identifiability_error() < 1e-6
+
+
+@pytest.mark.parametrize("seconds", [1000.0, None])
+def test_probes_leave_time_for_the_fit(
+    seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All probes together have half of the time, the fit has all of it."""
+    asked: list[tuple[int, float]] = []
+
+    class Spy(Grow):
+        def solve(self, problem: Any, limits: Any, *rest: Any, **named: Any) -> Any:
+            asked.append((problem.n_bags, limits.deadline))
+            return super().solve(problem, limits, *rest, **named)
+
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    X = np.random.default_rng(0).normal(size=(400, 35))  # more pairs than are all included
+    settings = {"n_bags": 3, "random_state": 0, "verbose": 0, "max_nodes": 16}
+    model = TPNNRegressor(solver=Spy(max_rounds=10), time_limit=seconds, **settings)
+    assert model.fit(X, X[:, 0] * X[:, 1]).history_[0]["stage"] == "search"
+    *probes, fit = asked
+    assert fit == (3, 1100.0 if seconds else np.inf)
+    assert set(probes) == {(2, 600.0 if seconds else np.inf)}

@@ -13,7 +13,7 @@ from tests.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet, TPNNRegressor
 from tpnn.problem.problem import Task
 from tpnn.search.held_out import HeldOut
-from tpnn.search.select import Rule, required_components, select
+from tpnn.search.select import Keep, required_components, select
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 
@@ -90,12 +90,12 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
         few.set_params(max_components=2).fit(X, y)
 
 
-def rule(**changes: Any) -> Rule:
+def rule(**changes: Any) -> Keep:
     usual: dict[str, Any] = {
         "method": "none", "most": None, "heredity": False, "screened": False, "certain": (),
         "required": (),
     }  # fmt: skip
-    return Rule.read(**{**usual, **changes})
+    return Keep.read(**{**usual, **changes})
 
 
 @pytest.fixture(scope="module")

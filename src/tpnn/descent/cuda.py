@@ -134,9 +134,8 @@ class CudaTraining:
         settings: NetworkSettings,
         schedule: Schedule,
         limits: Limits,
-        seed: int,
     ) -> None:
-        self.problem, self.settings, self.seed = problem, settings, seed
+        self.problem, self.settings = problem, settings
         self.schedule, self.limits = schedule, limits
         self.objective, self.n_bags = problem.objective, problem.n_bags
         self.n_lanes = self.n_bags * self.objective.n_outputs  # a lane is one output of one bag
@@ -165,7 +164,6 @@ class CudaTraining:
                 order.features,
                 self.settings,
                 self.n_lanes,
-                self.seed,
                 VALUES_PER_NETWORK,
             ):
                 self.networks.append(network.cuda())

@@ -45,25 +45,24 @@ def make_networks(
     features: IntArray,
     settings: NetworkSettings,
     n_bags: int,
-    seed: int,
     values_per_network: int = VALUES_PER_NETWORK,
 ) -> list[ComponentNetwork]:
     """Networks that together hold the components of one order; shared bases need just one."""
     count, order = features.shape
     marginal = Marginal.of(problem.encoder.axes[order])
     n_bases, shared = settings.n_bases[order], settings.shared_bases
-    centres = start_centres(count, order, n_bases, n_bags, shared, seed + order)
+    centres = start_centres(count, order, n_bases, n_bags, shared, problem.seed + order)
     values_per_component = n_bags * order * marginal.n_nodes * n_bases
     most = count if shared else max(1, values_per_network // values_per_component)
     return [
         ComponentNetwork(
-            marginal,
-            torch.as_tensor(features[first:last]),
-            centres if shared else centres[:, first:last].clone(),
-            shared,
-            settings.activation,
-            settings.scale,
-            _signs(features[first:last], settings.signs),
+            marginal=marginal,
+            features=torch.as_tensor(features[first:last]),
+            centres=centres if shared else centres[:, first:last].clone(),
+            shared_bases=shared,
+            activation=settings.activation,
+            scale=settings.scale,
+            signs=_signs(features[first:last], settings.signs),
         )
         for first, last in split(count, most)
     ]

@@ -67,7 +67,7 @@ class TrainingLog:
         self.stopping = schedule.stopping(n_bags)
         self.events: list[Event] = []
         self.began = time.monotonic()
-        progress.begin(schedule.max_steps, "step")
+        progress.begin(schedule.max_steps + 1, "step")  # the first one is the start
 
     @property
     def step(self) -> int:

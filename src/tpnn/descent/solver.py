@@ -108,7 +108,6 @@ class Descent(BaseEstimator):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        seed: int,
         start: Solution | None = None,
     ) -> Solution:
         """Train all components of a problem together, ignoring ``start``."""
@@ -124,10 +123,21 @@ class Descent(BaseEstimator):
             signs=signs,
         )
         schedule = schedules.Schedule(self.learning_rate, self.l2, self.max_steps, self.patience)
-        on_card = limits.device != "cpu" and training.card_is_present(limits.device)
+        on_card = self._uses_card(problem, limits.device) and training.card_is_present(
+            limits.device
+        )
         run = _torch_module("cuda").CudaTraining if on_card else training.GradientTraining
-        solution: Solution = run(problem, settings, schedule, limits, seed).fit(progress)
+        solution: Solution = run(problem, settings, schedule, limits).fit(progress)
         return solution
+
+    def _uses_card(self, problem: Problem, device: str) -> bool:
+        """Whether to ask for a card; a loss that couples rows is computed on the CPU."""
+        if device == "cuda" and problem.objective.couples_rows:
+            raise ValueError(
+                "device: survival is fitted on the CPU, because its loss couples all rows, found "
+                "'cuda'. Pass device='cpu'."
+            )
+        return device != "cpu" and not problem.objective.couples_rows
 
     def _bases(self, order: int) -> int:
         usual = BASES_BY_ORDER.get(order, BASES_OF_HIGHER_ORDERS)

@@ -112,8 +112,6 @@ class GradientTraining:
         Learning rate and stopping.
     limits : Limits
         When to stop regardless of progress.
-    seed : int
-        Seed of the initial b.
     """
 
     def __init__(
@@ -122,7 +120,6 @@ class GradientTraining:
         settings: NetworkSettings,
         schedule: Schedule,
         limits: Limits,
-        seed: int,
     ) -> None:
         self.problem, self.settings = problem, settings
         self.schedule, self.limits = schedule, limits
@@ -135,7 +132,7 @@ class GradientTraining:
             _Part(network, order, first, tables, schedule.l2)
             for order, tables in zip(self.coded, self.tables, strict=True)
             for network, first in _with_offsets(
-                make_networks(problem, order.features, settings, self.n_lanes, seed)
+                make_networks(problem, order.features, settings, self.n_lanes)
             )
         ]
         self.gradient = np.empty_like(self.training)

@@ -85,9 +85,10 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; names such as ``solver__l2`` reach inside a solver object."""
         inside = [name for name in params if name.startswith("solver__")]
-        if inside and isinstance(params.get("solver", self.solver), str):
+        solver = params.get("solver", self.solver)
+        if inside and isinstance(solver, str):
             raise ValueError(
-                f"solver: must be a solver object to have parameters, found {self.solver!r} and "
+                f"solver: must be a solver object to have parameters, found {solver!r} and "
                 f"{inside[0]!r}. Pass solver=Grow() or solver=Descent() first."
             )
         outside = {name: value for name, value in params.items() if name not in inside}

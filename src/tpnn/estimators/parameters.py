@@ -20,8 +20,7 @@ from tpnn._rules import (
     is_whole,
     one_of,
 )
-from tpnn.descent.solver import Descent
-from tpnn.grow.solver import Grow
+from tpnn.anova.constraints import SIGNS
 
 Arguments = ParamSpec("Arguments")
 
@@ -50,7 +49,10 @@ def _is_interactions(value: Any) -> bool:
 
 
 def _is_solver(value: Any) -> bool:
-    return one_of("auto", "grow", "gradient")(value) or isinstance(value, Grow | Descent)
+    if isinstance(value, str):
+        return value in ("auto", "grow", "gradient")
+    has = all(hasattr(value, name) for name in ("solve", "rules", "devices", "get_params"))
+    return has and not isinstance(value, type)
 
 
 def _is_random_state(value: Any) -> bool:
@@ -83,12 +85,11 @@ OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "huber": ("threshold", is_positive),
     "tweedie": ("power", lambda value: is_number(value) and 1 <= value <= 2),
 }
-SHAPES = ("increasing", "decreasing", "convex", "concave")
 
 
 def _is_monotone(value: Any) -> bool:
     return value is None or (
-        isinstance(value, Mapping) and all(shape in SHAPES for shape in value.values())
+        isinstance(value, Mapping) and all(shape in SIGNS for shape in value.values())
     )
 
 
@@ -122,7 +123,7 @@ RULES: dict[str, Rule] = {
         "squared_error",
     ),
     "monotone": Rule(
-        f"None, or a dict from feature to one of {', '.join(SHAPES)}",
+        f"None, or a dict from feature to one of {', '.join(SIGNS)}",
         _is_monotone,
         {"age": "increasing"},
     ),
@@ -192,9 +193,9 @@ def refuse_unknown(
     for name, value in given.items():
         if name not in known:
             new = NEW_SPELLINGS.get(name)
-            remedy = f"Pass {new}." if new else "Correct its name."
+            remedy = f"Pass {new}." if new else f"The parameters are {', '.join(known)}."
             raise error(
-                f"{name}: must be one of {', '.join(known)}, found {name}={value!r}. {remedy}"
+                f"{name}: must be a parameter of the estimator, found {name}={value!r}. {remedy}"
             )
 
 

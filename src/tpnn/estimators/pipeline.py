@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +23,11 @@ from tpnn.estimators.settings import Settings
 from tpnn.model.model import AnovaModel, check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import Event, NoProgress, Progress, Solution
+from tpnn.problem.solution import Event, Progress, Solution
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
-from tpnn.search.select import Path, Rule, required_components, select
+from tpnn.search.select import Keep, Path, required_components, select
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
@@ -89,14 +89,17 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     limits = start_clock(settings)
     table = read(X, targets)
     encoder = encode(table, targets, settings)
-    rules = interaction_rules(encoder.feature_names, settings)
+    check_memory(encoder, settings)
+    rules = settings.interactions.rules(encoder.feature_names, settings.order)
+    required = required_components(rules.required, settings.heredity, settings.max_components)
     problem = build(table, encoder, targets, task, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solved = solve(problem, rules, settings, limits, progress)
     full = solved.problem.freeze(solved.solution, task)
-    path = choose(solved, full, rules, settings)
+    path = select_components(solved, full, required, settings)
+    model = path.model(path.chosen)  # brought into its shapes
     events = [*solved.events, *solved.solution.events]
-    return Fitted(table, path, path.model(path.chosen), events)
+    return Fitted(table, path, model, events)
 
 
 def start_clock(settings: Settings) -> Limits:
@@ -113,14 +116,12 @@ def read(X: Any, targets: Targets) -> Table:
 
 
 def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
-    """Find the nodes of every feature; refuse what cannot fit into memory."""
+    """Place the nodes of every feature."""
     names = [table.name(feature) for feature in range(table.n_features)]
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
     nodes = nodes_by_order(table.n_features, settings)
     rules = LevelRules(nominal, settings.min_level_rows)
-    encoder = TableEncoder.fit(table, nodes, targets.weights, rules)
-    check_memory(encoder, settings)
-    return encoder
+    return TableEncoder.fit(table, nodes, targets.weights, rules)
 
 
 def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
@@ -151,13 +152,6 @@ def check_memory(encoder: TableEncoder, settings: Settings) -> None:
         )
 
 
-def interaction_rules(names: Sequence[str], settings: Settings) -> InteractionRules:
-    """Rules for interactions, with features as indices; refuse rules that contradict each other."""
-    rules = settings.interactions.rules(names, settings.order)
-    required_components(rules.required, settings.heredity, settings.max_components)
-    return rules
-
-
 def build(
     table: Table, encoder: TableEncoder, targets: Targets, task: Task, settings: Settings
 ) -> Problem:
@@ -181,7 +175,7 @@ def solve_listed(
     listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
     components = inherited(rules.applied(listed), settings)
     whole = problem.with_components(components).with_bags(settings.n_bags)
-    solution = settings.solver.solve(whole, limits, progress, settings.seed)
+    solution = settings.solver.solve(whole, limits, progress)
     return Solved(problem=whole, solution=solution, events=[])
 
 
@@ -193,20 +187,17 @@ def solve_searched(
     progress: Progress,
 ) -> Solved:
     """Fit the components that a search finds: main effects and pairs, then higher orders."""
-    solver, seed = settings.solver, settings.seed
-
-    def probe(small: Problem) -> Solution:
-        return solver.solve(small, limits, NoProgress(), seed)
-
     request = settings.interactions.request(settings.order, settings.max_components)
-    search = Search(problem, request, rules, probe, limits, seed)
+    search = Search(
+        problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits
+    )
     whole = problem.with_components(search.up_to_pairs()).with_bags(settings.n_bags)
-    solution = solver.solve(whole, limits, progress, seed)
+    solution = settings.solver.solve(whole, limits, progress)
     higher = search.higher(whole, solution)
     if higher:
         components = ComponentSet((*whole.components, *higher))
         whole = whole.with_components(inherited(components, settings))
-        solution = solver.solve(whole, limits, progress, seed, start=solution)
+        solution = settings.solver.solve(whole, limits, progress, start=solution)
     return Solved(
         problem=whole,
         solution=solution,
@@ -222,19 +213,21 @@ def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
     return components.with_subsets() if settings.heredity else components
 
 
-def choose(solved: Solved, full: AnovaModel, rules: InteractionRules, settings: Settings) -> Path:
+def select_components(
+    solved: Solved, full: AnovaModel, required: ComponentSet, settings: Settings
+) -> Path:
     """Rank the components on held-out rows and choose how many to keep."""
     names = full.feature_names
     mains = ComponentSet.up_to(len(names), 1)
-    rule = Rule.read(
-        settings.selection,
-        settings.max_components,
-        settings.heredity,
-        solved.is_screened,
-        mains if settings.selection == "auto" and solved.keeps_mains else (),
-        required_components(rules.required, settings.heredity, settings.max_components),
+    keep = Keep.read(
+        method=settings.selection,
+        most=settings.max_components,
+        heredity=settings.heredity,
+        screened=solved.is_screened,
+        certain=mains if settings.selection == "auto" and solved.keeps_mains else (),
+        required=required,
     )
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     with ONE_BLAS_THREAD:
         held_out = HeldOut(solved.problem, solved.solution)
-        return select(held_out, full, rule, solved.evident, shapes)
+        return select(held_out, full, keep, solved.evident, shapes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from tpnn._rules import check_parameters
@@ -12,11 +12,6 @@ from tpnn.estimators.checks import seed_from
 from tpnn.grow.solver import Grow
 from tpnn.problem.solver import Solver
 from tpnn.search.request import Interactions
-
-UNCHANGED_PARAMETERS = (
-    "order", "max_components", "selection", "heredity", "min_level_rows", "n_bags", "max_nodes",
-    "validation_fraction", "device", "n_jobs", "time_limit",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +39,15 @@ class Settings:
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
         categorical = parameters["categorical"]
+        own = {field.name for field in fields(cls)} - {"interactions", "solver"}
+        unchanged = own & parameters.keys()
         return cls(
             interactions=Interactions.read(parameters["interactions"]),
             shapes=dict(parameters["monotone"] or {}),
             nominal=() if isinstance(categorical, str) else categorical,
             solver=solver_of(parameters["solver"], parameters["device"]),
             seed=seed_from(parameters["random_state"]),
-            **{name: parameters[name] for name in UNCHANGED_PARAMETERS},
+            **{name: parameters[name] for name in unchanged},
         )
 
 
@@ -58,7 +55,7 @@ def solver_of(given: Any, device: str) -> Solver:
     """Solver object for a name, or the given object; check its parameters and the device."""
     by_name = {"auto": Descent if device == "cuda" else Grow, "grow": Grow, "gradient": Descent}
     solver: Solver = by_name[given]() if isinstance(given, str) else given
-    check_parameters(solver.get_params(), solver.rules)
+    check_parameters(solver.get_params(), solver.rules, type(solver).__name__)
     if device not in ("auto", *solver.devices):
         raise ValueError(
             f"device: {type(solver).__name__} runs on {' or '.join(solver.devices)}, found "

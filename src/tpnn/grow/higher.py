@@ -23,7 +23,7 @@ from tpnn.grow.forest import bounded_tree, tree_for_size
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Event, Solution
+from tpnn.problem.solution import Event, Progress, Solution
 from tpnn.table.axis import Axis
 
 VISITS_PER_CHECK = 25  # to the components of each output
@@ -90,32 +90,36 @@ class HigherOrders:
         Components of every order, including the higher ones and all their subsets.
     grower : BagGrower
         Grows one bag.
-    seed : int
-        Seed of the random cuts.
     """
 
-    def __init__(self, problem: Problem, grower: BagGrower, seed: int) -> None:
-        self.problem, self.grower, self.seed = problem, grower, seed
+    def __init__(self, problem: Problem, grower: BagGrower) -> None:
+        self.problem, self.grower = problem, grower
         self.objective, self.axes = problem.objective, problem.encoder.axes
         self.higher = [part for part in problem.coded if part.features.shape[1] > 2]
 
-    def fit(self, lower: Solution) -> Solution:
+    def fit(self, lower: Solution, progress: Progress) -> Solution:
         """Add higher orders to a solution of main effects and pairs, and purify the sum."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
         raw = self.problem.raw_scores(lower)
         raw = raw.reshape(len(raw), n_bags, -1)
-        with self.grower.limits.workers() as workers:
-            bags = workers.map(lambda bag: self._grow(bag, raw[:, bag]), range(n_bags))
-        seconds = time.monotonic() - began
-        events = [
-            Event(
+        events: list[Event] = []
+
+        def grow(bag: int) -> Grown:
+            grown = self._grow(bag, raw[:, bag])
+            event = Event(
                 stage="grow", note="higher orders", bag=bag, step=grown.rounds,
                 n_components=len(self.problem.components), validation_loss=grown.loss,
-                seconds=seconds,
-            )
-            for bag, grown in enumerate(bags)
-        ]  # fmt: skip
+                seconds=time.monotonic() - began,
+            )  # fmt: skip
+            events.append(event)
+            progress.advance(event)
+            return grown
+
+        progress.begin(n_bags, "bag")
+        with self.grower.limits.workers() as workers:
+            bags = workers.map(grow, range(n_bags))
+        events.sort(key=lambda event: event.bag or 0)
         known = dict(zip(lower.components, lower.tables, strict=True))
         constants, pure = purify_tables(self._combined(known, bags), self.axes)
         components = self.problem.ordered
@@ -149,7 +153,7 @@ class HigherOrders:
         Levels without order are shuffled, differently in each bag: a box keeps neighbours
         together, and no two levels should be neighbours in every bag.
         """
-        rng = np.random.default_rng((self.seed, bag))
+        rng = np.random.default_rng((self.problem.seed, bag))
         shuffled = []
         for part in self.higher:
             axes = self.axes[part.features.shape[1]]
@@ -188,7 +192,7 @@ class HigherOrders:
     def _new_growths(self, n_rows: int, bag: int) -> list[BoxGrowth]:
         """Return the initial state of every output."""
         n_components = sum(len(part.features) for part in self.higher)
-        first = (self.seed * self.problem.n_bags + bag) * self.objective.n_outputs
+        first = (self.problem.seed * self.problem.n_bags + bag) * self.objective.n_outputs
         return [
             BoxGrowth(
                 tables=tuple(np.zeros(part.shape, np.float32) for part in self.higher),

@@ -29,6 +29,7 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 
 SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the smooth start in the mixture
+NOTES = {"zero": "from 0", "smooth": "from the smooth start"}
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
@@ -70,31 +71,29 @@ class LowerOrders:
         Coded rows, targets, bags and shapes; its components are main effects and pairs.
     grower : BagGrower
         Grows one bag.
-    starts : tuple of bool
-        Where each bag grows from: False for zero, True for the smooth start.
+    starts : tuple of {"zero", "smooth"}
+        Where each bag grows from.
     l2 : float, optional
         Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
-    seed : int
-        Seed of the random cuts.
     """
 
     def __init__(
         self,
         problem: Problem,
         grower: BagGrower,
-        starts: tuple[bool, ...],
+        starts: tuple[str, ...],
         l2: float | None,
-        seed: int,
     ) -> None:
         self.problem, self.grower = problem, grower
-        self.starts, self.l2, self.seed = starts, l2, seed
+        self.starts, self.l2 = starts, l2
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
 
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag from its starts, mix, impose shapes, purify and smooth."""
         events: list[Event] = []
-        first, last = self._grown(progress, events)
+        grown = self._grown(progress, events)
+        first, last = grown[self.starts[0]], grown[self.starts[-1]]  # the same if there is one
         share = self._best_share(first, last)
         mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
         if self.problem.shapes:
@@ -111,21 +110,19 @@ class LowerOrders:
             events=events,
         )
 
-    def _grown(
-        self, progress: Progress, events: list[Event]
-    ) -> tuple[Sequence[Grown], Sequence[Grown]]:
-        """Grow every bag from its first and from its last start, which may be the same."""
+    def _grown(self, progress: Progress, events: list[Event]) -> dict[str, list[Grown]]:
+        """Grow every bag from each of its starts; return the bags by start."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
 
-        def grow(task: tuple[int, bool, Tables]) -> Grown:
-            bag, is_smooth, start = task
-            seed = (self.seed * n_bags + bag) * 2 + is_smooth
-            grown = self._grow(bag, start, seed)
+        def grow(task: tuple[int, str, Tables]) -> Grown:
+            bag, start, tables = task
+            seed = (self.problem.seed * n_bags + bag) * 2 + (start == "smooth")
+            grown = self._grow(bag, tables, seed)
             event = Event(
-                stage="grow", note="from the smooth start" if is_smooth else "from 0", bag=bag,
-                step=grown.rounds, n_components=len(self.problem.ordered),
-                validation_loss=grown.loss, seconds=time.monotonic() - began,
+                stage="grow", note=NOTES[start], bag=bag, step=grown.rounds,
+                n_components=len(self.problem.ordered), validation_loss=grown.loss,
+                seconds=time.monotonic() - began,
             )  # fmt: skip
             events.append(event)
             progress.advance(event)
@@ -134,19 +131,20 @@ class LowerOrders:
         progress.begin(n_bags * len(self.starts), "bag")
         limits = self.grower.limits
         with ONE_BLAS_THREAD, limits.workers() as workers:
-            starts = {False: [zero_start(self.problem, self.problem.start)] * n_bags}
-            if True in self.starts:
-                starts[True] = smooth_starts(self.problem, self.l2, limits, workers)
-            tasks = [(b, kind, starts[kind][b]) for b in range(n_bags) for kind in self.starts]
+            tables = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+            if "smooth" in self.starts:
+                tables["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
+            tasks = [(b, start, tables[start][b]) for b in range(n_bags) for start in self.starts]
             grown = workers.map(grow, tasks)
-        n_kinds = len(self.starts)
-        return grown[::n_kinds], grown[n_kinds - 1 :: n_kinds]
+        count = len(self.starts)
+        return {start: grown[place::count] for place, start in enumerate(self.starts)}
 
     def _grow(self, bag: int, start: Tables, seed: int, with_pairs: bool = True) -> Grown:
         training, validation = self._sides(bag)
         forest = RectangleForest(
-            self.layout, self.problem.objective, training, start, seed, with_pairs
-        )
+            layout=self.layout, objective=self.problem.objective, training=training, start=start,
+            seed=seed, with_pairs=with_pairs,
+        )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
     def _sides(self, bag: int) -> tuple[Side, Side]:
@@ -222,4 +220,4 @@ class LowerOrders:
                     mains[output, index][cells] = tables[component][:, None]
                 else:
                     pairs[output, index - len(self.mains)][cells] = tables[component]
-        return self._grow(bag, start, self.seed + bag, with_pairs=False)
+        return self._grow(bag, start, self.problem.seed + bag, with_pairs=False)

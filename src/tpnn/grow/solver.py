@@ -92,34 +92,31 @@ class Grow(BaseEstimator):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        seed: int,
         start: Solution | None = None,
     ) -> Solution:
         """Grow main effects and pairs, or take them from ``start``; then grow higher orders."""
         lower = [component for component in problem.components if len(component) <= 2]
         solution = start or self._solve_lower(
-            problem.with_components(ComponentSet(tuple(lower))), limits, progress, seed
+            problem.with_components(ComponentSet(tuple(lower))), limits, progress
         )
         if len(lower) == len(problem.components):
             return solution
         grower = BagGrower(problem.objective, limits, self.max_rounds, self.patience)
-        return HigherOrders(with_higher(problem, solution), grower, seed).fit(solution)
+        return HigherOrders(with_higher(problem, solution), grower).fit(solution, progress)
 
-    def _solve_lower(
-        self, problem: Problem, limits: Limits, progress: Progress, seed: int
-    ) -> Solution:
+    def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
         rounds = 0 if self.growth == "none" else self.max_rounds
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
         grower = BagGrower(problem.objective, limits, rounds, patience)
-        return LowerOrders(problem, grower, self._starts(problem), l2, seed).fit(progress)
+        return LowerOrders(problem, grower, self._starts(problem), l2).fit(progress)
 
-    def _starts(self, problem: Problem) -> tuple[bool, ...]:
-        """Where the bags grow from: False for zero, True for the smooth fit."""
+    def _starts(self, problem: Problem) -> tuple[str, ...]:
+        """Where the bags grow from: zero, the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
         is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
         if self.growth == "auto" and is_large and isinstance(self.l2, str):
-            return (False,)  # an explicit l2 needs the smooth fit
+            return ("zero",)  # an l2 that was asked for needs the smooth fit
         if self.growth != "auto" or problem.objective.couples_outputs:
-            return (True,)  # with classes, held-out rows always preferred it to a mixture
-        return (False, True)
+            return ("smooth",)  # classes: held-out rows chose it alone whenever both were grown
+        return "zero", "smooth"

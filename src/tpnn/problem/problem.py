@@ -134,6 +134,11 @@ class Problem:
         return [self.codes.coded([s for s in self.ordered if len(s) == d]) for d in orders]
 
     @property
+    def seed(self) -> int:
+        """Seed of everything random: bags, cuts, signs, starting values."""
+        return self.bagging.seed
+
+    @property
     def n_bags(self) -> int:
         """Number of bags."""
         return self.bagging.n_bags

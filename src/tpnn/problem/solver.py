@@ -41,7 +41,6 @@ class Solver(Protocol):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        seed: int,
         start: Solution | None = None,
     ) -> Solution:
         """Fit the components of a problem; ``start`` is a solution that lacks some of them."""

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Limits:
     def are_reached(self) -> bool:
         """Whether the time is up or the fit was interrupted."""
         return self.cancelled.is_set() or time.monotonic() >= self.deadline
+
+    def share(self, share: float) -> Limits:
+        """Limits with only a share of the remaining time; they are cancelled together."""
+        now = time.monotonic()
+        return replace(self, deadline=now + share * (self.deadline - now))
 
     def workers(self, prepare: Callable[[], object] | None = None) -> Workers:
         """Threads of this fit; an exception in one of them, or Ctrl-C, cancels the others."""

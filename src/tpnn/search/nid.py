@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from tpnn._typing import FloatArray
+from tpnn.problem.stopping import EarlyStopping
 from tpnn.search.screen import Ranking
 
 HIDDEN_UNITS = (140, 100, 60, 20)  # as in the NID paper
@@ -60,7 +61,7 @@ def _train(
     """Minimise the penalised squared error until held-out error stops falling or time ends."""
     optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     weights = [m.weight for m in network if isinstance(m, nn.Linear)]
-    best, best_epoch, state = float("inf"), 0, network.state_dict()
+    stopping, state = EarlyStopping(1, PATIENCE_EPOCHS + 1), network.state_dict()
     for epoch in range(MAX_EPOCHS):
         for rows in torch.split(training[torch.randperm(len(training))], ROWS_PER_BATCH):
             if time.monotonic() >= deadline:
@@ -71,11 +72,10 @@ def _train(
             loss.backward()
             optimiser.step()
         with torch.no_grad():
-            error = float((network(x[held_out]) - y[held_out]).square().mean())
-        if error < best:
-            best, best_epoch = error, epoch
+            error = (network(x[held_out]) - y[held_out]).square().mean()
+        if stopping.update(error.numpy()[None], epoch)[0]:
             state = {name: value.clone() for name, value in network.state_dict().items()}
-        if epoch - best_epoch > PATIENCE_EPOCHS or time.monotonic() >= deadline:
+        if stopping.has_stalled or time.monotonic() >= deadline:
             break
     network.load_state_dict(state)
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._threads import ONE_BLAS_THREAD, Workers, split
-from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
 from tpnn.problem.stopping import Limits
@@ -94,7 +94,7 @@ def principal_bases(marginal: Marginal, count: int) -> Float32Array:
     return bases
 
 
-class ResidualScreen:
+class Screen:
     """Scores interactions over coded rows; the same input gives the same scores, bit for bit.
 
     Parameters
@@ -130,6 +130,11 @@ class ResidualScreen:
         if limits.device == "cuda":
             card = import_module("tpnn.search.screen_cuda").CardScorer(codes, self.residuals)
             self.block_scores, self.n_threads = card.block_scores, 1
+
+    def as_regression(self) -> tuple[FloatArray, FloatArray]:
+        """Centred ranks of the features (n_rows, p), and the scaled residual (n_rows, K)."""
+        ranks = np.take_along_axis(self.marginal.positions, self.codes.astype(np.intp), 1)
+        return ranks.T - 0.5, self.residuals[0].T.astype(np.float64)
 
     def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
         """Rank all interactions of one order among the given features; keep the best ``most``."""

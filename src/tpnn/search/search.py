@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,21 +17,23 @@ import numpy as np
 
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Event, Solution
+from tpnn.problem.solution import Event, NoProgress, Solution
+from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
-from tpnn.search.residual import Screen
 from tpnn.search.screen import Ranking, affordable_features
+from tpnn.search.table_screen import TableScreen
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
 PROBE_BAGS = 2  # of the fits that only decide whether to go on
 MOST_ADDITIONS = 3
-NETWORK_TIME_SHARE = 0.5  # of the remaining time; the fit itself needs the rest
+PROBE_TIME_SHARE = 0.5  # of the time limit; the fit itself needs the rest
+NETWORK_TIME_SHARE = 0.5  # of what the probes have left
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Search:
     """Finds the components of a problem.
 
@@ -43,12 +45,10 @@ class Search:
         What to find.
     rules : InteractionRules
         Which interactions are permitted, and which are required.
-    solve : callable
-        Solves a problem with the user's own solver, shapes and penalties.
+    solver : Solver
+        The user's own solver, with its penalties; shapes are part of the problem.
     limits : Limits
         When to stop trying, number of threads, and device for the screens.
-    seed : int
-        Seed of the noise floor.
 
     Attributes
     ----------
@@ -61,12 +61,16 @@ class Search:
     problem: Problem
     request: Request
     rules: InteractionRules
-    solve: Callable[[Problem], Solution]
+    solver: Solver
     limits: Limits
-    seed: int
     events: list[Event] = field(default_factory=list)
     evident: set[Component] = field(default_factory=set)
     began: float = field(default_factory=time.monotonic)
+
+    @cached_property
+    def probe_limits(self) -> Limits:
+        """Limits of all probes together; the fit itself needs the rest of the time."""
+        return self.limits.share(PROBE_TIME_SHARE)
 
     @property
     def n_features(self) -> int:
@@ -127,7 +131,7 @@ class Search:
         screen = self._screen(problem, solution)
         features: list[int] | None = None
         for order in range(3, min(self.request.order, self.n_features) + 1):
-            if self._time_is_up(problem):
+            if self.limits.are_reached():
                 break
             most = affordable_features(order, screen.n_rows)
             if features is None and self.n_features > most:
@@ -154,7 +158,7 @@ class Search:
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
-            solution = self.solve(problem)
+            solution = self._probe(problem)
             held_out = HeldOut(problem, solution)
             if before is not None and not _gains(before, held_out):
                 reason = "stop: the held-out loss falls by less than a standard error"
@@ -169,7 +173,7 @@ class Search:
         return accepted
 
     def _time_is_up(self, problem: Problem) -> bool:
-        is_up = self.limits.are_reached()
+        is_up = self.probe_limits.are_reached()
         if is_up:
             self._note(problem, None, "stop: the time limit is reached")
         return is_up
@@ -192,15 +196,18 @@ class Search:
             included = _joined(included, new)
         return included
 
-    def _screen(self, problem: Problem, solution: Solution | None) -> Screen:
-        return Screen(problem, solution, self.seed, self.limits)
+    def _probe(self, problem: Problem) -> Solution:
+        """Solve a problem to see whether to go on."""
+        return self.solver.solve(problem, self.probe_limits, NoProgress())
+
+    def _screen(self, problem: Problem, solution: Solution | None) -> TableScreen:
+        return TableScreen(problem, solution, self.limits)
 
     def _rank_pairs(self, problem: Problem) -> Ranking:
-        screen = self._screen(problem, self.solve(problem))
+        screen = self._screen(problem, self._probe(problem))
         if self.request.method == "nid":
-            now = time.monotonic()
-            share = NETWORK_TIME_SHARE * (self.limits.deadline - now)
-            return screen.rank_by_network(self.request.budget, now + share)
+            limits = self.probe_limits.share(NETWORK_TIME_SHARE)
+            return screen.rank_by_network(self.request.budget, limits.deadline)
         return screen.rank(2, self.request.budget)
 
     def _note(

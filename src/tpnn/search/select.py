@@ -27,6 +27,8 @@ N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noi
 class Step:
     """A model on the path from sparse to full.
 
+    In a fit with shapes, the losses are those of the models before the shapes are imposed.
+
     Parameters
     ----------
     n_components : int
@@ -87,8 +89,8 @@ class Path:
         return next(step for step in self.steps if step.loss <= lowest + step.standard_error)
 
 
-@dataclass(frozen=True)
-class Rule:
+@dataclass(frozen=True, kw_only=True)
+class Keep:
     """How many components to keep.
 
     Parameters
@@ -120,14 +122,15 @@ class Rule:
     @classmethod
     def read(
         cls,
+        *,
         method: str,
         most: int | None,
         heredity: bool,
         screened: bool,
         certain: Iterable[Component],
         required: Iterable[Component],
-    ) -> Rule:
-        """Rule from an estimator's parameters; "auto" drops noise if components were screened."""
+    ) -> Keep:
+        """Read an estimator's parameters; "auto" drops noise if components were screened."""
         if method == "auto":
             method = "noise" if screened else "none"
         return cls(
@@ -177,18 +180,18 @@ class Ranked:
 def select(
     held_out: HeldOut,
     full: AnovaModel,
-    rule: Rule,
+    keep: Keep,
     evident: Collection[Component] = (),
     shapes: Mapping[str, str] | None = None,
 ) -> Path:
-    """Path of a fitted model, with the number of components that a rule keeps.
+    """Path of a fitted model, with the number of components that ``keep`` asks for.
 
     Components that a screen found ``evident`` need not be told from noise again, unless the
     held-out rows speak against them. ``shapes``, by feature name, hold for every model of the path.
     """
     components = [tuple(sorted(s)) for s in held_out.components]
     names = dict(zip(full.components, full.component_names, strict=True))
-    ranked = _ranked(held_out, components, rule, evident)
+    ranked = _ranked(held_out, components, keep, evident)
     steps = [
         Step(count, names[components[index]], held_out.loss + mean, error)
         for count, (index, (mean, error)) in enumerate(
@@ -197,11 +200,11 @@ def select(
     ]
     order = [components[index] for index in ranked.indices]
     path = Path(full, order, steps, len(steps), dict(shapes or {}))
-    return replace(path, chosen=_chosen(path, ranked.clarity, rule))
+    return replace(path, chosen=_chosen(path, ranked.clarity, keep))
 
 
 def _ranked(
-    held_out: HeldOut, components: list[Component], rule: Rule, evident: Collection[Component]
+    held_out: HeldOut, components: list[Component], keep: Keep, evident: Collection[Component]
 ) -> Ranked:
     """Rank components by how clearly the held-out rows tell them from noise."""
     indices = range(len(components))
@@ -210,14 +213,14 @@ def _ranked(
     pairs = zip(alone, noise, strict=True)
     own = np.array([(mean + n) / max(error, 1e-300) for (mean, error), n in pairs])
     known = [s in evident for s in components] & (own > 0)
-    known |= [s in rule.certain | rule.required for s in components]
+    known |= [s in keep.certain | keep.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
-    if rule.heredity:  # subsets become as clear as what contains them, and come first
+    if keep.heredity:  # subsets become as clear as what contains them, and come first
         clarity = _inherited(components, clarity)
     order = sorted(
         indices,
         key=lambda i: (
-            components[i] not in rule.required, -clarity[i], rule.heredity * len(components[i]),
+            components[i] not in keep.required, -clarity[i], keep.heredity * len(components[i]),
             -own[i], components[i],
         ),
     )  # fmt: skip
@@ -231,25 +234,25 @@ def _changes(held_out: HeldOut, ranked: Ranked) -> list[tuple[float, float]]:
         raw = raw - held_out.values(ranked.indices[place])
         removed = removed + ranked.noise[place]
         mean, error = held_out.change(raw)
-        changes.append((mean + removed, error))
+        changes.append((float(mean + removed), error))
     return changes[::-1]
 
 
-def _chosen(path: Path, clarity: FloatArray, rule: Rule) -> int:
-    """Count the components that a rule keeps: at least one, and at least the required ones."""
+def _chosen(path: Path, clarity: FloatArray, keep: Keep) -> int:
+    """Count the components that ``keep`` asks for: at least one, and at least the required ones."""
     chosen = len(path.steps)
-    if rule.method == "one_se":
+    if keep.method == "one_se":
         chosen = path.one_standard_error().n_components
-    elif rule.method == "noise":
+    elif keep.method == "noise":
         clear = max(int((clarity >= N_STANDARD_ERRORS_CLEAR).sum()), 1)
-        most = [path.steps[-1].loss + rule.tolerance * step.standard_error for step in path.steps]
+        most = [path.steps[-1].loss + keep.tolerance * step.standard_error for step in path.steps]
         chosen = next(
             step.n_components
             for step, limit in zip(path.steps, most, strict=True)
             if step.n_components >= clear and step.loss <= limit
         )
-    n_required = sum(component in rule.required for component in path.order)
-    return max(min(chosen, rule.most or chosen), n_required)
+    n_required = sum(component in keep.required for component in path.order)
+    return max(min(chosen, keep.most or chosen), n_required)
 
 
 def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Screen: rank interactions on the residual of a solution, by the columns of the table."""
+"""TableScreen: rank interactions on the residual of a solution, by the columns of the table."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tpnn.anova.measure import Marginal
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
-from tpnn.search.screen import Ranking, ResidualScreen
+from tpnn.search.screen import Ranking, Screen
 
 
-class Screen:
+class TableScreen:
     """Screens the residual of a solution, with the features in canonical order.
 
     Parameters
@@ -25,21 +25,17 @@ class Screen:
         Coded rows.
     solution : Solution or None
         What has been fitted so far; None for the constant alone.
-    seed : int
-        Seed of the noise floor.
     limits : Limits
         Number of threads, and device to compute on.
     """
 
-    def __init__(
-        self, problem: Problem, solution: Solution | None, seed: int, limits: Limits
-    ) -> None:
+    def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
         self.features = np.array(problem.features)
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.codes.of_order(1)[self.features]
-        self.n_rows, self.seed = codes.shape[1], seed
+        self.n_rows, self.seed = codes.shape[1], problem.seed
         residual = _residual(problem, solution)
-        self.screen = ResidualScreen(codes, marginal, residual, seed, limits)
+        self.screen = Screen(codes, marginal, residual, problem.seed, limits)
 
     def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
         """Rank the interactions among the given or all features; keep the best ``most``."""
@@ -56,9 +52,7 @@ class Screen:
                 f'interactions: the method "nid" needs torch ({error}). '
                 'Run: pip install "tpnn[torch]", or use the method "histogram".'
             ) from error
-        positions = self.screen.marginal.positions
-        inputs = np.take_along_axis(positions, self.screen.codes.astype(np.intp), 1).T - 0.5
-        residual = self.screen.residuals[0].T.astype(np.float64)
+        inputs, residual = self.screen.as_regression()
         return self._renamed(nid.rank_pairs(inputs, residual, most, self.seed, deadline))
 
     def _renamed(self, ranking: Ranking) -> Ranking:
