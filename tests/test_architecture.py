@@ -27,7 +27,10 @@ MOST_PARAMETERS = 8
 
 def rule() -> dict[str, set[str]]:
     """Rooms that each room may import, as the design says."""
-    return {room: set(re.findall(r"\w+", named)) for room, named in ROW.findall(DESIGN.read_text())}
+    return {
+        room: set(re.findall(r"\w+", named))
+        for room, named in ROW.findall(DESIGN.read_text("utf-8"))
+    }
 
 
 def module_name(path: Path) -> str:
@@ -73,7 +76,7 @@ def resolved(name: str) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_text("utf-8"))
     found = {resolved(name) for node in ast.walk(tree) for name in mentioned(node)}
     return found - {module_name(path)}
 
@@ -90,7 +93,7 @@ def test_no_circles() -> None:
 
 
 def test_the_rule_names_every_room_once() -> None:
-    rooms = [room for room, _ in ROW.findall(DESIGN.read_text())]
+    rooms = [room for room, _ in ROW.findall(DESIGN.read_text("utf-8"))]
     assert sorted(rooms) == sorted({room_of(module) for module in FILES})
 
 
@@ -118,7 +121,7 @@ def test_an_import_of_an_unknown_room_is_refused() -> None:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    nodes = ast.walk(ast.parse(path.read_text()))
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
     return (node for node in nodes if isinstance(node, ast.FunctionDef))
 
 
@@ -137,7 +140,7 @@ def is_compiled(function: ast.FunctionDef) -> bool:
 
 @pytest.mark.parametrize("path", FILES.values(), ids=list(FILES))
 def test_nothing_is_too_long(path: Path) -> None:
-    assert path.read_text().count("\n") <= LONGEST_MODULE
+    assert path.read_text("utf-8").count("\n") <= LONGEST_MODULE
     for function in functions(path):
         assert n_lines(function) <= LONGEST_FUNCTION, function.name
         named = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
@@ -147,6 +150,6 @@ def test_nothing_is_too_long(path: Path) -> None:
 
 
 def test_the_usual_module_and_function_are_short() -> None:
-    assert median(path.read_text().count("\n") for path in FILES.values()) <= MEDIAN_MODULE
+    assert median(path.read_text("utf-8").count("\n") for path in FILES.values()) <= MEDIAN_MODULE
     sizes = [n_lines(function) for path in FILES.values() for function in functions(path)]
     assert median(sizes) <= MEDIAN_FUNCTION

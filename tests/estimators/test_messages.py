@@ -13,7 +13,9 @@ from tests.conftest import QUICK
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 
 PAGE = Path(__file__).parents[2] / "docs" / "messages.md"
-LINES = [line.split("|")[1:3] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+LINES = [
+    line.split("|")[1:3] for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")
+]
 
 
 @pytest.fixture(scope="module")
