@@ -119,7 +119,7 @@ def test_defaults_satisfy_their_rules(kind: Any) -> None:
 @pytest.mark.parametrize("name", NEW_SPELLINGS)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_old_spelling_names_the_new_one(kind: Any, name: str) -> None:
-    words = rf"^{name}: must be a parameter of the estimator, found {name}=3\. Pass (solver=|interactions=)"
+    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass (solver=|interactions=)"
     with pytest.raises(TypeError, match=words) as of_constructor:
         kind(**{name: 3})
     assert NEW_SPELLINGS[name] in str(of_constructor.value)
@@ -144,9 +144,16 @@ def test_the_new_spelling_of_an_old_one_exists(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_unknown_parameter_is_refused(kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"^depth: must be a parameter of the estimator, found depth=3\. The parameters are"):
+    unknown = r"^depth: must be a parameter of .*, found depth=3\. The parameters are"
+    with pytest.raises(
+        TypeError,
+        match=unknown,
+    ):
         kind(depth=3)
-    with pytest.raises(ValueError, match=r"^depth: must be a parameter of the estimator, found depth=3\. The parameters are"):
+    with pytest.raises(
+        ValueError,
+        match=unknown,
+    ):
         kind().set_params(depth=3)
 
 

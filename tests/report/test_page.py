@@ -47,7 +47,7 @@ def test_page_adds_the_offset_of_a_row(exposed: Any, driver: Any, tmp_path: Path
     assert shown_number(driver) == pytest.approx(expected, rel=1e-5)
     driver.find_element("id", "reset").click()
     middle = driver.execute_script("return report.values")
-    assert shown_number(driver) == pytest.approx(model.predict([middle])[0], rel=1e-5)
+    assert shown_number(driver) == pytest.approx(model.predict([middle], [0.0])[0], rel=1e-5)
 
 
 def test_page_tells_unseen_from_missing(mixed: Any, fast: Any, driver: Any, tmp_path: Path) -> None:

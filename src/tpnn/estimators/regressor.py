@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import d2_pinball_score, r2_score
+from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
@@ -185,8 +185,15 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         return self.model_.predict(table, offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """R^2 or, for several quantiles, the mean share of the pinball loss that is explained."""
+        """Share of the loss that the model explains: R^2, or D^2 where another loss was fitted.
+
+        For Poisson, gamma and Tweedie it is the share of the deviance, for several quantiles the
+        mean share of the pinball loss.
+        """
         predicted = self.predict(X, offset)
+        power = resolve(self.objective, n_targets=1).power
+        if power is not None:
+            return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=power))
         if self.model_.link.name != "quantiles":
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         shares = [

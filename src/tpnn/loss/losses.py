@@ -59,6 +59,8 @@ class Objective:
         Quantiles that are estimated.
     steep : bool
         Whether the second derivative has no bound, so that Newton steps need a limit.
+    power : float, optional
+        Power of the Tweedie deviance that the loss is half of.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Objective:
     couples_outputs: bool = False
     levels: tuple[float, ...] | None = None
     steep: bool = False
+    power: float | None = None
 
     def losses(self, y: AnyArray, raw: AnyArray, weights: Any = None, xp: Any = np) -> AnyArray:
         """Loss of each row in each bag, (n, n_bags), of raw scores (n, n_bags * K)."""
@@ -176,6 +179,7 @@ def tweedie(
         rule=rule,
         accepts=accepts,
         steep=True,
+        power=power,
     )
 
 

@@ -58,6 +58,7 @@ class Fields(TypedDict):
     output_names: tuple[str, ...]
     shapes: dict[str, str]
     classes: tuple[Label, ...]
+    has_offset: bool
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -65,7 +66,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     encoder, stored = fields["encoder"], fields["stored_terms"] or ()
     axes = [axis for per_order in encoder.axes.values() for axis in per_order]
     groups = [axis.groups for axis in axes if axis.groups is not None]
-    header = {
+    header: Header = {
         "names": encoder.names,
         "features": encoder.features,
         "orders": list(encoder.axes),
@@ -81,6 +82,8 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
         "scale": fields["scale"],
         "classes": fields["classes"],
     }
+    if fields["has_offset"]:  # files of models without an offset are as they always were
+        header["has_offset"] = True
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -113,6 +116,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         output_names=tuple(header["outputs"]),
         shapes=header["shapes"],
         classes=tuple(header.get("classes", ())),  # the first files have no labels
+        has_offset=header.get("has_offset", False),
     )
 
 

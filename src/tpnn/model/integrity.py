@@ -114,5 +114,6 @@ def _check_outputs(fields: Fields) -> None:
     _require(several, "this link needs several outputs")
     classes: Sequence[Any] = fields["classes"]
     _require(_are_labels(classes) and len(classes) in (0, max(n_outputs, 2)), "classes must fit")
+    _require(isinstance(fields["has_offset"], bool), "has_offset must be true or false")
     _require(fields["activation"] in ("sigmoid", "relu"), "the activation must be known")
     _require(fields["scale"] in ("centred", "paper"), "the scale must be known")

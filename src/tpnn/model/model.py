@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -59,6 +60,8 @@ class AnovaModel:
         Shape of f along some features, by name: "increasing", "decreasing", "convex", "concave".
     classes : tuple of str, int or float
         Labels of a classifier, sorted; with two labels f is the log-odds of the second.
+    has_offset : bool
+        Whether the model was fitted with an offset, so that predictions need one too.
     """
 
     encoder: TableEncoder
@@ -73,6 +76,7 @@ class AnovaModel:
     output_names: tuple[str, ...] = ()
     shapes: dict[str, str] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
+    has_offset: bool = False
 
     def __post_init__(self) -> None:
         vars(self).update(_read_only_arrays(vars(self)))
@@ -117,8 +121,15 @@ class AnovaModel:
     def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
         """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs).
 
-        ``offset``, of shape (n_rows,), is a known part of the raw score that is added.
+        ``offset``, of shape (n_rows,), is a known part of the raw score that is added. A model that
+        was fitted with one warns where there is none.
         """
+        if self.has_offset and offset is None:
+            warnings.warn(
+                "offset: a model that was fitted with an offset needs one to predict, found none, "
+                "so 0 is used. Pass the offset of each row, or zeros.",
+                stacklevel=3,
+            )
         table = self.encoder.read(X)
         raw = np.empty((self.n_outputs, table.n_rows))
         raw[:] = self.intercepts[:, None]

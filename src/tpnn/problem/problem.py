@@ -74,6 +74,8 @@ class Problem:
         Raw score of the best constant, on the training scale.
     shift, scale : array of shape (K,) or (1,)
         y = shift + scale * target.
+    has_offset : bool
+        Whether the user passed an offset.
     """
 
     encoder: TableEncoder
@@ -88,6 +90,7 @@ class Problem:
     start: FloatArray
     shift: FloatArray
     scale: FloatArray
+    has_offset: bool
 
     @classmethod
     def build(
@@ -120,6 +123,7 @@ class Problem:
             start=target.start,
             shift=target.shift,
             scale=target.scale,
+            has_offset=bool(targets.offset.any()),
         )
 
     @cached_property
@@ -192,6 +196,7 @@ class Problem:
             stored_terms=self._stored_terms(solution, components),
             output_names=task.outputs,
             classes=task.classes,
+            has_offset=self.has_offset,
         )
 
     def _stored_terms(

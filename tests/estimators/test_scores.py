@@ -1,0 +1,40 @@
+"""Scores by objective: the share of the loss that was fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import d2_tweedie_score, r2_score
+from sklearn.model_selection import cross_val_score
+
+from tests.conftest import QUICK
+from tpnn import TPNNRegressor, load_model
+
+
+@pytest.mark.parametrize(
+    ("objective", "power"),
+    [("poisson", 1), ("gamma", 2), ("tweedie", 1.5), ({"name": "tweedie", "power": 1.2}, 1.2)],
+)
+def test_deviances_score_d2(objective: Any, power: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = rng.gamma(2.0, np.exp(X[:, 0]))
+    weights = rng.uniform(0.5, 2.0, 300)
+    model = TPNNRegressor(objective=objective, **QUICK).fit(X, y)
+    expected = d2_tweedie_score(y, model.predict(X), sample_weight=weights, power=power)
+    assert model.score(X, y, weights) == pytest.approx(expected)
+    assert model.score(X, y, weights) != pytest.approx(r2_score(y, model.predict(X)))
+
+
+def test_cross_validation_that_scores_without_the_offset_warns(tmp_path: Any) -> None:
+    rng = np.random.default_rng(1)
+    X, offset = rng.normal(size=(200, 2)), rng.normal(size=200)
+    y = rng.poisson(np.exp(offset + 0.3 * X[:, 0]))
+    model = TPNNRegressor(objective="poisson", **QUICK)
+    with pytest.warns(UserWarning, match=r"^offset: a model that was fitted with an offset"):
+        cross_val_score(model, X, y, params={"offset": offset}, cv=2)
+    model.fit(X, y, offset=offset).model_.save(tmp_path / "saved")
+    with pytest.warns(UserWarning, match=r"^offset: "):
+        load_model(tmp_path / "saved").predict(X)
