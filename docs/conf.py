@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -10,8 +9,6 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import tpnn
-
-sys.modules["tpnn.plots"] = tpnn.plots  # documented by the name that users import
 
 project = "tpnn"
 author = "The tpnn developers"

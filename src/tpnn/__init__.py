@@ -70,4 +70,4 @@ if not TYPE_CHECKING:  # type checkers know the names, and must see that others 
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_HOMES, *_SUBMODULES})
+        return list(__all__)
