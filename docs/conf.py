@@ -82,6 +82,12 @@ def _block_math(translator: Any, node: Any) -> None:
     raise SkipNode
 
 
+def _skip_field(_: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of named tuples: their class describes them."""
+    return True if type(value).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> None:
-    """Add the renderer of formulas."""
+    """Add the renderer of formulas and the rule for named tuples."""
+    app.connect("autodoc-skip-member", _skip_field)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))
