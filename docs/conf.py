@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -10,8 +9,6 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 import tpnn
-
-sys.modules["tpnn.plots"] = tpnn.plots  # documented by the name that users import
 
 project = "tpnn"
 author = "The tpnn developers"
@@ -85,6 +82,12 @@ def _block_math(translator: Any, node: Any) -> None:
     raise SkipNode
 
 
+def _skip_field(_: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of named tuples: their class describes them."""
+    return True if type(value).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> None:
-    """Add the renderer of formulas."""
+    """Add the renderer of formulas and the rule for named tuples."""
+    app.connect("autodoc-skip-member", _skip_field)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))

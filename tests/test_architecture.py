@@ -101,17 +101,26 @@ def test_the_rule_names_every_room_once() -> None:
     ("line", "found"),
     [
         ("from tpnn.grow.solver import Grow", {"grow.solver"}),
-        ("from tpnn import plots", {""}),
+        ("from tpnn import TPNNRegressor", {""}),
+        ("from tpnn import plots", {"plots"}),
         ("import tpnn.loss.links as links", {"loss.links"}),
         ("def late():\n    from tpnn.search import select", {"search.select"}),
         ("import_module('tpnn.descent.cuda')", {"descent.cuda"}),
         ("import_module(f'tpnn.descent.{name}')", {"descent"}),
+        ("_HOMES = {'Grow': 'tpnn.grow.solver', 'nn': 'tpnn.nn'}", {"grow.solver", "nn"}),
         ("import numpy", set()),
     ],
 )
 def test_imports_of_every_kind_are_seen(line: str, found: set[str], tmp_path: Path) -> None:
     tree = ast.parse(line)
     assert {resolved(name) for node in ast.walk(tree) for name in mentioned(node)} == found
+
+
+def test_the_names_that_the_package_imports_late_are_seen() -> None:
+    late = {vars(tpnn)["_HOMES"][name] for name in tpnn.__all__ if name in vars(tpnn)["_HOMES"]}
+    late |= set(vars(tpnn)["_SUBMODULES"].values())
+    assert {name.removeprefix("tpnn.") for name in late} <= imports(FILES[""])
+    assert set(tpnn.__all__) <= {*vars(tpnn)["_HOMES"], *vars(tpnn)["_SUBMODULES"]}
 
 
 def test_an_import_of_an_unknown_room_is_refused() -> None:

@@ -33,6 +33,18 @@ WORDS = (
     "feature", "level", "node", "mass", "component", "order", "pair", "triple", "bag", "round",
     "visit", "raw score", "held-out rows", "table", "grid of values",
 )  # fmt: skip
+RECORDS = (  # what methods return
+    "search.select.Path",
+    "search.select.Step",
+    "anova.constraints.Certificate",
+    "explain.component_table.ComponentTable",
+    "explain.reasons.Reason",
+    "explain.concurvity.Concurvity",
+    "explain.reading.SobolIndices",
+    "explain.stability.Stability",
+    "interop.distill.FidelityWarning",
+)
+HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 
 
 def name_of(page: Path) -> str:
@@ -112,7 +124,17 @@ def test_the_api_page_has_every_public_name() -> None:
     for name in tpnn.__all__:
         value = getattr(tpnn, name)
         expected |= public_functions(name, value) if isinstance(value, ModuleType) else {name}
-    assert on_the_api_page() == expected | {"nn.TPNNHead"}
+    assert on_the_api_page() == expected | {"nn.TPNNHead"} | set(RECORDS)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_are_documented_where_they_live(name: str) -> None:
+    module, _, own = f"tpnn.{name}".rpartition(".")
+    kind = getattr(import_module(module), own)
+    assert kind.__module__ == module
+    fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "_fields", ())
+    documented = re.findall(r"^(\w+) : ", inspect.getdoc(kind) or "", re.MULTILINE)
+    assert set(fields) == set(documented)
 
 
 def public_functions(name: str, module: ModuleType) -> set[str]:
@@ -157,3 +179,11 @@ def test_public_names_exist() -> None:
     assert set(dir(tpnn)) == set(tpnn.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = tpnn.nothing
+
+
+@pytest.mark.parametrize("phrase", HARD_TO_READ)
+def test_phrases_that_were_hard_to_read_do_not_come_back(phrase: str) -> None:
+    code = (path for kind in ("*.py", "*.js", "*.html") for path in (ROOT / "src").rglob(kind))
+    pattern = re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE)
+    texts = {name_of(path): path.read_text() for path in (*SOURCES, ROOT / "README.md", *code)}
+    assert [name for name, text in texts.items() if pattern.search(text)] == []

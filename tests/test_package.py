@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import tpnn
 
 HEAVY = ["numpy", "scipy", "pandas", "sklearn", "numba", "torch", "matplotlib"]
+REFERENCE = Path(__file__).parent / "reference" / "version_0_1_0"
+
+PREDICT_WITH_NUMPY_ALONE = """
+import pickle
+import sys
+
+class OnlyNumPy:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in {*sys.stdlib_module_names, "numpy", "tpnn"}:
+            raise ModuleNotFoundError(f"refused: {name}", name=name)
+
+sys.meta_path.insert(0, OnlyNumPy())
+
+import tpnn
+import numpy as np
+
+folder, rows_file, copies = sys.argv[1:]
+with open(rows_file, "rb") as stream:
+    rows = pickle.load(stream)
+answers = np.load(f"{folder}/answers.npz")
+for name in ["regression", "survival", "triples", "three_classes"]:
+    model = tpnn.load_model(f"{folder}/{name}.tpnn")
+    columns = [rows[feature] for feature in model.feature_names]
+    table = [list(row) for row in zip(*columns)] * int(copies)
+    expected = np.concatenate([answers[f"{name}_predict"]] * int(copies))
+    assert np.array_equal(model.predict(table), expected), name
+    assert np.array_equal(model.predict(np.array(table, object)), expected), name
+    assert len(model.component_scores(table[:60])) == 60
+    print(name, len(table))
+"""
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -30,6 +63,46 @@ def test_import_loads_no_heavy_library() -> None:
 
 def test_loading_a_model_needs_numpy_alone() -> None:
     assert loaded_by("from tpnn import load_model") == {"numpy"}
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    """Columns of the reference rows as lists of plain Python values."""
+    pytest.importorskip("pyarrow", reason="the rows of the reference models are in Parquet")
+    frame = pd.read_parquet(REFERENCE / "rows.parquet")
+    columns = {name: [plain(value) for value in frame[name]] for name in frame}
+    path = tmp_path / "rows.pickle"
+    path.write_bytes(pickle.dumps(columns))
+    return path
+
+
+def plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
+
+
+@pytest.mark.parametrize("copies", [1, 350])  # 21,000 rows are predicted in threads
+def test_a_saved_model_predicts_where_only_numpy_can_be_imported(
+    copies: int, rows_file: Path
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", PREDICT_WITH_NUMPY_ALONE, REFERENCE, rows_file, str(copies)],
+        capture_output=True, text=True, check=False, cwd=Path(tpnn.__file__).parents[1],
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count(str(60 * copies)) == 4
+
+
+def test_plots_are_a_module_and_stay_lazy() -> None:
+    assert loaded_by("import tpnn; assert 'tpnn.plots' not in sys.modules") == set()
+    assert "matplotlib" not in loaded_by("import tpnn.plots; from tpnn.plots import waterfall")
+    assert tpnn.plots.__all__ == tpnn.explain.plots.__all__
+
+
+@pytest.mark.parametrize("name", ["datasets", "nn", "plots"])
+def test_submodules_need_no_import_of_their_own(name: str) -> None:
+    loaded_by(f"import tpnn; assert tpnn.{name}.__name__ == 'tpnn.{name}'")
 
 
 def test_solvers_need_no_torch_before_they_solve() -> None:

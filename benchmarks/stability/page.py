@@ -49,6 +49,12 @@ def _score(line: Line, rival: Line | None, over: str) -> str:
 
 
 def _described(settings: Mapping[str, Any]) -> str:
-    """Return settings of the estimator and of its solver as keywords."""
-    parts = [chosen if name == "solver" else {name: chosen} for name, chosen in settings.items()]
-    return ", ".join(f"{name}={value!r}" for part in parts for name, value in part.items())
+    """Return settings of the estimator as keywords, with its solver as a call.
+
+    >>> _described({"order": 1, "solver": {"growth": "none", "l2": 1.0}})
+    "order=1, solver=Grow(growth='none', l2=1.0)"
+    """
+    return ", ".join(
+        f"{name}=Grow({_described(chosen)})" if name == "solver" else f"{name}={chosen!r}"
+        for name, chosen in settings.items()
+    )

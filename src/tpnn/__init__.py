@@ -5,18 +5,17 @@ Names are imported when first used: loading and applying a saved model needs Num
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import lazy_loader
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpnn import datasets
+    from tpnn import datasets, plots
+    from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
     from tpnn.descent.solver import Descent
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
-    from tpnn.explain import plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
     from tpnn.grow.solver import Grow
@@ -44,21 +43,31 @@ __all__ = [
     "stability_scores",
 ]
 
-__getattr__, __dir__, _ = lazy_loader.attach(
-    __name__,
-    submodules=["datasets"],
-    submod_attrs={
-        "anova.components": ["ComponentSet"],
-        "descent.solver": ["Descent"],
-        "estimators.classifier": ["TPNNClassifier"],
-        "estimators.regressor": ["TPNNRegressor"],
-        "estimators.survival": ["TPNNSurvival"],
-        "explain": ["plots"],
-        "explain.explanation": ["Explanation"],
-        "explain.stability": ["stability", "stability_scores"],
-        "grow.solver": ["Grow"],
-        "interop.distill": ["distill"],
-        "interop.purify": ["purify"],
-        "model.model": ["AnovaModel", "load_model"],
-    },
-)
+_SUBMODULES = {"datasets": "tpnn.datasets", "nn": "tpnn.nn", "plots": "tpnn.plots"}
+_HOMES = {
+    "AnovaModel": "tpnn.model.model",
+    "ComponentSet": "tpnn.anova.components",
+    "Descent": "tpnn.descent.solver",
+    "Explanation": "tpnn.explain.explanation",
+    "Grow": "tpnn.grow.solver",
+    "TPNNClassifier": "tpnn.estimators.classifier",
+    "TPNNRegressor": "tpnn.estimators.regressor",
+    "TPNNSurvival": "tpnn.estimators.survival",
+    "distill": "tpnn.interop.distill",
+    "load_model": "tpnn.model.model",
+    "purify": "tpnn.interop.purify",
+    "stability": "tpnn.explain.stability",
+    "stability_scores": "tpnn.explain.stability",
+}
+
+if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBMODULES:
+            return import_module(_SUBMODULES[name])
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return list(__all__)

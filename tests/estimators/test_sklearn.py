@@ -18,6 +18,7 @@ from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 
 
+@pytest.mark.filterwarnings("ignore:y. times and events are needed, found times alone:UserWarning")
 @parametrize_with_checks([kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in ESTIMATORS])
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)

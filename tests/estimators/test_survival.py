@@ -14,6 +14,10 @@ from tpnn import TPNNSurvival
 from tpnn.estimators.survival import checked_survival, concordance
 
 
+def all_events(times: Any) -> Any:
+    return np.column_stack([times, np.ones(len(times))])
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_cox_finds_the_hazard_ratios(solver: str) -> None:
     rng = np.random.default_rng(10)
@@ -82,20 +86,25 @@ def test_every_form_of_the_target_is_the_same(form: str) -> None:
     assert events.tolist() == EVENTS.tolist()
 
 
-def test_times_alone_all_end_in_an_event(table: Any) -> None:
+def test_times_alone_are_all_taken_as_events_with_a_warning(table: Any) -> None:
     X, y = table
     times = np.exp(y.to_numpy())
-    alone = TPNNSurvival(**QUICK).fit(X, times)
-    both = TPNNSurvival(**QUICK).fit(X, np.column_stack([times, np.ones(400)]))
+    found = r"^y: times and events are needed, found times alone, shape \(400,\).*pass two columns"
+    with pytest.warns(UserWarning, match=found) as record:
+        alone = TPNNSurvival(**QUICK).fit(X, times)
+    assert [warning.filename for warning in record] == [__file__]
+    both = TPNNSurvival(**QUICK).fit(X, all_events(times))
     assert np.array_equal(alone.predict(X), both.predict(X))
     assert np.array_equal(alone.baseline_hazard_, both.baseline_hazard_)
-    assert alone.score(X, times) == both.score(X, np.column_stack([times, np.ones(400)]))
-    assert alone.score(X, times) > 0.7
+    with pytest.warns(UserWarning, match="times alone"):
+        score = alone.score(X, times)
+    assert score == both.score(X, all_events(times))
+    assert score > 0.7
 
 
 def test_survival_falls_with_time_and_with_risk(table: Any) -> None:
     X, y = table
-    model = TPNNSurvival(**QUICK).fit(X, np.exp(y))
+    model = TPNNSurvival(**QUICK).fit(X, all_events(np.exp(y)))
     times = np.quantile(np.exp(y), [0.1, 0.5, 0.9])
     lived = model.predict_survival(X, times)
     assert lived.shape == (400, 3)
@@ -106,8 +115,8 @@ def test_survival_falls_with_time_and_with_risk(table: Any) -> None:
 def test_the_unit_of_time_does_not_matter(table: Any) -> None:
     """Cox's likelihood knows the order of the times and nothing else of them."""
     X, y = table
-    hours = TPNNSurvival(**QUICK).fit(X, np.exp(y))
-    others = TPNNSurvival(**QUICK).fit(X, np.exp(y) ** 3 / 24)
+    hours = TPNNSurvival(**QUICK).fit(X, all_events(np.exp(y)))
+    others = TPNNSurvival(**QUICK).fit(X, all_events(np.exp(y) ** 3 / 24))
     assert np.array_equal(hours.predict(X), others.predict(X))
     assert others.event_times_ == pytest.approx(hours.event_times_**3 / 24)
     assert np.array_equal(hours.baseline_hazard_, others.baseline_hazard_)

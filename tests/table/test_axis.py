@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -233,3 +237,19 @@ def test_a_feature_without_values_has_the_node_of_missing_ones() -> None:
     assert (axis.n_nodes, axis.n_regular, axis.missing_node) == (1, 0, 0)
     assert axis.weights.tolist() == [1.0]
     assert axis.positions.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [lambda axis: axis, lambda axis: pickle.loads(pickle.dumps(axis)), copy.deepcopy, replace],
+    ids=["made", "pickled", "copied", "replaced"],
+)
+def test_arrays_are_read_only(again: Callable[[Axis], Axis]) -> None:
+    mine = np.array([0.0, 1.0])
+    axis = again(Axis(mine, np.array([0.5, 0.5]), "nominal", ("a", "b"), np.array([0, 1])))
+    for array in (axis.values, axis.weights, axis.groups):
+        assert array is not None
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    assert mine.flags.writeable
+    assert again(replace(axis, groups=None)).groups is None

@@ -5,9 +5,11 @@ Errors name the argument and say the rule, what was found and what to do.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
@@ -16,6 +18,10 @@ from tpnn.loss.offset import checked_numbers
 from tpnn.table.frame import is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
+CGROUPS = (  # folder, limit and usage of a container's memory: version 2, version 1
+    ("/sys/fs/cgroup", "memory.max", "memory.current"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
 
 
 def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
@@ -102,6 +108,34 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             f"from {weights.min(initial=0)} to {weights.max(initial=0)}. Correct them."
         )
     return weights / weights.max() if weights.max() > LARGEST_WEIGHT else weights
+
+
+def available_memory() -> float:
+    """Bytes that this process may still use: of the machine, or of its container if that is less.
+
+    A limit that is absent, unreadable or "max" leaves the machine's memory as it is.
+    """
+    machine = float(psutil.virtual_memory().available)
+    return max(0.0, min([machine, *(_container_memory(*cgroup) for cgroup in CGROUPS)]))
+
+
+def _container_memory(folder: str, limit: str, usage: str) -> float:
+    """Bytes below the limit of a control group, file caches counted as free; inf without limit."""
+    try:
+        size, used = (float(Path(folder, name).read_text()) for name in (limit, usage))
+    except (OSError, ValueError):  # "max" is no number
+        return np.inf
+    return size - used + _cached_bytes(Path(folder, "memory.stat"))
+
+
+def _cached_bytes(statistics: Path) -> float:
+    """Bytes of files that the kernel drops when memory is short, 0 where it does not say."""
+    try:
+        found = dict(line.split() for line in statistics.read_text().splitlines())
+        names = ("inactive_file", "active_file")  # "total" in version 1 is with all subgroups
+        return float(sum(int(found.get(f"total_{name}", found.get(name, 0))) for name in names))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def seed_from(random_state: Any) -> int:

@@ -79,8 +79,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Where to train. "cuda" is an NVIDIA card, for :class:`Descent` only; with "auto", it uses a
         card if there is one.
     n_jobs : int, optional
-        Number of threads of ``fit``; by default the number of cores that the process may use, with
-        regard to the quota of its container. The model does not depend on it.
+        Number of threads of ``fit``; by default all cores that the process may use; a container's
+        quota counts. The model does not depend on it.
     time_limit : float, optional
         Seconds after which training stops with the best model so far.
     random_state : int, RandomState, Generator or None, default=None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -54,8 +55,8 @@ class TPNNSurvival(TPNNEstimator):
         X : table
             As in :meth:`TPNNRegressor.fit`.
         y : array of shape (n_rows, 2), or structured array or table with a boolean field
-            Time until the event or until censoring, and whether the event was observed. If times
-            alone are passed, of shape (n_rows,), all of them end in an event.
+            Time until the event or until censoring, and whether the event was observed. Times
+            alone, of shape (n_rows,), are all taken as events, with a warning.
         sample_weight, offset : array of shape (n_rows,), optional
             Weight of each row, and known part of its log risk.
         """
@@ -133,7 +134,8 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             f"y: times and events must be real numbers, found {error}. Pass the time first, then 1 "
             "for an event and 0 where none was observed."
         ) from error
-    if columns.ndim == 1:  # times alone
+    alone = columns.ndim == 1
+    if alone:
         columns = np.column_stack([columns, np.ones(len(columns))])
     if columns.ndim != 2 or columns.shape[1] != 2:
         raise ValueError(
@@ -146,6 +148,14 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             "y: times must be finite and not negative, and events 0 or 1, found times from "
             f"{times.min()} to {times.max()} and events {np.unique(events)[:5].tolist()}. "
             "Pass the time first, then the event."
+        )
+    if alone:
+        warnings.warn(
+            f"y: times and events are needed, found times alone, shape {times.shape}, and took "
+            "every one of them as an event. If some rows are censored, pass two columns: "
+            "np.column_stack([time, event]); if none is, pass 1 for every event.",
+            UserWarning,
+            stacklevel=3,  # the caller of fit or score
         )
     return times, events
 

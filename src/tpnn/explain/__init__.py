@@ -1,5 +1,1 @@
 """Explanations of a frozen model."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["plots"])

@@ -25,7 +25,17 @@ Wanted = str | int | Sequence[str | int]  # a component as a user names it
 
 
 class SobolIndices(NamedTuple):
-    """Shares of the variance that one feature explains: alone, in total, and the difference."""
+    """Shares of the variance of f that one feature explains.
+
+    Parameters
+    ----------
+    main : float
+        Share of the feature's main effect.
+    total : float
+        Share of all components that contain the feature.
+    interaction : float
+        Share of its interactions: ``total - main``.
+    """
 
     main: float
     total: float

@@ -24,7 +24,7 @@ from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
-from tpnn.table.axis import Axis
+from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import NOMINAL
 
@@ -291,19 +291,12 @@ def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that hold arrays, made read-only."""
     terms = state["stored_terms"]
     return {
-        "tables": tuple(map(_read_only, state["tables"])),
-        "spreads": tuple(map(_read_only, state["spreads"])),
-        "intercepts": _read_only(state["intercepts"]),
+        "tables": tuple(map(read_only, state["tables"])),
+        "spreads": tuple(map(read_only, state["spreads"])),
+        "intercepts": read_only(state["intercepts"]),
         "stored_terms": terms and tuple(map(_read_only_terms, terms)),
     }
 
 
 def _read_only_terms(terms: Terms) -> Terms:
-    return Terms(terms.features, *map(_read_only, (terms.b, terms.gamma, terms.beta)))
-
-
-def _read_only(array: FloatArray) -> FloatArray:
-    """View of an array through which it cannot be changed."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return Terms(terms.features, *map(read_only, (terms.b, terms.gamma, terms.beta)))

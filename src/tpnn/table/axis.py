@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn._typing import BoolArray, FloatArray, IntArray, RealArray
 from tpnn.table.frame import NOMINAL, NUMBER
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
@@ -23,7 +23,7 @@ OTHERS = "(other levels)"
 
 @dataclass(frozen=True)
 class Axis:
-    """One feature seen through M nodes.
+    """One feature seen through M nodes. Its arrays are read-only.
 
     Parameters
     ----------
@@ -47,6 +47,14 @@ class Axis:
     levels: tuple[Any, ...] | None = None
     groups: IntArray | None = None
     has_missing: bool = False
+
+    def __post_init__(self) -> None:
+        self.__setstate__(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # a pickled array comes back writable
+        arrays = {name: state[name] for name in ("values", "weights", "groups")}
+        frozen = {name: read_only(array) for name, array in arrays.items() if array is not None}
+        vars(self).update(state, **frozen)
 
     @property
     def n_nodes(self) -> int:
@@ -114,6 +122,13 @@ class Axis:
             nodes = self.values[: self.n_regular]
             nearest = np.searchsorted(nodes[:-1] / 2 + nodes[1:] / 2, x, side="left")
         return np.where(np.isnan(x), self.missing_node, nearest)
+
+
+def read_only(array: RealArray) -> RealArray:
+    """View of an array through which it cannot be changed."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Plots of an Explanation: each takes ``ax=None`` and returns the matplotlib Axes."""
+"""Plots of an Explanation: each but ``components`` takes ``ax=None`` and returns the Axes."""
 
 from tpnn.explain.plots.curves import comparison, main_effect
 from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
