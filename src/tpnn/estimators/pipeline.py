@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
-
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import Component, ComponentSet, InteractionRules, resolve_feature
-from tpnn.estimators.checks import check_rows
+from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.settings import Settings
 from tpnn.model.model import AnovaModel, check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
@@ -142,7 +140,7 @@ def check_memory(encoder: TableEncoder, settings: Settings) -> None:
         n_nodes = max(axis.n_nodes for axis in axes)
         count = settings.interactions.most(order, n_features, settings.max_components)
         needed += count * settings.n_bags * settings.solver.bytes_per_component(order, n_nodes)
-    available = psutil.virtual_memory().available
+    available = available_memory()
     if needed > available:
         raise MemoryError(
             f"interactions: the components of {n_features} features up to order "
