@@ -277,8 +277,8 @@ def test_nodes_by_order(max_nodes: Any, expected: dict[int, int]) -> None:
 
 def test_memory_counts_what_a_fit_may_need(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table
-    memory = type("Memory", (), {"available": 40.0 * 2 * (4 * 32 + 6 * 12 * 12) * 0.99})
-    monkeypatch.setattr("tpnn.estimators.pipeline.available_memory", lambda: memory.available)
+    needed = 40.0 * 2 * (4 * 32 + 6 * 12 * 12)
+    monkeypatch.setattr("tpnn.estimators.pipeline.available_memory", lambda: 0.99 * needed)
     with pytest.raises(MemoryError, match=r"^interactions: the components of 4 features up to"):
         TPNNRegressor(**{**QUICK, "max_nodes": {1: 32, 2: 12}}).fit(X.assign(level=X.smooth**3), y)
     TPNNRegressor(**{**QUICK, "n_bags": 1}).fit(X, y)
