@@ -50,7 +50,8 @@ def test_a_failed_refit_leaves_nothing_of_the_old_fit(
     kind: Any, failure: str, table: Any, labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = table
-    target = labels if kind is TPNNClassifier else np.exp(y)
+    events = np.column_stack([np.exp(y), np.ones(len(y))])
+    target = {TPNNRegressor: y, TPNNClassifier: labels, TPNNSurvival: events}[kind]
     model = clone(kind(**QUICK)).fit(X, target)
     model.path()
     parameters, bad_target = FAILURES[failure]
