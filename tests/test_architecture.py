@@ -23,6 +23,7 @@ ROW = re.compile(r"^\| `(\w+)` \| ([^|]*) \|", re.MULTILINE)
 LONGEST_MODULE, MEDIAN_MODULE = 400, 200
 LONGEST_FUNCTION, MEDIAN_FUNCTION = 60, 12
 MOST_PARAMETERS = 8
+MOST_POSITIONAL_FIELDS = 5
 
 
 def rule() -> dict[str, set[str]]:
@@ -156,6 +157,19 @@ def test_nothing_is_too_long(path: Path) -> None:
         own = [argument for argument in named if argument.arg not in ("self", "cls")]
         if not is_compiled(function) and function.name != "__init__":
             assert len(own) <= MOST_PARAMETERS, function.name
+
+
+def own_classes() -> set[str]:
+    nodes = (node for path in FILES.values() for node in ast.walk(ast.parse(path.read_text())))
+    return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+@pytest.mark.parametrize("path", FILES.values(), ids=list(FILES))
+def test_large_records_are_built_by_keyword(path: Path) -> None:
+    classes = own_classes()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in classes:
+            assert len(node.args) <= MOST_POSITIONAL_FIELDS, ast.unparse(node)
 
 
 def test_the_usual_module_and_function_are_short() -> None:

@@ -97,8 +97,10 @@ class TPNNHead(nn.Module):
 
         def layer(components: list[Component]) -> _Components:
             features = torch.tensor(components)
-            count = bases[features.shape[1]]
-            return _Components(features, n_outputs, count, signs, activation, scale, shared_bases)
+            return _Components(
+                features=features, n_outputs=n_outputs, n_bases=bases[features.shape[1]],
+                signs=signs, activation=activation, scale=scale, shared_bases=shared_bases,
+            )  # fmt: skip
 
         mains: list[Component] = [(feature,) for feature in range(n_features)]
         chosen = _pairs(n_features, order, pairs)

@@ -56,8 +56,9 @@ class TreeSettings(NamedTuple):
 def one_way(settings: Any, sign: float, exempt: int) -> Any:
     """Return the settings of a tree with two leaves that steps in one direction."""
     return TreeSettings(
-        2, settings.rate, settings.ridge, settings.min_mass, settings.share, settings.fewest,
-        settings.random_first, sign, exempt, settings.largest,
+        n_leaves=2, rate=settings.rate, ridge=settings.ridge, min_mass=settings.min_mass,
+        share=settings.share, fewest=settings.fewest, random_first=settings.random_first,
+        sign=sign, exempt=exempt, largest=settings.largest,
     )  # fmt: skip
 
 

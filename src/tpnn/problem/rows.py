@@ -105,12 +105,12 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
     starts = np.flatnonzero(new_row)
     merged = np.add.reduceat(masses[order], starts)
     return DistinctRows(
-        order[starts],
-        merged / merged.sum(),
-        (np.cumsum(new_key) - 1)[starts],
-        key[starts],
-        scrambled(key[starts] + row_keys(target[:, starts], len(starts))),
-        _size(merged, len(kept)),
+        rows=order[starts],
+        weights=merged / merged.sum(),
+        groups=(np.cumsum(new_key) - 1)[starts],
+        group_keys=key[starts],
+        keys=scrambled(key[starts] + row_keys(target[:, starts], len(starts))),
+        size=_size(merged, len(kept)),
     )
 
 
