@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tpnn._typing import FloatArray
-from tpnn.loss.offset import checked_numbers
+from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.table.frame import is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
@@ -59,6 +59,7 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
 
 def checked_targets(y: Any) -> tuple[FloatArray, tuple[str, ...]]:
     """One or several targets as floats (n_rows, T), and their names."""
+    refuse_masked("y", y)
     array = np.asarray(y)
     if array.ndim != 2 or array.shape[1] == 1:
         return checked_target(y, np.float64)[:, None], ("y",)

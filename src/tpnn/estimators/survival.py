@@ -12,7 +12,7 @@ from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
 from tpnn.loss.losses import OBJECTIVES
-from tpnn.loss.offset import checked_offset
+from tpnn.loss.offset import checked_offset, refuse_masked
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
@@ -121,6 +121,7 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             "y: times are needed, found None. This estimator requires y to be passed, but the "
             "target y is None: pass np.column_stack([time, event])."
         )
+    refuse_masked("y", y)
     names = getattr(getattr(y, "dtype", None), "names", None) or getattr(y, "columns", None)
     try:
         if names is not None and len(names) == 2:

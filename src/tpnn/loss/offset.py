@@ -9,8 +9,20 @@ import numpy as np
 from tpnn._typing import FloatArray
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse values under a mask: NumPy would use what the mask hides."""
+    if not np.ma.isMaskedArray(values):
+        return
+    n_masked = int(np.ma.flatten_mask(np.ma.getmaskarray(values)).sum())
+    if n_masked:
+        raise ValueError(
+            f"{name}: every row needs a value, found {n_masked} masked ones. Drop those rows."
+        )
+
+
 def checked_numbers(name: str, values: Any) -> FloatArray:
     """Values of an argument as an array of floats."""
+    refuse_masked(name, values)
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
