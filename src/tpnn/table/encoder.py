@@ -117,7 +117,7 @@ class TableEncoder:
         """
         table = X if isinstance(X, Table) else Table(X)
         if self.names is not None and table.names is not None:
-            return table.reorder(self.names)
+            return table if table.names == self.names else table.reorder(self.names)
         if table.n_features != self.n_features:
             raise ValueError(
                 f"X: the number of columns must be that of fit: X has {table.n_features} features, "
