@@ -30,6 +30,8 @@ from tpnn.problem.solution import Event, Progress, Solution
 
 SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the smooth start in the mixture
 NOTES = {"zero": "from 0", "smooth": "from the smooth start"}
+PAIR_LEAVES = 16  # of a tree that cuts the grid of a pair,
+SMOOTH_PAIR_LEAVES = 4  # and of one that grows on the smooth start, where there is a sharper rival
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
@@ -118,7 +120,7 @@ class LowerOrders:
         def grow(task: tuple[int, str, Tables]) -> Grown:
             bag, start, tables = task
             seed = (self.problem.seed * n_bags + bag) * 2 + (start == "smooth")
-            grown = self._grow(bag, tables, seed)
+            grown = self._grow(bag, tables, seed, self._pair_leaves(start))
             event = Event(
                 stage="grow", note=NOTES[start], bag=bag, step=grown.rounds,
                 n_components=len(self.problem.ordered), validation_loss=grown.loss,
@@ -139,11 +141,16 @@ class LowerOrders:
         count = len(self.starts)
         return {start: grown[place::count] for place, start in enumerate(self.starts)}
 
-    def _grow(self, bag: int, start: Tables, seed: int, with_pairs: bool = True) -> Grown:
+    def _pair_leaves(self, start: str) -> int:
+        """Leaves of the trees of pairs: held-out rows mix small trees with large ones."""
+        has_rival = start == "smooth" and "zero" in self.starts
+        return SMOOTH_PAIR_LEAVES if has_rival else PAIR_LEAVES
+
+    def _grow(self, bag: int, start: Tables, seed: int, pair_leaves: int = 0) -> Grown:
         training, validation = self._sides(bag)
         forest = RectangleForest(
             layout=self.layout, objective=self.problem.objective, training=training, start=start,
-            seed=seed, with_pairs=with_pairs,
+            seed=seed, pair_leaves=pair_leaves,
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
@@ -220,4 +227,4 @@ class LowerOrders:
                     mains[output, index][cells] = tables[component][:, None]
                 else:
                     pairs[output, index - len(self.mains)][cells] = tables[component]
-        return self._grow(bag, start, self.problem.seed + bag, with_pairs=False)
+        return self._grow(bag, start, self.problem.seed + bag)

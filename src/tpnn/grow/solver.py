@@ -10,8 +10,10 @@ from sklearn.base import BaseEstimator
 from tpnn._rules import COUNT, Rule, is_not_negative, one_of
 from tpnn.anova.components import ComponentSet
 from tpnn.grow.bag import BagGrower
+from tpnn.grow.box_forest import BoxBags
 from tpnn.grow.higher import HigherOrders, with_higher
 from tpnn.grow.lower import LowerOrders
+from tpnn.grow.triples import TripleBags
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution
 from tpnn.problem.solver import FINEST_NODES
@@ -102,7 +104,11 @@ class Grow(BaseEstimator):
         if len(lower) == len(problem.components):
             return solution
         grower = BagGrower(problem.objective, limits, self.max_rounds, self.patience)
-        return HigherOrders(with_higher(problem, solution), grower).fit(solution, progress)
+        whole = with_higher(problem, solution)
+        for bags, note in ((TripleBags(whole, grower), "triples"), (BoxBags(whole, grower), "order 4 and above")):
+            if bags.parts:
+                solution = HigherOrders(bags, note).fit(solution, progress)
+        return solution
 
     def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2

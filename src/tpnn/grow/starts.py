@@ -26,7 +26,7 @@ from tpnn.table.axis import Axis
 def measures(problem: Problem) -> tuple[Marginal, Marginal]:
     """Measures of all features on the nodes of main effects and on the nodes of pairs."""
     axes = problem.encoder.axes
-    return Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))
+    return Marginal.blended(axes[1]), Marginal.blended(axes.get(2, axes[1]))
 
 
 def zero_start(problem: Problem, constants: FloatArray) -> Tables:

@@ -19,6 +19,9 @@ from tpnn.table.frame import NOMINAL, NUMBER
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
+VALUE_SHARE = 0.6  # of values in positions that blend ranks and values
+OUTER_RANKS = (0.1, 0.9)  # values are clipped beyond these,
+CLIP_RANGES = 3.0  # at this many times the range between them
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,29 @@ class Axis:
         regular = self.weights[: self.n_regular]
         ranks = (np.cumsum(regular) - regular / 2) / (regular.sum() or 1.0)
         return np.append(ranks, 1.0) if self.has_missing else ranks
+
+    @property
+    def blended_positions(self) -> FloatArray:
+        """Mean of rank and value of each node, both in [0, 1]: where smooth functions are smooth.
+
+        Ranks alone flatten the tails, where small tables have their signal; values alone are at the
+        mercy of outliers, so they are clipped. Ranks serve if there are no values to speak of:
+        levels without order, or most of the mass on a single value.
+        """
+        ranks, regular = self.positions, self.n_regular
+        if self.is_nominal or regular < 2:
+            return ranks
+        nodes = self.values[:regular]
+        with np.errstate(over="ignore", invalid="ignore"):  # differences of huge values
+            low, high = np.interp(OUTER_RANKS, ranks[:regular], nodes)
+            reach = CLIP_RANGES * (high - low)
+            clipped = np.clip(nodes, low - reach, high + reach)
+            span = clipped[-1] - clipped[0]
+            if not 0 < span < np.inf:
+                return ranks
+            values = (clipped - clipped[0]) / span
+        blended = (1 - VALUE_SHARE) * ranks[:regular] + VALUE_SHARE * values
+        return np.append(blended, ranks[regular:])
 
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).
