@@ -156,9 +156,8 @@ def test_a_loaded_model_reads_the_column(as_array: bool, policies: Any, tmp_path
     assert loaded.feature_names == model.model_.feature_names
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "saved").read_bytes()
-    with pytest.raises(
-        ValueError, match=r"^(X: column 'years' is needed|X: the number of columns)"
-    ):
+    missing = "X: the number of columns must be" if as_array else "X: column 'years' is needed"
+    with pytest.raises(ValueError, match=f"^{missing}"):
         loaded.predict(rows[:, [0, 2]] if as_array else rows[["age", "power"]])
 
 
@@ -176,9 +175,7 @@ def test_components_do_not_need_the_column(policies: Any) -> None:
     model = TPNNRegressor(**POISSON, exposure="years").fit(X, y)
     features = X.drop(columns="years")
     assert np.array_equal(model.explain(features).scores, model.explain(X).scores)
-    with pytest.raises(
-        ValueError, match=r"^X: column 'years' is needed, because it is the exposure"
-    ):
+    with pytest.raises(ValueError, match=r"^X: column 'years' is needed, because it is the expo"):
         model.predict(features)
 
 
@@ -236,7 +233,7 @@ def test_a_column_of_offsets_is_no_feature(policies: Any) -> None:
 
 
 def test_more_than_two_classes_have_no_offset(policies: Any) -> None:
-    X, y = policies
+    X, _ = policies
     with pytest.raises(ValueError, match=r"^offset: two classes are needed"):
         TPNNClassifier(**QUICK, offset="years").fit(X, np.arange(300) % 3)
 
@@ -261,7 +258,5 @@ def test_tables_of_other_libraries(library: str, policies: Any) -> None:
     X, y = policies
     rows = X.drop(columns="region")
     other = module.table(dict(rows)) if library == "pyarrow" else module.DataFrame(dict(rows))
-    model = TPNNRegressor(**POISSON, exposure="years")
-    assert np.array_equal(
-        model.fit(other, y).predict(other), clone(model).fit(rows, y).predict(rows)
-    )
+    one, two = (TPNNRegressor(**POISSON, exposure="years").fit(table, y) for table in (rows, other))
+    assert np.array_equal(one.predict(rows), two.predict(other))

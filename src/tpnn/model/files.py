@@ -41,8 +41,8 @@ from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.frame import NOMINAL, OffsetColumn
 
 FORMAT_NAME = "tpnn-model"
-FORMAT_VERSION = 2  # the newest that is read
-FIRST_VERSION = 1  # of files without a column that is the offset
+FORMAT_VERSION = 1  # of all files
+NEWEST_VERSION = 2  # but those of models that read their offset from a column
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
@@ -95,7 +95,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["has_offset"]:  # files of models without an offset are as they always were
         header["has_offset"] = True
     if encoder.offset_column is not None:
-        header |= {"version": FORMAT_VERSION, "offset_column": encoder.offset_column._asdict()}
+        header |= {"version": NEWEST_VERSION, "offset_column": encoder.offset_column._asdict()}
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -195,7 +195,7 @@ def write_archive(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write header and arrays so that a crash leaves either the old file or the new one."""
-    named = {"format": FORMAT_NAME, "version": FIRST_VERSION, **header}
+    named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
     entries = {"header.json": json.dumps(named).encode()}
     for name, array in arrays.items():
         buffer = io.BytesIO()
@@ -239,9 +239,9 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
             f"truncated or of another kind ({error!r}). Save the model again."
         ) from error
-    if not known or version > FORMAT_VERSION:
+    if not known or version > NEWEST_VERSION:
         raise ValueError(
-            f"path: must be a {FORMAT_NAME} file of version {FORMAT_VERSION} or older, found "
+            f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
             f"{header['format']!r} version {version}. Upgrade tpnn to read it."
         )
     if digest != _digest(entries):
