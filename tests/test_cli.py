@@ -65,12 +65,11 @@ def test_predict_reads_the_exposure_from_its_column(
     model.fit(rows, np.random.default_rng(0).poisson(rows["years"]))
     model.model_.save(folder / "claims.tpnn")
     rows.to_csv(folder / "claims.csv", index=False)
-    assert (
-        run("predict", folder / "claims.tpnn", folder / "claims.csv", "-o", folder / "c.csv") == 0
-    )
-    assert np.allclose(pd.read_csv(folder / "c.csv")["prediction"], model.predict(rows))
-    assert run("explain", folder / "claims.tpnn", folder / "data.csv", "-o", folder / "c.csv") == 0
-    assert list(pd.read_csv(folder / "c.csv")) == [" x ".join(s) for s in model.components_]
+    output = folder / "answers-of-claims.csv"
+    assert run("predict", folder / "claims.tpnn", folder / "claims.csv", "-o", output) == 0
+    assert np.allclose(pd.read_csv(output)["prediction"], model.predict(rows))
+    assert run("explain", folder / "claims.tpnn", folder / "data.csv", "-o", output) == 0
+    assert list(pd.read_csv(output)) == [" x ".join(s) for s in model.components_]
     assert run("predict", folder / "claims.tpnn", folder / "data.csv") == 1
     assert "X: column 'years' is needed" in capsys.readouterr().err
 

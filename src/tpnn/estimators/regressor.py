@@ -109,9 +109,9 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         History of the fit: what the search tried and decided, and the losses of every bag or step.
         All records have the same keys, so ``pandas.DataFrame(model.history_)`` shows them.
     n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array of shape (n_features,)
-        Feature names, if the table has them.
+        Number of columns of X: the features and, where there is one, the column of the offset.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of these columns, if the table has them; ``model_.feature_names`` are the features.
 
     Examples
     --------
