@@ -64,7 +64,7 @@ def write_report(
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
-    known = None if X is None else model.offset_of(explanation.rows, offset)
+    known = offset if X is None else model.offset_of(explanation.rows, offset)
     shown = dict(scores or {})
     if y is not None:
         passed = known if model.encoder.offset_column is None else None  # it is in the rows
