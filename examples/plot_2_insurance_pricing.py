@@ -22,9 +22,9 @@ X = pd.DataFrame(
         "vehicle_age": rng.integers(0, 20, n).astype(float),
         "power": rng.gamma(6, 15, n),
         "region": rng.choice(["city", "suburb", "country"], n, p=[0.3, 0.4, 0.3]),
+        "exposure": rng.uniform(0.1, 1.0, n),  # years
     }
 )
-exposure = rng.uniform(0.1, 1.0, n)  # years
 
 
 def true_log_rate(X: pd.DataFrame) -> pd.Series:
@@ -34,19 +34,19 @@ def true_log_rate(X: pd.DataFrame) -> pd.Series:
     return -1.6 + 1.1 * young + 0.012 * (X["power"] - 90) * young + region
 
 
-claims = rng.poisson(exposure * np.exp(true_log_rate(X)))
+claims = rng.poisson(X["exposure"] * np.exp(true_log_rate(X)))
 
 # %%
-# The same offset goes into ``fit`` and ``predict``. Without it, ``predict`` returns the rate of a full
-# year.
+# ``exposure`` names the column. It is not a feature: ``fit`` and ``predict`` add its logarithm to the
+# raw score, so predictions are for the exposure of each row.
 
 train, test = slice(0, 15_000), slice(15_000, None)
-model = TPNNRegressor(objective="poisson", random_state=0)
-model.fit(X[train], claims[train], offset=np.log(exposure[train]))
+model = TPNNRegressor(objective="poisson", exposure="exposure", random_state=0)
+model.fit(X[train], claims[train])
 
-expected = model.predict(X[test], offset=np.log(exposure[test]))
-truth = exposure[test] * np.exp(true_log_rate(X[test]))
-constant = exposure[test] * claims[train].sum() / exposure[train].sum()
+expected = model.predict(X[test])
+truth = X["exposure"][test] * np.exp(true_log_rate(X[test]))
+constant = X["exposure"][test] * claims[train].sum() / X["exposure"][train].sum()
 print(f"claims {claims[test].sum()}, expected {expected.sum():.0f}")
 for name, rate in {"constant rate": constant, "model": expected, "truth": truth}.items():
     print(f"{name:14} deviance {mean_poisson_deviance(claims[test], rate):.4f}")
@@ -62,9 +62,8 @@ print(region.assign(factor=np.exp(region["effect"]))[["region", "factor", "densi
 
 ages = np.arange(18, 86, 1.0)
 for power, colour in {60: "#2a6fbb", 160: "#c3423f"}.items():
-    rows = pd.DataFrame(
-        {"driver_age": ages, "vehicle_age": 5.0, "power": float(power), "region": "suburb"}
-    )
+    rows = pd.DataFrame({"driver_age": ages, "vehicle_age": 5.0, "power": float(power)})
+    rows = rows.assign(region="suburb", exposure=1.0)
     plt.plot(ages, model.predict(rows), color=colour, label=f"{power} horsepower")
     plt.plot(ages, np.exp(true_log_rate(rows)), color=colour, linestyle=":")
 plt.xlabel("age of the driver")

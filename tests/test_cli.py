@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import tpnn
-from tpnn import TPNNRegressor, load_model
+from tests.conftest import QUICK
+from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.cli import main
 
 
@@ -54,6 +55,31 @@ def test_predict(folder: Path, name: str, data: str, column: str, suffix: str) -
     rows = pd.read_csv(folder / "data.csv").drop(columns="y")
     expected = load_model(folder / f"{name}.tpnn").predict(rows)
     assert np.allclose(read(output)[column], expected)
+
+
+def test_predict_reads_the_exposure_from_its_column(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pd.read_csv(folder / "data.csv").drop(columns="y").assign(years=np.linspace(0.1, 2, 400))
+    model = TPNNRegressor(objective="poisson", exposure="years", **QUICK)
+    model.fit(rows, np.random.default_rng(0).poisson(rows["years"]))
+    model.model_.save(folder / "claims.tpnn")
+    rows.to_csv(folder / "claims.csv", index=False)
+    output = folder / "answers-of-claims.csv"
+    assert run("predict", folder / "claims.tpnn", folder / "claims.csv", "-o", output) == 0
+    assert np.allclose(pd.read_csv(output)["prediction"], model.predict(rows))
+    assert run("explain", folder / "claims.tpnn", folder / "data.csv", "-o", output) == 0
+    assert list(pd.read_csv(output)) == [" x ".join(s) for s in model.components_]
+    assert run("predict", folder / "claims.tpnn", folder / "data.csv") == 1
+    assert "X: column 'years' is needed" in capsys.readouterr().err
+
+
+def test_predict_names_the_relative_risk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pd.read_csv(folder / "data.csv").drop(columns="y")
+    model = TPNNSurvival(**QUICK).fit(rows, np.column_stack([rows["skewed"], np.ones(400)]))
+    model.model_.save(folder / "survival.tpnn")
+    assert run("predict", folder / "survival.tpnn", folder / "data.csv") == 0
+    assert capsys.readouterr().out.startswith("relative risk\n")
 
 
 def test_explain_ranks_components(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

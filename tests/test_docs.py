@@ -36,6 +36,7 @@ WORDS = (
 RECORDS = (  # what methods return
     "search.select.Path",
     "search.select.Step",
+    "model.baseline.Baseline",
     "anova.constraints.Certificate",
     "explain.component_table.ComponentTable",
     "explain.reasons.Reason",

@@ -119,7 +119,7 @@ def predict_rows(given: argparse.Namespace) -> None:
 
 def _prediction_name(model: tpnn.AnovaModel) -> str:
     if model.link.name != "logit":
-        return "prediction"
+        return "prediction" if model.baseline is None else "relative risk"
     return f"probability of {model.classes[1]}" if model.classes else "probability"
 
 

@@ -34,6 +34,8 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "monotone": ["increasing", {"x0": "up"}],
     "categorical": ["x0", 3],
     "min_level_rows": [0, 1.5],
+    "offset": [-1, 1.5, True, ["x0"], [0.1, 0.2]],
+    "exposure": [-1, 1.5, True, ["x0"]],
     "solver": ["adam", Grow, None],
     "n_bags": [0, 2.0],
     "max_nodes": [1, 70000, {1: 1}, {"2": 8}],
@@ -160,7 +162,7 @@ def test_an_unknown_parameter_is_refused(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_estimators_share_their_parameters(kind: Any) -> None:
     """The docs describe most of them once: same names, same defaults."""
-    own = {"objective", "class_weight"}
+    own = {"objective", "exposure", "class_weight"}
     shared = {name: value for name, value in kind().get_params().items() if name not in own}
     expected = {n: v for n, v in TPNNRegressor().get_params().items() if n not in own}
     assert shared == expected

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
-from tpnn import TPNNSurvival
+from tpnn import TPNNSurvival, load_model
 from tpnn.estimators.survival import checked_survival, concordance
 
 
@@ -56,6 +56,28 @@ def test_baseline_hazard_of_breslow_by_hand() -> None:
     model = TPNNSurvival(**QUICK, order=1).fit(np.ones((4, 1)), y, [1.0, 2.0, 1.0, 0.0])
     assert model.event_times_.tolist() == [1.0, 2.0]
     assert model.baseline_hazard_ == pytest.approx([1 / 4, 1 / 4 + 2 / 3])
+
+
+@pytest.mark.parametrize("offset", [None, "exposed"])
+def test_a_loaded_model_has_the_survival_curves(offset: Any, table: Any, tmp_path: Any) -> None:
+    X, y = table
+    X = X.assign(exposed=np.linspace(-1.0, 1.0, len(X)))
+    model = TPNNSurvival(**QUICK, offset=offset).fit(X, all_events(np.exp(y)))
+    model.model_.save(tmp_path / "saved")
+    loaded = load_model(tmp_path / "saved")
+    times = np.quantile(np.exp(y), [0.0, 0.3, 0.9])
+    assert np.array_equal(loaded.predict_survival(X, times), model.predict_survival(X, times))
+    assert np.array_equal(loaded.baseline.times, model.event_times_)
+    assert np.array_equal(np.exp(loaded.baseline.log_hazard), model.baseline_hazard_)
+    assert np.array_equal(loaded.raw_scores(X), model.predict(X))
+    assert np.array_equal(np.log(loaded.predict(X)).round(9), model.predict(X).round(9))
+
+
+def test_models_of_the_path_have_no_baseline(table: Any) -> None:
+    X, y = table
+    model = TPNNSurvival(**QUICK).fit(X, all_events(np.exp(y)))
+    with pytest.raises(ValueError, match=r"^baseline: the model_ of a fitted TPNNSurvival is need"):
+        model.path().model(1).predict_survival(X, [1.0])
 
 
 def test_concordance_agrees_with_lifelines() -> None:

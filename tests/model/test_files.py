@@ -22,8 +22,11 @@ from hypothesis import strategies as st
 import tpnn
 from tests.models import random_model, small_model
 from tpnn import AnovaModel, TPNNClassifier, load_model
+from tpnn.loss.links import LINKS
 from tpnn.model import files
+from tpnn.model.baseline import Baseline
 from tpnn.model.files import pack, read_archive, storable_labels, unpack, write_archive
+from tpnn.table.frame import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = sorted(path.stem for path in REFERENCE.glob("*.tpnn"))
@@ -96,10 +99,16 @@ def same(one: Any, other: Any) -> bool:
     n_outputs=st.integers(1, 3),
     classes=st.sampled_from([(), ("a", "b"), (0, 1), (1.5, 2.5), (False, True)]),
     shapes=st.dictionaries(st.sampled_from(["x0", "x1"]), st.just("convex")),
+    column=st.none() | st.builds(OffsetColumn, st.none(), st.integers(0, 3), st.booleans()),
+    baseline=st.none() | st.just(Baseline(np.arange(3.0), np.linspace(-900.0, 800.0, 3))),
 )
-def test_unpack_undoes_pack(order: int, n_outputs: int, classes: Any, shapes: Any) -> None:
+def test_unpack_undoes_pack(
+    order: int, n_outputs: int, classes: Any, shapes: Any, column: Any, baseline: Any
+) -> None:
     """Through JSON and back, every field of any model; neither function knows the class."""
     model = replace(small_model(order, n_outputs), classes=classes, shapes=shapes)
+    encoder = replace(model.encoder, offset_column=column)
+    model = replace(model, encoder=encoder, baseline=baseline)
     given_fields: Any = {field.name: getattr(model, field.name) for field in fields(model)}
     header, arrays = pack(given_fields)
     again = unpack(json.loads(json.dumps(header)), arrays)
@@ -265,6 +274,22 @@ def test_newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"version 99\. Upgrade tpnn"):
         load_model(tmp_path / "newer")
+
+
+def test_only_a_column_of_offsets_needs_a_newer_reader(tmp_path: Path) -> None:
+    """Readers of version 1 would predict without the offset; what else is new does them no harm."""
+    plain = small_model(1)
+    encoder = replace(plain.encoder, offset_column=OffsetColumn(None, 1, is_exposure=False))
+    baseline = Baseline(np.arange(3.0), np.arange(3.0))
+    versions = [
+        (plain, 1),
+        (replace(plain, link=LINKS["log"], baseline=baseline), 1),
+        (replace(plain, encoder=encoder), 2),
+    ]
+    for model, version in versions:
+        model.save(tmp_path / "saved")
+        assert read_archive(tmp_path / "saved")[0]["version"] == version
+        load_model(tmp_path / "saved")
 
 
 def test_a_pickled_array_is_never_loaded(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import load_model
+from tests.conftest import QUICK
+from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.model.files import read_archive, write_archive
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
@@ -25,11 +26,32 @@ ODD_PARTS: tuple[Any, ...] = (
 
 def crafted(name: str, tmp_path: Path, change: Any) -> Path:
     """A reference model with something changed and the checksum computed anew."""
-    header, arrays = read_archive(REFERENCE / f"{name}.tpnn")
+    return changed(REFERENCE / f"{name}.tpnn", tmp_path, change)
+
+
+def changed(original: Path, tmp_path: Path, change: Any) -> Path:
+    """A file with something changed and the checksum computed anew."""
+    header, arrays = read_archive(original)
     change(header, arrays)
     path = tmp_path / "crafted"
     write_archive(path, {k: v for k, v in header.items() if k not in ("format", "version")}, arrays)
     return path
+
+
+@pytest.fixture(scope="module")
+def later_models(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], pd.DataFrame]:
+    """Files with the parts that came after version 0.1.0, and rows for them."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.uniform(0.1, 2.0, (60, 3)), columns=list("abc"))
+    y = rng.poisson(rows["a"] * rows["b"]).astype(float)
+    fitted = {
+        "exposure": TPNNRegressor(**QUICK, objective="poisson", exposure="b").fit(rows, y),
+        "survival": TPNNSurvival(**QUICK, offset="c").fit(rows, np.column_stack([y, y % 2])),
+    }
+    folder = tmp_path_factory.mktemp("later")
+    for name, model in fitted.items():
+        model.model_.save(folder / name)
+    return {name: folder / name for name in fitted}, rows
 
 
 @pytest.mark.parametrize("value", [65535, 30000, 6])
@@ -81,6 +103,66 @@ def test_wrong_words(part: str, value: Any, tmp_path: Path) -> None:
         load_model(crafted("regression", tmp_path, lambda h, a: h.update({part: value})))
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "rule"),
+    [
+        ("name", "a", "must be no feature"),
+        ("name", None, "must be no feature"),
+        ("name", 3, "must be no feature"),
+        ("place", 3, "must be a column of the table"),
+        ("place", -1, "must be a column of the table"),
+        ("place", True, "must be a column of the table"),
+        ("is_exposure", 1, "must be true or false"),
+        ("extra", 0, "unexpected keyword"),
+    ],
+)
+def test_a_wrong_column_of_offsets(
+    part: str, value: Any, rule: str, later_models: Any, tmp_path: Path
+) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["offset_column"][part] = value
+
+    with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
+        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+
+
+def test_an_exposure_without_a_log_link(later_models: Any, tmp_path: Path) -> None:
+    path = changed(later_models[0]["exposure"], tmp_path, lambda h, a: h.update(link="identity"))
+    with pytest.raises(ValueError, match="an exposure needs a log link"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda times, hazards: (times[::-1], hazards), "must rise with time"),
+        (lambda times, hazards: (times, hazards[::-1]), "must rise with time"),
+        (lambda times, hazards: (times - 100.0, hazards), "must rise with time"),
+        (lambda times, hazards: (times, hazards[:-1]), "must be finite"),
+        (lambda times, hazards: (times[:0], hazards[:0]), "must be finite"),
+        (lambda times, hazards: (times[:, None], hazards[:, None]), "must be finite"),
+        (lambda times, hazards: (times, hazards * np.nan), "must be finite"),
+        (lambda times, hazards: (times.astype("U9"), hazards), "must be finite"),
+    ],
+)
+def test_a_wrong_baseline(change: Any, rule: str, later_models: Any, tmp_path: Path) -> None:
+    names = "baseline_times", "baseline_log_hazard"
+
+    def both(header: Any, arrays: Any) -> None:
+        arrays.update(zip(names, change(*(arrays[name] for name in names)), strict=True))
+
+    with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
+        load_model(changed(later_models[0]["survival"], tmp_path, both))
+
+
+def test_half_a_baseline_or_that_of_another_task(later_models: Any, tmp_path: Path) -> None:
+    path = later_models[0]["survival"]
+    with pytest.raises(ValueError, match="baseline_times"):
+        load_model(changed(path, tmp_path, lambda h, arrays: arrays.pop("baseline_times")))
+    with pytest.raises(ValueError, match="a baseline needs one output and a log link"):
+        load_model(changed(path, tmp_path, lambda header, a: header.update(link="logit")))
+
+
 def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator) -> None:
     """Change one number of an array, its length or type, or one part of the header."""
     kind = rng.integers(4)
@@ -109,10 +191,24 @@ def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Genera
 def test_a_crafted_file_is_refused_or_predicts_finite_numbers(name: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the rows of the reference models are in Parquet")
     rows = pd.read_parquet(REFERENCE / "rows.parquet")
-    rng = np.random.default_rng(len(name))
+    damage_often(REFERENCE / f"{name}.tpnn", rows, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["exposure", "survival"])
+def test_later_parts_are_refused_or_predict_finite_numbers(
+    name: str, later_models: Any, tmp_path: Path
+) -> None:
+    paths, rows = later_models
+    damage_often(paths[name], rows, tmp_path)
+
+
+def damage_often(original: Path, rows: pd.DataFrame, tmp_path: Path) -> None:
+    """Damage a file in many ways; each is refused or harmless."""
+    rng = np.random.default_rng(len(original.stem))
     refused, unfit = [], []
     for _ in range(N_DAMAGES):
-        path = crafted(name, tmp_path, lambda h, a: damage(h, a, rng))
+        path = changed(original, tmp_path, lambda h, a: damage(h, a, rng))
         try:
             model = load_model(path)
         except ValueError as error:

@@ -13,6 +13,8 @@ import pytest
 from tests.models import interpolate_slowly, random_model, small_model
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.loss.links import LINKS
+from tpnn.model.baseline import Baseline
+from tpnn.model.constrain import constrain
 from tpnn.table.encoder import Feature
 
 ROWS = np.random.default_rng(9).normal(size=(50, 3)) * 2
@@ -74,6 +76,36 @@ def test_predict_is_the_inverse_link_of_the_raw_score_and_its_offset(link: str) 
     assert np.allclose(model.predict(ROWS, offset), expected)
 
 
+def test_predict_proba_of_classifiers_alone() -> None:
+    two = replace(small_model(2), link=LINKS["logit"])
+    assert np.array_equal(two.predict_proba(ROWS)[:, 1], two.predict(ROWS))
+    assert two.predict_proba(ROWS).sum(1) == pytest.approx(1.0)
+    three = replace(small_model(2, 3), link=LINKS["softmax"])
+    assert np.array_equal(three.predict_proba(ROWS), three.predict(ROWS))
+    assert not hasattr(small_model(2), "predict_proba")
+    with pytest.raises(AttributeError, match=r"^predict_proba: a classifier is needed, found "):
+        _ = small_model(2).predict_proba
+
+
+def test_survival_from_a_baseline_by_hand() -> None:
+    """S(t) = exp(-H_0(t) exp(f)), where H_0 is 0, then 0.5 from t=1 on and 2 from t=3 on."""
+    baseline = Baseline(np.array([1.0, 3.0]), np.log([0.5, 2.0]))
+    model = replace(small_model(2), link=LINKS["log"], baseline=baseline)
+    risk, offset = model.predict(ROWS), np.linspace(-1, 1, len(ROWS))
+    expected = np.exp(-risk[:, None] * [0.0, 0.5, 0.5, 2.0, 2.0])
+    assert model.predict_survival(ROWS, [0.9, 1.0, 2.9, 3.0, 99.0]) == pytest.approx(expected)
+    shifted = model.predict_survival(ROWS, [1.0], offset)[:, 0]
+    assert shifted == pytest.approx(np.exp(-0.5 * risk * np.exp(offset)))
+
+
+def test_a_baseline_does_not_outlive_its_components() -> None:
+    baseline = Baseline(np.array([1.0]), np.array([0.0]))
+    model = replace(small_model(2), link=LINKS["log"], baseline=baseline)
+    for other in (model.restrict([(0,)]), constrain(model, {"x0": "increasing"})):
+        with pytest.raises(ValueError, match=r"^baseline: the model_ of a fitted TPNNSurvival"):
+            other.predict_survival(ROWS, [1.0])
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_offset_is_added_to_every_output(n_outputs: int) -> None:
     model, offset = small_model(2, n_outputs), np.linspace(-1, 1, len(ROWS))
@@ -85,7 +117,7 @@ def test_offset_is_added_to_every_output(n_outputs: int) -> None:
 
 def arrays_of(model: AnovaModel) -> list[np.ndarray]:
     terms = [array for terms in model.stored_terms or () for array in terms[1:]]
-    return [*model.tables, *model.spreads, model.intercepts, *terms]
+    return [*model.tables, *model.spreads, model.intercepts, *terms, *(model.baseline or ())]
 
 
 def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
@@ -106,9 +138,11 @@ def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
     ids=["made", "loaded", "copied", "copied deeply", "unpickled", "replaced"],
 )
 def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
-    original = small_model(2)
+    baseline = Baseline(np.arange(3.0), np.arange(3.0))
+    original = replace(small_model(2), link=LINKS["log"], baseline=baseline)
     expected = original.raw_scores(ROWS)  # so that it holds predictors, which are not copied
     model = again(original, tmp_path / "model.tpnn")
+    assert len(arrays_of(model)) == len(arrays_of(original))
     for array in arrays_of(model):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0

@@ -428,3 +428,20 @@ def test_arrays_are_read_with_numpy_alone() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["array", "named", "numbered"])
+def test_a_column_that_is_set_aside_is_no_feature(kind: str, place: int) -> None:
+    rows = np.arange(12.0).reshape(4, 3)
+    names = list("abc") if kind == "named" else [0, 1, 2]
+    X = rows if kind == "array" else pd.DataFrame(rows, columns=names)
+    whole = Table(X)
+    table = whole.set_aside(place, is_exposure=False)
+    left = [j for j in range(3) if j != place]
+    assert (table.n_features, table.n_columns, whole.n_features) == (2, 3, 3)
+    for feature, j in enumerate(left):
+        assert np.array_equal(table.column(feature).values, rows[:, j])
+        assert table.name(feature) == whole.name(j)
+    assert np.array_equal(table.read_offset_column().values, rows[:, place])
+    assert table.column_names == whole.column_names == [whole.name(j) for j in range(3)]

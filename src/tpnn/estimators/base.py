@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tpnn._rules import check_parameters
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
+from tpnn.estimators.checks import check_one_offset
 from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
@@ -54,6 +55,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
+        offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int = 8,
         max_nodes: int | dict[int, int] = 256,
@@ -72,6 +74,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.monotone = monotone
         self.categorical = categorical
         self.min_level_rows = min_level_rows
+        self.offset = offset
         self.solver = solver
         self.n_bags = n_bags
         self.max_nodes = max_nodes
@@ -99,7 +102,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def explain(self, X: Any = None) -> Explanation:
         """Explain the model as a whole or, given rows, on each of them.
 
-        An ``offset`` of the rows is not a component, so the explanation leaves it out.
+        An offset of the rows is not a component, so the explanation leaves it out; a column that
+        holds it may be missing from a table with names.
         """
         check_is_fitted(self)
         rows = None if X is None else self._read(X)
@@ -166,7 +170,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             What is predicted, in words.
         offset : array of shape (n_rows,), optional
             Known part of the raw score of each row, as in ``predict``; it counts in the scores and
-            in the page's predictions for these rows.
+            in the page's predictions for these rows. A column of X that is the offset counts by
+            itself.
         """
         check_is_fitted(self)
         write_report(self.model_, path, X, y, title=title, target=target, offset=offset)
@@ -185,19 +190,21 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]
-        self.n_features_in_ = fitted.table.n_features
+        self.n_features_in_ = fitted.table.n_columns
         if fitted.table.names is not None:
-            self.feature_names_in_ = np.array(fitted.table.names, dtype=object)
+            self.feature_names_in_ = np.array(fitted.table.column_names, dtype=object)
 
-    def _begin(self) -> None:
-        """Delete the results of an earlier fit and check the parameters.
+    def _begin(self, offset: Any) -> None:
+        """Delete the results of an earlier fit; check the parameters and the one offset of a fit.
 
         So a fit that fails leaves no model behind. The attributes that ``fit`` sets end with an
         underscore; other attributes, such as those of ``set_output``, stay.
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        check_parameters(self.get_params(deep=False), RULES)
+        parameters = self.get_params(deep=False)
+        check_parameters(parameters, RULES)
+        check_one_offset(parameters, offset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,6 +5,7 @@ Errors name the argument and say the rule, what was found and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,19 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             f"from {weights.min(initial=0)} to {weights.max(initial=0)}. Correct them."
         )
     return weights / weights.max() if weights.max() > LARGEST_WEIGHT else weights
+
+
+def check_one_offset(parameters: Mapping[str, Any], offset: Any) -> None:
+    """Refuse more than one of the parameters offset and exposure and fit's argument offset."""
+    columns = [name for name in ("offset", "exposure") if parameters.get(name) is not None]
+    given = [f"the parameter {name}={parameters[name]!r}" for name in columns]
+    if offset is not None:
+        given.append("offsets passed to fit")
+    if len(given) > 1:
+        raise ValueError(
+            f"offset: only one offset is possible, found {' and '.join(given)}. Add them up in one "
+            "column, the exposure by its logarithm, and pass offset='that column' alone."
+        )
 
 
 def available_memory() -> float:

@@ -31,8 +31,8 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     With more than two classes, each class has a raw score, and a softmax turns the scores into
     probabilities. The scores are centred over the classes, so that they are unique too.
 
-    The parameters and attributes are those of :class:`TPNNRegressor`, except for the objective, and
-    in addition:
+    The parameters and attributes are those of :class:`TPNNRegressor`, except for the objective and
+    the exposure, and in addition:
 
     Parameters
     ----------
@@ -71,6 +71,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
+        offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int = 8,
         max_nodes: int | dict[int, int] = 256,
@@ -84,9 +85,9 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, max_components=max_components,
             selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
-            min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
-            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose,
+            min_level_rows=min_level_rows, offset=offset, solver=solver, n_bags=n_bags,
+            max_nodes=max_nodes, validation_fraction=validation_fraction, device=device,
+            n_jobs=n_jobs, time_limit=time_limit, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -96,7 +97,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         An offset needs two classes: with more, it would be added to the score of every class, which
         changes no probability.
         """
-        self._begin()
+        self._begin(offset)
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
@@ -115,7 +116,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
                 f"raise the probability, found {len(classes)} classes. Fit each class against the "
                 "rest, for example with sklearn.multiclass.OneVsRestClassifier."
             )
-        _check_offset(offset, len(classes))
+        _check_offset(self.offset if offset is None else offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
@@ -140,11 +141,13 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         """Probability of each class, shape (n_rows, n_classes)."""
         table = self._read(X)
         _check_offset(offset, len(self.classes_))
-        means = self.model_.predict(table, offset)
-        return means if means.ndim == 2 else np.column_stack([1 - means, means])
+        return self.model_.predict_proba(table, offset)
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """Most probable class of each row, shape (n_rows,)."""
+        """Most probable class of each row, shape (n_rows,).
+
+        ``model_.predict``, also that of a loaded model, returns probabilities instead.
+        """
         raw = self.decision_function(X, offset)
         best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
         return np.take(self.classes_, best)

@@ -99,6 +99,12 @@ def _is_class_weight(value: Any) -> bool:
     return value is None or one_of("balanced")(value)
 
 
+def _is_column(value: Any) -> bool:
+    return value is None or isinstance(value, str) or (is_whole(value) and value >= 0)
+
+
+COLUMN_WORDS = "None, or the name or position of a column of X"
+
 RULES: dict[str, Rule] = {
     "order": COUNT,
     "interactions": Rule(
@@ -133,6 +139,10 @@ RULES: dict[str, Rule] = {
         ["zip_code"],
     ),
     "min_level_rows": COUNT,
+    "offset": Rule(
+        f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"
+    ),
+    "exposure": Rule(COLUMN_WORDS, _is_column, "exposure"),
     "class_weight": Rule(
         'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import Component, ComponentSet, InteractionRules, resolve_feature
 from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.settings import Settings
+from tpnn.loss.offset import column_offset
 from tpnn.model.model import AnovaModel, check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
@@ -85,7 +86,10 @@ class Solved:
 def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Progress) -> Fitted:
     """Fit a model to a table and its targets."""
     limits = start_clock(settings)
-    table = read(X, targets)
+    table = read(X, targets, settings)
+    if table.offset_column is not None:
+        known = column_offset(table, table.offset_column)
+        targets, settings = replace(targets, offset=known), settings.by_name(table.column_names)
     encoder = encode(table, targets, settings)
     check_memory(encoder, settings)
     rules = settings.interactions.rules(encoder.feature_names, settings.order)
@@ -106,11 +110,21 @@ def start_clock(settings: Settings) -> Limits:
     return Limits(deadline, threads_of(settings.n_jobs), settings.device)
 
 
-def read(X: Any, targets: Targets) -> Table:
-    """Read the user's table, which must have one row for each target."""
+def read(X: Any, targets: Targets, settings: Settings) -> Table:
+    """Read the user's table, one row for each target; a column of offsets is set aside."""
     table = Table(X)
     check_rows(table.n_rows, len(targets.y))
-    return table
+    argument = "offset" if settings.exposure is None else "exposure"
+    column = settings.offset if settings.exposure is None else settings.exposure
+    if column is None:
+        return table
+    place = resolve_feature(column, table.column_names, argument)
+    if table.n_features == 1:
+        raise ValueError(
+            f"{argument}: a feature is needed besides it, found {column!r} as the only column of "
+            "X. Pass more columns."
+        )
+    return table.set_aside(place, argument == "exposure")
 
 
 def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:

@@ -15,7 +15,7 @@ from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import check_range, checked_targets, checked_weights
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
-from tpnn.loss.losses import resolve
+from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
@@ -55,7 +55,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y,
         estimated from its quartiles) or ``{"name": "tweedie", "power": 1.5}``; or a torch function
         of y and raw score that returns each row's loss. Poisson, gamma and Tweedie have a log link:
-        pass the logarithm of the exposure as ``offset``.
+        name the column of exposures as ``exposure``.
     monotone : dict from feature to shape, optional
         "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
         included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
@@ -63,6 +63,15 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Columns whose numbers are labels without order. Strings and categories always are.
     min_level_rows : int, default=1
         Levels with fewer rows share one node; a row with an integer weight counts that many times.
+    offset : str or int, optional
+        Column of X, by name or position, that is a known part of the raw score of each row. It is
+        not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so
+        cross-validation, searches and pipelines need no more than the table. The argument
+        ``offset`` of these methods is the same as an array; only one of the two may be given.
+    exposure : str or int, optional
+        Column of X, by name or position, whose logarithm is the offset: positive numbers such as
+        the years that a policy was in force. It needs an objective with a log link, and predictions
+        are then for the exposure of each row.
     solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
         :class:`Grow` adds bases where the residual still has structure; it is more accurate and
         faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
@@ -100,9 +109,9 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         History of the fit: what the search tried and decided, and the losses of every bag or step.
         All records have the same keys, so ``pandas.DataFrame(model.history_)`` shows them.
     n_features_in_ : int
-        Number of features.
-    feature_names_in_ : array of shape (n_features,)
-        Feature names, if the table has them.
+        Number of columns of X: the features and, where there is one, the column of the offset.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of these columns, if the table has them; ``model_.feature_names`` are the features.
 
     Examples
     --------
@@ -129,6 +138,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
+        offset: int | str | None = None,
+        exposure: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int = 8,
         max_nodes: int | dict[int, int] = 256,
@@ -142,11 +153,12 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, max_components=max_components,
             selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
-            min_level_rows=min_level_rows, solver=solver, n_bags=n_bags, max_nodes=max_nodes,
-            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose,
+            min_level_rows=min_level_rows, offset=offset, solver=solver, n_bags=n_bags,
+            max_nodes=max_nodes, validation_fraction=validation_fraction, device=device,
+            n_jobs=n_jobs, time_limit=time_limit, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
+        self.exposure = exposure
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and targets y.
@@ -162,12 +174,13 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             repeated rows. If some weights are not whole, they change the rows' shares of the mass
             but not the number of rows.
         offset : array of shape (n_rows,), optional
-            Known part of the raw score.
+            Known part of the raw score; refused where a parameter names a column for it.
         """
-        self._begin()
+        self._begin(offset)
         target, names = checked_targets(y)
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
+        _check_exposure(self.exposure, objective)
         weights = checked_weights(sample_weight, len(target))
         targets = Targets(target, weights, checked_offset(offset, len(target)))
         outputs = names if target.shape[1] > 1 else ()
@@ -179,7 +192,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
 
-        Several quantiles never cross, because they are sorted.
+        Several quantiles never cross, because they are sorted. With an exposure, the prediction is
+        the expected total for the exposure of each row. ``model_.predict`` returns the same.
         """
         table = self._read(X)
         return self.model_.predict(table, offset)
@@ -206,3 +220,12 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _check_exposure(exposure: int | str | None, objective: Objective) -> None:
+    if exposure is not None and objective.link.name != "log":
+        raise ValueError(
+            f"exposure: an objective with a log link is needed (poisson, gamma or tweedie), found "
+            f"{objective.name!r}. Change the objective, or pass offset={exposure!r} if the column "
+            "is to be added to the raw score."
+        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from tpnn._rules import check_parameters
+from tpnn._rules import check_parameters, is_whole
 from tpnn.descent.solver import Descent
 from tpnn.estimators.checks import seed_from
 from tpnn.grow.solver import Grow
@@ -16,7 +16,10 @@ from tpnn.search.request import Interactions
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The parameters of an estimator, with solver, interactions and seed as objects."""
+    """The parameters of an estimator, with solver, interactions and seed as objects.
+
+    Features are given by name or by the position of their column in the user's table.
+    """
 
     order: int
     interactions: Interactions
@@ -26,6 +29,8 @@ class Settings:
     shapes: Mapping[int | str, str]
     nominal: Sequence[int | str]
     min_level_rows: int
+    offset: int | str | None
+    exposure: int | str | None
     solver: Solver
     n_bags: int
     max_nodes: int | Mapping[int, int]
@@ -47,8 +52,30 @@ class Settings:
             nominal=() if isinstance(categorical, str) else categorical,
             solver=solver_of(parameters["solver"], parameters["device"]),
             seed=seed_from(parameters["random_state"]),
-            **{name: parameters[name] for name in unchanged},
+            **{"exposure": None, **{name: parameters[name] for name in unchanged}},
         )
+
+    def by_name(self, names: Sequence[str]) -> Settings:
+        """Give features by name where they are given by their position in ``names``."""
+        given = self.interactions
+        lists = ("listed", "required", "forbidden", "groups")
+        return replace(
+            self,
+            interactions=replace(given, **{p: _named(getattr(given, p), names) for p in lists}),
+            shapes={_named(feature, names): shape for feature, shape in self.shapes.items()},
+            nominal=_named(self.nominal, names),
+        )
+
+
+def _named(given: Any, names: Sequence[str]) -> Any:
+    """Positions as names, in lists of any depth; what is no position stays.
+
+    >>> _named([(0, "c"), (1, 7)], ["a", "b", "c"])
+    [['a', 'c'], ['b', 7]]
+    """
+    if isinstance(given, list | tuple):
+        return [_named(one, names) for one in given]
+    return names[given] if is_whole(given) and 0 <= given < len(names) else given
 
 
 def solver_of(given: Any, device: str) -> Solver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset, refuse_masked
+from tpnn.model.baseline import Baseline
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
@@ -22,7 +24,7 @@ class TPNNSurvival(TPNNEstimator):
 
     The partial likelihood does not depend on a constant, so the intercept is only what centring
     the components moves there. The parameters and attributes are those of :class:`TPNNRegressor`,
-    except for the objective, and in addition:
+    except for the objective and the exposure, and in addition:
 
     Attributes
     ----------
@@ -30,7 +32,7 @@ class TPNNSurvival(TPNNEstimator):
         Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)
         Cumulative baseline hazard at those times (Breslow). Offsets of several hundred push it out
-        of the range of floats, to 0 or inf; predictions use its logarithm.
+        of the range of floats, to 0 or inf; predictions use its logarithm, ``model_.baseline``.
 
     Examples
     --------
@@ -45,7 +47,6 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
-    _log_hazard_: FloatArray  # cumulative, of the baseline, (n_times,)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and y, which holds times and events.
@@ -60,7 +61,7 @@ class TPNNSurvival(TPNNEstimator):
         sample_weight, offset : array of shape (n_rows,), optional
             Weight of each row, and known part of its log risk.
         """
-        self._begin()
+        self._begin(offset)
         times, events = checked_survival(y)
         if not events.any():
             raise ValueError(
@@ -72,21 +73,29 @@ class TPNNSurvival(TPNNEstimator):
         ranks = np.unique(times, return_inverse=True)[1].astype(np.float64)
         target = np.column_stack([ranks, events])
         self._fit(X, Targets(target, weights, known), Task(OBJECTIVES["cox"]))
-        self._set_baseline(times, events, self.predict(X, offset), weights)
+        baseline = breslow(times, events, self.predict(X, offset), weights)
+        self.model_ = replace(self.model_, baseline=baseline)
+        self.event_times_ = baseline.frozen().times
+        with np.errstate(over="ignore"):
+            self.baseline_hazard_ = np.exp(baseline.log_hazard)
         return self
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Logarithm of each row's risk relative to the baseline, shape (n_rows,)."""
+        """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
+
+        ``model_.predict``, also that of a loaded model, returns the risk itself;
+        ``model_.raw_scores`` returns this logarithm.
+        """
         table = self._read(X)
         return self.model_.raw_scores(table, offset)
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
-        """Probability of surviving beyond each time, shape (n_rows, n_times)."""
-        raw = self.predict(X, offset)
-        steps = np.searchsorted(self.event_times_, np.asarray(times, float), side="right")
-        log_hazard = raw[:, None] + np.append(-np.inf, self._log_hazard_)[steps]
-        lived: FloatArray = np.exp(-self.model_.link.inverse(log_hazard))
-        return lived
+        """Probability of surviving beyond each time, shape (n_rows, n_times).
+
+        A loaded model has this method too.
+        """
+        table = self._read(X)
+        return self.model_.predict_survival(table, times, offset)
 
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
         """Concordance index: how often the row at higher risk of two has the event first."""
@@ -99,19 +108,19 @@ class TPNNSurvival(TPNNEstimator):
         tags.target_tags.positive_only = True
         return tags
 
-    def _set_baseline(
-        self, times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None
-    ) -> None:
-        mass = np.ones_like(times) if weights is None else weights
-        order = np.argsort(-times, kind="stable")
-        with np.errstate(divide="ignore"):  # weights may be zero
-            log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
-        self.event_times_ = np.unique(times[(events > 0) & (mass > 0)])
-        last = np.searchsorted(-times[order], -self.event_times_, side="right") - 1
-        deaths = [(mass * events)[times == time].sum() for time in self.event_times_]
-        self._log_hazard_ = np.logaddexp.accumulate(np.log(deaths) - log_alive[last])
-        with np.errstate(over="ignore"):
-            self.baseline_hazard_ = np.exp(self._log_hazard_)
+
+def breslow(
+    times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None
+) -> Baseline:
+    """Breslow's baseline: at each event, its deaths over the total risk of the rows still alive."""
+    mass = np.ones_like(times) if weights is None else weights
+    order = np.argsort(-times, kind="stable")
+    with np.errstate(divide="ignore"):  # weights may be zero
+        log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
+    event_times = np.unique(times[(events > 0) & (mass > 0)])
+    last = np.searchsorted(-times[order], -event_times, side="right") - 1
+    deaths = [(mass * events)[times == time].sum() for time in event_times]
+    return Baseline(event_times, np.logaddexp.accumulate(np.log(deaths) - log_alive[last]))
 
 
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.table.frame import NUMBER, OffsetColumn, Table
 
 
 def refuse_masked(name: str, values: Any) -> None:
@@ -42,3 +43,30 @@ def checked_offset(offset: Any, n_rows: int) -> FloatArray:
             "the raw score of each row."
         )
     return values
+
+
+def column_offset(table: Table, wanted: OffsetColumn) -> FloatArray:
+    """Offsets (n_rows,) from the column that a table has for them: its logarithm if an exposure.
+
+    ``wanted`` is the column that the model was fitted with.
+    """
+    argument = "exposure" if wanted.is_exposure else "offset"
+    if table.offset_column is None:
+        raise ValueError(
+            f"X: {wanted.words} is needed, because it is the {argument} of each row, found "
+            f"{table.column_names[:10]}. Pass a table that has it."
+        )
+    kind, values, _ = table.read_offset_column()
+    rule = "positive and finite" if wanted.is_exposure else "finite"
+    if kind != NUMBER:
+        raise ValueError(
+            f"{argument}: {wanted.words} must hold numbers, found {kind} values. Convert it."
+        )
+    valid = np.isfinite(values) & (values > 0 if wanted.is_exposure else True)
+    if not valid.all():
+        raise ValueError(
+            f"{argument}: every number of {wanted.words} must be {rule}, found "
+            f"{int((~valid).sum())} of {len(values)} that are not, such as {values[~valid][0]}. "
+            "Correct those rows, or drop them."
+        )
+    return np.log(values) if wanted.is_exposure else values

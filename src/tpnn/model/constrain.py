@@ -51,6 +51,7 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         spreads=tuple(compress(wider.spreads, kept)),
         intercepts=model.intercepts + shifts,
         stored_terms=None,
+        baseline=None,  # it belonged to the model before
         shapes={names[index]: shape for index, shape in indices.items()},
     )
 

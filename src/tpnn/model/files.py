@@ -3,6 +3,13 @@
 The file is a zip archive: ``header.json``, one ``.npy`` per array, and ``digest.txt`` with the
 SHA-256 of all of them. NumPy and the standard library read it; nothing in it can run code.
 
+Parts that not every model has are there only where they are needed, so that other files are as they
+always were: ``has_offset`` and ``offset_column`` (name, place and whether it is an exposure) in the
+header, ``baseline_times`` and ``baseline_log_hazard`` of a survival model among the arrays. A file
+has the oldest version whose readers predict it right. Readers of version 1 would ignore an
+``offset_column`` and predict without the offset, so a file with one has version 2; every other file
+has version 1.
+
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
 ``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
 """
@@ -28,12 +35,14 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
+from tpnn.model.baseline import Baseline
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.frame import NOMINAL
+from tpnn.table.frame import NOMINAL, OffsetColumn
 
 FORMAT_NAME = "tpnn-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # of all files
+NEWEST_VERSION = 2  # but those of models that read their offset from a column
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
@@ -59,6 +68,7 @@ class Fields(TypedDict):
     shapes: dict[str, str]
     classes: tuple[Label, ...]
     has_offset: bool
+    baseline: Baseline | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -84,6 +94,8 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     }
     if fields["has_offset"]:  # files of models without an offset are as they always were
         header["has_offset"] = True
+    if encoder.offset_column is not None:
+        header |= {"version": NEWEST_VERSION, "offset_column": encoder.offset_column._asdict()}
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -94,6 +106,8 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     }
     for name in ("b", "gamma", "beta") if stored else ():
         arrays[f"term_{name}"] = _flatten([getattr(terms, name) for terms in stored])
+    if fields["baseline"] is not None:
+        arrays["baseline_times"], arrays["baseline_log_hazard"] = fields["baseline"]
     return header, arrays
 
 
@@ -117,7 +131,14 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         shapes=header["shapes"],
         classes=tuple(header.get("classes", ())),  # the first files have no labels
         has_offset=header.get("has_offset", False),
+        baseline=_unpack_baseline(arrays),
     )
+
+
+def _unpack_baseline(arrays: Mapping[str, NDArray[Any]]) -> Baseline | None:
+    if not {"baseline_times", "baseline_log_hazard"} & arrays.keys():
+        return None
+    return Baseline(arrays["baseline_times"], arrays["baseline_log_hazard"])
 
 
 def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
@@ -131,7 +152,10 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     groups = _unpack_groups(features * n_orders, arrays["level_nodes"])
     axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"])
     by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
-    return TableEncoder(tuple(header["names"]) if header["names"] else None, by_order, features)
+    names = tuple(header["names"]) if header["names"] else None
+    found = header.get("offset_column")
+    column = None if found is None else OffsetColumn(**found)
+    return TableEncoder(names, by_order, features, column)
 
 
 def _unpack_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
@@ -215,9 +239,9 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
             f"truncated or of another kind ({error!r}). Save the model again."
         ) from error
-    if not known or version > FORMAT_VERSION:
+    if not known or version > NEWEST_VERSION:
         raise ValueError(
-            f"path: must be a {FORMAT_NAME} file of version {FORMAT_VERSION} or older, found "
+            f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
             f"{header['format']!r} version {version}. Upgrade tpnn to read it."
         )
     if digest != _digest(entries):

@@ -35,6 +35,8 @@ def check_fields(fields: Fields) -> None:
         numbers += [terms.b, terms.gamma, terms.beta]
     _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
     _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
+    _check_offset_column(fields)
+    _check_baseline(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -117,3 +119,28 @@ def _check_outputs(fields: Fields) -> None:
     _require(isinstance(fields["has_offset"], bool), "has_offset must be true or false")
     _require(fields["activation"] in ("sigmoid", "relu"), "the activation must be known")
     _require(fields["scale"] in ("centred", "paper"), "the scale must be known")
+
+
+def _check_offset_column(fields: Fields) -> None:
+    encoder = fields["encoder"]
+    if encoder.offset_column is None:
+        return
+    name, place, is_exposure = encoder.offset_column
+    named = name is None if encoder.names is None else isinstance(name, str)
+    _require(named and name not in (encoder.names or ()), "the offset must be no feature")
+    inside = type(place) is int and 0 <= place < encoder.n_columns
+    _require(inside, "the offset must be a column of the table")
+    _require(isinstance(is_exposure, bool), "is_exposure must be true or false")
+    _require(not is_exposure or fields["link"].name == "log", "an exposure needs a log link")
+
+
+def _check_baseline(fields: Fields) -> None:
+    if fields["baseline"] is None:
+        return
+    times, log_hazard = fields["baseline"]
+    cox = fields["link"].name == "log" and len(fields["intercepts"]) == 1
+    _require(cox, "a baseline needs one output and a log link")
+    paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
+    _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")
+    rising = (np.diff(times) > 0).all() and (np.diff(log_hazard) >= 0).all()
+    _require(bool(rising and times[0] >= 0), "a baseline must rise with time")

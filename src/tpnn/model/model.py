@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -18,7 +18,8 @@ from tpnn.anova.constraints import SIGNS, Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
-from tpnn.loss.offset import checked_offset
+from tpnn.loss.offset import checked_offset, column_offset
+from tpnn.model.baseline import Baseline
 from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
@@ -26,7 +27,9 @@ from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
 from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import NOMINAL
+from tpnn.table.frame import NOMINAL, Table
+
+CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -35,6 +38,11 @@ class AnovaModel:
 
     Every array has the outputs on its last axis, also where there is only one. What the public
     methods return has that axis only where there are several outputs.
+
+    Its ``predict`` returns means, and so differs from that of two estimators: for a classifier it
+    is the probability where :meth:`TPNNClassifier.predict` returns labels, for a survival model the
+    relative risk where :meth:`TPNNSurvival.predict` returns its logarithm. Methods of other names
+    mean the same as those of the estimators.
 
     Parameters
     ----------
@@ -62,6 +70,8 @@ class AnovaModel:
         Labels of a classifier, sorted; with two labels f is the log-odds of the second.
     has_offset : bool
         Whether the model was fitted with an offset, so that predictions need one too.
+    baseline : Baseline, optional
+        Cumulative baseline hazard of a survival model.
     """
 
     encoder: TableEncoder
@@ -77,6 +87,7 @@ class AnovaModel:
     shapes: dict[str, str] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
     has_offset: bool = False
+    baseline: Baseline | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(_read_only_arrays(vars(self)))
@@ -121,30 +132,85 @@ class AnovaModel:
     def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
         """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs).
 
-        ``offset``, of shape (n_rows,), is a known part of the raw score that is added. A model that
-        was fitted with one warns where there is none.
+        This is what ``decision_function`` of a classifier and ``predict`` of a survival estimator
+        return. ``offset``, of shape (n_rows,), is a known part of the raw score that is added. A
+        model that was fitted with one warns where there is none. If a column of X is the offset,
+        it is read from there.
         """
+        table = self.encoder.read(X)
+        known = self.offset_of(table, offset)
+        raw = np.empty((self.n_outputs, table.n_rows))
+        raw[:] = self.intercepts[:, None]
+        self._sum_predictor.add(self.encoder.columns(table), raw)
+        if known is not None:
+            raw += known
+        return squeezed(raw.T)
+
+    def offset_of(self, table: Table, offset: Any = None) -> FloatArray | None:
+        """Offset of every row: the column of the table that holds it, or what is passed, or None.
+
+        ``table`` is one that ``encoder.read`` has read.
+        """
+        column = self.encoder.offset_column
+        if column is not None:
+            if offset is not None:
+                raise ValueError(
+                    f"offset: {column.words} of X is the offset of this model, found another one. "
+                    "Leave the argument out."
+                )
+            return column_offset(table, column)
         if self.has_offset and offset is None:
             warnings.warn(
                 "offset: a model that was fitted with an offset needs one to predict, found none, "
                 "so 0 is used. Pass the offset of each row, or zeros.",
-                stacklevel=3,
+                stacklevel=4,
             )
-        table = self.encoder.read(X)
-        raw = np.empty((self.n_outputs, table.n_rows))
-        raw[:] = self.intercepts[:, None]
-        self._sum_predictor.add(self.encoder.columns(table), raw)
-        if offset is not None:
-            raw += checked_offset(offset, table.n_rows)
-        return squeezed(raw.T)
+        return None if offset is None else checked_offset(offset, table.n_rows)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Prediction on the scale of the target: the link's inverse of the raw score.
+        """Mean of the target, the link's inverse of the raw score: numbers, never labels.
 
-        For a classifier of two classes it is the probability of the second, for a survival model
-        the relative risk.
+        =====================  ==============================  =================================
+        fitted by              this ``predict``                the estimator's ``predict``
+        =====================  ==============================  =================================
+        TPNNRegressor          predicted targets               the same
+        TPNNClassifier, 2      probability of the second       labels
+                               class, ``classes[1]``
+        TPNNClassifier, more   probability of each class       labels
+        TPNNSurvival           relative risk, exp(f(x))        log risk, f(x): ``raw_scores``
+        =====================  ==============================  =================================
         """
         return self.link.inverse(self.raw_scores(X, offset))
+
+    @property
+    def predict_proba(self) -> Callable[..., FloatArray]:
+        """Function of X and offset: the probability of each class, shape (n_rows, n_classes).
+
+        It is that of :class:`TPNNClassifier`; a model of another task has no such attribute.
+        """
+        if self.link.name not in CLASS_LINKS:
+            raise AttributeError(
+                f"predict_proba: a classifier is needed, found a model with the {self.link.name} "
+                "link. Use predict."
+            )
+        return self._class_shares
+
+    def _class_shares(self, X: Any, offset: Any = None) -> FloatArray:
+        means = self.predict(X, offset)
+        return means if means.ndim == 2 else np.column_stack([1 - means, means])
+
+    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
+        """Probability of surviving beyond each time, shape (n_rows, n_times).
+
+        It is that of :class:`TPNNSurvival`: S(t | x) = exp(-H_0(t) exp(f(x))).
+        """
+        if self.baseline is None:
+            raise ValueError(
+                "baseline: the model_ of a fitted TPNNSurvival is needed, found a model without a "
+                "baseline: one of another task, of a path, restricted to some components, or saved "
+                "before baselines were. Fit again."
+            )
+        return self.baseline.survival(self.raw_scores(X, offset), times)
 
     def component_scores(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
@@ -217,7 +283,10 @@ class AnovaModel:
         return min(found, key=lambda certificate: certificate.minimum)
 
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
-        """Intercept and some of the components; still the unique decomposition of their sum."""
+        """Intercept and some of the components; still the unique decomposition of their sum.
+
+        The baseline of a survival model is left out: it belongs to the whole sum.
+        """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
         return replace(
@@ -226,6 +295,7 @@ class AnovaModel:
             tables=tuple(compress(self.tables, kept)),
             spreads=tuple(compress(self.spreads, kept)),
             stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
+            baseline=None,
         )
 
     def terms(self) -> list[Terms]:
@@ -289,12 +359,13 @@ def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) ->
 
 def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that hold arrays, made read-only."""
-    terms = state["stored_terms"]
+    terms, baseline = state["stored_terms"], state.get("baseline")
     return {
         "tables": tuple(map(read_only, state["tables"])),
         "spreads": tuple(map(read_only, state["spreads"])),
         "intercepts": read_only(state["intercepts"]),
         "stored_terms": terms and tuple(map(_read_only_terms, terms)),
+        "baseline": baseline and baseline.frozen(),
     }
 
 

@@ -48,7 +48,8 @@ def write_report(
     scores : dict from str to float, optional
         Further scores to show, by name.
     offset : array of shape (n_rows,), optional
-        Known part of the raw score of these rows, as in ``predict``.
+        Known part of the raw score of these rows, as in ``predict``. A column of X that is the
+        offset counts by itself.
 
     Examples
     --------
@@ -63,12 +64,13 @@ def write_report(
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
-    known = checked_offset(offset, n_rows)
+    known = offset if X is None else model.offset_of(explanation.rows, offset)
     shown = dict(scores or {})
     if y is not None:
-        shown |= held_out_scores(model, explanation.rows, y, known)
+        passed = known if model.encoder.offset_column is None else None  # it is in the rows
+        shown |= held_out_scores(model, explanation.rows, y, passed)
     texts = {"title": title, "target": target}
-    summary = summarise(model, explanation, known, shown, texts)
+    summary = summarise(model, explanation, checked_offset(known, n_rows), shown, texts)
     Path(path).write_text(render(summary), encoding="utf-8")
 
 

@@ -11,7 +11,15 @@ import numpy as np
 
 from tpnn._typing import CodeArray, FloatArray, IntArray
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
-from tpnn.table.frame import NOMINAL, NUMBER, ORDERED, Column, Table, all_finite
+from tpnn.table.frame import (
+    NOMINAL,
+    NUMBER,
+    ORDERED,
+    Column,
+    OffsetColumn,
+    Table,
+    all_finite,
+)
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -55,11 +63,14 @@ class TableEncoder:
         For each order of interaction, the axis of every feature.
     features : tuple of Feature
         Kind and levels of every feature.
+    offset_column : OffsetColumn, optional
+        Column of the training table that is the offset of each row, and not a feature.
     """
 
     names: tuple[str, ...] | None
     axes: dict[int, tuple[Axis, ...]]
     features: tuple[Feature, ...]
+    offset_column: OffsetColumn | None = None
 
     @classmethod
     def fit(
@@ -98,7 +109,7 @@ class TableEncoder:
             by_feature.append(axes)
         by_order = zip(*by_feature, strict=True)
         axes_of = dict(zip(max_nodes, by_order, strict=True))
-        return cls(table.names, axes_of, tuple(features))
+        return cls(table.names, axes_of, tuple(features), table.offset_column)
 
     @property
     def n_features(self) -> int:
@@ -107,24 +118,48 @@ class TableEncoder:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, ``x0, x1, ...`` where the table had none."""
-        return self.names or tuple(f"x{feature}" for feature in range(self.n_features))
+        """Names of the features; where the table had none, ``x`` and the column's position."""
+        if self.names:
+            return self.names
+        skipped = None if self.offset_column is None else self.offset_column.place
+        return tuple(f"x{place}" for place in range(self.n_columns) if place != skipped)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the table: the features and, where there is one, the offset."""
+        return self.n_features + (self.offset_column is not None)
 
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
         """Read a table to predict on: columns are found by name, or by position without names.
 
-        ``reader`` is the class that error messages name.
+        The column of an offset is set aside. A table with names may lack it, since components do
+        not need it; predictions do. ``reader`` is the class that error messages name.
         """
         table = X if isinstance(X, Table) else Table(X)
         if self.names is not None and table.names is not None:
+            table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        if table.n_features != self.n_features:
+        if table.n_columns != self.n_columns:
             raise ValueError(
-                f"X: the number of columns must be that of fit: X has {table.n_features} features, "
-                f"but {reader} is expecting {self.n_features} features as input. "
-                f"The features are {list(self.feature_names)[:10]}."
+                f"X: the number of columns must be that of fit: X has {table.n_columns} features, "
+                f"but {reader} is expecting {self.n_columns} features as input. "
+                f"The features are {list(self.feature_names)[:10]}{self._offset_words()}."
             )
-        return table
+        return self._set_aside(table, None)
+
+    def _set_aside(self, table: Table, names: tuple[str, ...] | None) -> Table:
+        """Table without its offset, found by name or, without names, by position."""
+        column = self.offset_column
+        if column is None or table.offset_column is not None:
+            return table
+        if names is None:
+            return table.set_aside(column.place, column.is_exposure)
+        if column.name not in names:
+            return table
+        return table.set_aside(names.index(column.name), column.is_exposure)
+
+    def _offset_words(self) -> str:
+        return "" if self.offset_column is None else f", the offset is {self.offset_column.words}"
 
     def numbers(self, table: Table, feature: int) -> FloatArray:
         """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""

@@ -41,6 +41,29 @@ class Column(NamedTuple):
     levels: tuple[Any, ...] = ()
 
 
+class OffsetColumn(NamedTuple):
+    """A column that is a known part of the raw score of each row, and not a feature.
+
+    Parameters
+    ----------
+    name : str or None
+        Its name; None where columns have no names.
+    place : int
+        Its position among all columns.
+    is_exposure : bool
+        Whether its logarithm is the offset, or the column itself.
+    """
+
+    name: str | None
+    place: int
+    is_exposure: bool
+
+    @property
+    def words(self) -> str:
+        """The column as messages call it: by its name, or by its position."""
+        return f"column {self.place if self.name is None else repr(self.name)}"
+
+
 class Table:
     """A table whose columns are converted one at a time, so that it is never copied as a whole.
 
@@ -56,13 +79,18 @@ class Table:
     source : data frame or array
         The data frame that was passed; anything else, such as a list, as an array.
     names : tuple of str, or None
-        Column names; None for arrays and for frames whose columns are numbered.
+        Names of the features; None for arrays and for frames whose columns are numbered.
+    n_features : int
+        Number of columns that are features: all but that of an offset.
+    offset_column : OffsetColumn or None
+        The column that was set aside because it is the offset of each row.
     """
 
     def __init__(self, X: Any) -> None:
         frame = _frame_in_memory(X)
         self.source: Any = _checked_matrix(X) if frame is None else frame
         self.names = None if frame is None else _checked_names(frame)
+        self.offset_column: OffsetColumn | None = None
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
         if self.n_features == 0:
@@ -77,19 +105,30 @@ class Table:
         source = self.source
         return isinstance(source, np.ndarray) and source.dtype.kind == "f" and all_finite(source)
 
+    @property
+    def n_columns(self) -> int:
+        """Number of all columns, that of an offset among them."""
+        return self.n_features + (self.offset_column is not None)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of all columns, that of an offset among them; ``x0, x1, ...`` without names."""
+        names = [self.name(feature) for feature in range(self.n_features)]
+        if self.offset_column is not None:
+            name, place, _ = self.offset_column
+            names.insert(place, f"x{place}" if name is None else name)
+        return names
+
     def name(self, feature: int) -> str:
-        """Name of a column, ``x0, x1, ...`` where the table has none."""
-        return self.names[feature] if self.names else f"x{feature}"
+        """Name of a feature; where the table has none, ``x`` and the position of its column."""
+        return self.names[feature] if self.names else f"x{self._place(feature)}"
 
     def column(self, feature: int) -> Column:
-        """Column of the given number, checked to hold no infinite number."""
+        """Column of the given feature, checked to hold no infinite number."""
         if feature in self._labelled:
             return self._labelled[feature]
-        if self.names:
-            raw = self.source[self.names[feature]]
-        else:
-            raw = getattr(self.source, "iloc", self.source)[:, feature]
-        column = read_column(raw, self.name(feature))
+        name = self.names[feature] if self.names else None
+        column = read_column(self._raw(name, self._place(feature)), self.name(feature))
         if column.levels:
             self._labelled[feature] = column
         if self.is_finite or all_finite(column.values):
@@ -102,6 +141,32 @@ class Table:
                 "values, or make them NaN (input contains infinity)."
             )
         return column
+
+    def _place(self, feature: int) -> int:
+        """Position of a feature among all columns of a table without names."""
+        skipped = self.offset_column is not None and feature >= self.offset_column.place
+        return feature + skipped
+
+    def _raw(self, name: str | None, place: int) -> Any:
+        """Column as the user passed it, by its name or, without one, by its position."""
+        if name is not None:
+            return self.source[name]
+        return getattr(self.source, "iloc", self.source)[:, place]
+
+    def set_aside(self, place: int, is_exposure: bool) -> Table:
+        """Table in which the column at a position is no feature but the offset of each row."""
+        name = self.names[place] if self.names else None
+        table = copy(self)
+        table.offset_column = OffsetColumn(name, place, is_exposure)
+        table.names = self.names and self.names[:place] + self.names[place + 1 :]
+        table.n_features, table._labelled = self.n_features - 1, {}
+        return table
+
+    def read_offset_column(self) -> Column:
+        """Column that was set aside, as it stands: missing and infinite numbers included."""
+        assert self.offset_column is not None
+        name, place, _ = self.offset_column
+        return read_column(self._raw(name, place), self.offset_column.words)
 
     def reorder(self, names: Sequence[str]) -> Table:
         """Table with its columns in the order of ``names``; extra columns are left out."""
