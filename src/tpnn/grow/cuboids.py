@@ -43,6 +43,22 @@ class TripleRows(NamedTuple):
     kinds: Any
 
 
+class SideGrowth(NamedTuple):
+    """State of one output on the rows of one side, updated in place.
+
+    Parameters
+    ----------
+    raw : array of shape (n_rows,)
+        Raw scores.
+    residual, hessian : array of shape (n_rows,)
+        Negative gradient and second derivative of the loss, times the row's weight.
+    """
+
+    raw: Any
+    residual: Any
+    hessian: Any
+
+
 class TripleGrowth(NamedTuple):
     """State of one output of one bag, updated in place.
 
@@ -50,12 +66,12 @@ class TripleGrowth(NamedTuple):
     ----------
     tables : array of shape (n_triples, M, M, M)
         Grids of values.
-    raw, held_out : array of shape (n_rows,)
-        Raw scores of the rows of the two sides.
-    residual, hessian : array of shape (n_training_rows,)
-        Negative gradient and second derivative of the loss, times the row's weight.
+    training, held_out : SideGrowth
+        State of the rows of the two sides.
     gains : array of shape (n_triples,)
         Gain of each triple's last visit.
+    confirmed : array of shape (n_triples,)
+        Fall of the held-out loss due to each triple, to second order, over all its visits.
     changed : array of shape (n_triples,)
         Whether each triple has changed since its grid was last copied.
     state : array of shape (1,), uint64
@@ -63,11 +79,10 @@ class TripleGrowth(NamedTuple):
     """
 
     tables: Any
-    raw: Any
+    training: Any
     held_out: Any
-    residual: Any
-    hessian: Any
     gains: Any
+    confirmed: Any
     changed: Any
     state: Any
 
@@ -86,12 +101,12 @@ def _cells(codes: Any, triple: Any, sizes: Any) -> Any:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
-def _cell_sums(cells: Any, residual: Any, hessian: Any, volume: Any) -> None:
+def _cell_sums(cells: Any, side: Any, volume: Any) -> None:
     """Sum residual and hessian over the rows of each cell; ``volume`` is (n_entries, 2)."""
     volume[:] = 0.0
     for i in range(len(cells)):
-        volume[cells[i], 0] += residual[i]
-        volume[cells[i], 1] += hessian[i]
+        volume[cells[i], 0] += side.residual[i]
+        volume[cells[i], 1] += side.hessian[i]
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
@@ -281,7 +296,7 @@ def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step:
     """Grow one tree over the cells of the training rows into ``step``; return its gain."""
     strides = np.array([(sizes[1] + 1) * (sizes[2] + 1), sizes[2] + 1, 1])
     volume = np.empty((len(step), 2))
-    _cell_sums(cells, growth.residual, growth.hessian, volume)
+    _cell_sums(cells, growth.training, volume)
     is_rearranged = kinds.max() > 0
     entries = np.empty(0, np.int64)
     if is_rearranged:
@@ -304,15 +319,16 @@ def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
-def _take_step(rows: Any, triple: Any, sizes: Any, cells: Any, growth: Any, step: Any) -> None:
-    """Move the raw scores and residuals of all rows by their cells' values."""
+def _take_step(cells: Any, side: Any, step: Any) -> Any:
+    """Move raw scores and residuals by the values of their cells; return the fall of the loss."""
+    fall = 0.0
     for i in range(len(cells)):
         value = step[cells[i]]
-        growth.raw[i] += value
-        growth.residual[i] -= growth.hessian[i] * value
-    cells = _cells(rows.held_out, triple, sizes)
-    for i in range(len(cells)):
-        growth.held_out[i] += step[cells[i]]
+        change = side.hessian[i] * value
+        fall += value * (side.residual[i] - 0.5 * change)
+        side.raw[i] += value
+        side.residual[i] -= change
+    return fall
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True)
@@ -342,5 +358,7 @@ def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
         step = np.empty((sizes + 1).prod(), np.float32)
         growth.gains[index] = _visit(cells, sizes, kinds, growth, settings, step)
         growth.changed[index] = True
-        _take_step(rows, triple, sizes, cells, growth, step)
+        _take_step(cells, growth.training, step)
+        cells = _cells(rows.held_out, triple, sizes)
+        growth.confirmed[index] += _take_step(cells, growth.held_out, step)
         _add_to_table(step, sizes, growth.tables[index])

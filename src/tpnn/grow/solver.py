@@ -8,20 +8,24 @@ from typing import ClassVar
 from sklearn.base import BaseEstimator
 
 from tpnn._rules import COUNT, Rule, is_not_negative, one_of
-from tpnn.anova.components import ComponentSet
+from tpnn.anova.components import Component, ComponentSet
 from tpnn.grow.bag import BagGrower
 from tpnn.grow.box_forest import BoxBags
 from tpnn.grow.higher import HigherOrders, with_higher
+from tpnn.grow.judge import Judge
 from tpnn.grow.lower import LowerOrders
 from tpnn.grow.triples import TripleBags
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
 BYTES_PER_CELL = 40.0  # of peak memory
+TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
+BAGS_BY_ROWS = {500: 32, 2000: 16}  # of tables with fewer rows than these; the rows are few, so
+BAGS = 8  # more bags cost little
 
 
 class Grow(BaseEstimator):
@@ -57,6 +61,7 @@ class Grow(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    judges_triples: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
         "l2": Rule(
@@ -85,6 +90,10 @@ class Grow(BaseEstimator):
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
+    def enough_bags(self, n_rows: float) -> int:
+        """Number of bags beyond which more gain nothing."""
+        return next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
+
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
         return BYTES_PER_CELL * float(n_nodes) ** order
@@ -105,10 +114,24 @@ class Grow(BaseEstimator):
             return solution
         grower = BagGrower(problem.objective, limits, self.max_rounds, self.patience)
         whole = with_higher(problem, solution)
-        for bags, note in ((TripleBags(whole, grower), "triples"), (BoxBags(whole, grower), "order 4 and above")):
-            if bags.parts:
-                solution = HigherOrders(bags, note).fit(solution, progress)
+        if 3 in whole.components.orders:
+            triples = TripleBags.of(whole, self._triple_grower(problem, limits))
+            solution = HigherOrders(triples, "triples").fit(solution, progress)
+        if max(whole.components.orders) > 3:
+            boxes = BoxBags(whole, grower)
+            solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
         return solution
+
+    def judge(
+        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+    ) -> Verdict:
+        """Grow all candidate triples on coarse grids; ask the held-out rows about each."""
+        grower = self._triple_grower(problem, limits)
+        return Judge(problem, solution, triples, grower).verdict()
+
+    def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
+        patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
+        return BagGrower(problem.objective, limits, self.max_rounds, patience)
 
     def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2

@@ -2,72 +2,117 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 
 import numpy as np
 
 from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables
-from tpnn.grow.cuboids import TripleGrowth, TripleRows, grow_triples
+from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.loss.losses import Objective
+from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 
-VISITS_PER_CHECK = int(os.environ.get("T_VISITS", 25))  # to the triples of each output
 CUBOID_TREE = TreeSettings(
-    n_leaves=int(os.environ.get("T_LEAVES", 16)), rate=float(os.environ.get("T_RATE", 0.1)), ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
+    n_leaves=8, rate=0.25, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
 )
+VISITS_PER_ROUND = 25  # to the triples of each output
+FIRST_VISITS = 2  # to each triple, before the patience counts
 
 
 class CuboidForest:
-    """Triples of one bag; every output gets the same visits per round.
+    """Triples of one bag; every output gets the same number of visits per round.
 
     Parameters
     ----------
     rows : TripleRows
         Coded rows of both sides.
-    tree : TreeSettings
-        Settings of the trees.
-    growths : list of TripleGrowth
-        State of every output.
-    training : Side
-        The training side, to tell it from the held-out side.
+    training, held_out : Side
+        The two sides of the bag.
+    objective : Objective
+        The loss.
+    seed : int
+        Seed of the random cuts.
     """
 
     rounds_per_check = 1
     visits_per_check = 1
     keeps_slopes = False  # rounding errors add up over many small visits
-    tolerance = float(os.environ.get("T_TOL", 0.0))
-    grace = 0
+    tolerance = 0.0
 
     def __init__(
-        self, rows: TripleRows, tree: TreeSettings, growths: list[TripleGrowth], training: Side
+        self, rows: TripleRows, training: Side, held_out: Side, objective: Objective, seed: int
     ) -> None:
-        self.rows, self.tree, self.growths, self.training = rows, tree, growths, training
-        self.copies = np.stack([growth.tables for growth in growths])
+        self.rows, self.objective = rows, objective
+        self.training, self.held_out = training, held_out
+        size = float(training.weights.sum())
+        self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
+        self.states = _new_states(rows, training, held_out, seed)
+        self.copies = np.stack([state.tables for state in self.states])
+        self.confirmed = np.zeros(len(rows.triples))  # at the time of the last copy
+        self.grace = FIRST_VISITS * len(rows.triples) // VISITS_PER_ROUND
+
+    @property
+    def growths(self) -> list[SideGrowth]:
+        """State of every output on the training rows."""
+        return [state.training for state in self.states]
 
     def visit(self, rounds: int) -> None:
         """Visit triples of every output."""
-        for growth in self.growths:
-            grow_triples(self.rows, growth, VISITS_PER_CHECK, self.tree)
+        for state in self.states:
+            grow_triples(self.rows, state, VISITS_PER_ROUND, self.tree)
 
     def scores(self, side: Side) -> FloatArray:
         """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
         is_training = side is self.training
-        return np.stack([g.raw if is_training else g.held_out for g in self.growths], axis=1)
+        known = [state.training if is_training else state.held_out for state in self.states]
+        return np.stack([rows.raw for rows in known], axis=1)
 
     def tables(self) -> Tables:
-        """Copy of the current grids; a later copy replaces it, grid by grid."""
-        for copy, growth in zip(self.copies, self.growths, strict=True):
-            copy[growth.changed] = growth.tables[growth.changed]
-            growth.changed[:] = False
+        """Copy of the current grids and of what is confirmed; the next copy replaces it."""
+        self.confirmed = np.sum([state.confirmed for state in self.states], axis=0)
+        for copy, state in zip(self.copies, self.states, strict=True):
+            copy[state.changed] = state.tables[state.changed]
+            state.changed[:] = False
         n_outputs, n_triples = self.copies.shape[:2]
         flat = self.copies.reshape(n_outputs, n_triples, -1)
         return Tables([flat], np.zeros(n_outputs))
 
     def slopes_changed(self) -> None:
-        """Do nothing: every visit sums the slopes afresh."""
+        """Recompute the slopes of the held-out rows too, for the falls of their loss."""
+        side = self.held_out
+        slopes = self.objective.slopes(side.y, self.scores(side), side.weights)
+        for output, state in enumerate(self.states):
+            state.held_out.residual[:] = -side.weights[:, 0] * slopes[0][:, output]
+            state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
+
+
+def _new_states(
+    rows: TripleRows, training: Side, held_out: Side, seed: int
+) -> list[TripleGrowth]:
+    """Return the initial state of every output."""
+    n_outputs, n_triples = training.raw.shape[1], len(rows.triples)
+    n_nodes = rows.sizes.max()
+
+    def side_growth(side: Side, output: int) -> SideGrowth:
+        raw = np.array(side.raw[:, output], np.float64)
+        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw))
+
+    return [
+        TripleGrowth(
+            tables=np.zeros((n_triples, n_nodes, n_nodes, n_nodes), np.float32),
+            training=side_growth(training, output),
+            held_out=side_growth(held_out, output),
+            gains=np.full(n_triples, UNVISITED_GAIN),
+            confirmed=np.zeros(n_triples),
+            changed=np.zeros(n_triples, np.bool_),
+            state=np.array([seed * n_outputs + output], np.uint64),
+        )
+        for output in range(n_outputs)
+    ]
 
 
 class TripleBags:
@@ -76,55 +121,50 @@ class TripleBags:
     Parameters
     ----------
     problem : Problem
-        Components of every order.
+        Rows, bags and loss.
     grower : BagGrower
         Grows one bag.
+    part : CodedComponents
+        The triples over the rows.
+    marginal : Marginal
+        Measure of all features on the nodes of the triples.
     """
 
-    def __init__(self, problem: Problem, grower: BagGrower) -> None:
+    def __init__(
+        self, problem: Problem, grower: BagGrower, part: CodedComponents, marginal: Marginal
+    ) -> None:
         self.problem, self.grower = problem, grower
-        self.parts = [part for part in problem.coded if part.features.shape[1] == 3]
+        self.parts, self.marginal = [part], marginal
+
+    @classmethod
+    def of(cls, problem: Problem, grower: BagGrower) -> TripleBags:
+        """Triples of a problem on their own nodes."""
+        part = problem.coded[problem.components.orders.index(3)]
+        return cls(problem, grower, part, Marginal.of(problem.encoder.axes[3]))
 
     def grow(self, bag: int, raw: FloatArray) -> Grown:
         """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
-        rows, objective = self.problem.rows, self.problem.objective
+        forest = self.forest(bag, raw)
+        return self.grower.grow(forest, forest.training, forest.held_out)
+
+    def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
+        """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
+        rows = self.problem.rows
         training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
         held_out = self._side(rows.validation[:, bag], raw)
-        tree = bounded_tree(tree_for_size(CUBOID_TREE, float(rows.sizes[bag])), objective)
-        growths = self._new_growths(training, held_out, bag)
-        marginal = Marginal.of(self.problem.encoder.axes[3])
         triple_rows = TripleRows(
             training=training.coded[0].codes,
             held_out=held_out.coded[0].codes,
             triples=self.parts[0].features,
-            sizes=marginal.sizes,
-            kinds=axis_kinds(marginal),
+            sizes=self.marginal.sizes,
+            kinds=axis_kinds(self.marginal),
         )
-        forest = CuboidForest(triple_rows, tree, growths, training)
-        return self.grower.grow(forest, training, held_out)
+        seed = self.problem.seed * self.problem.n_bags + bag
+        return CuboidForest(triple_rows, training, held_out, self.problem.objective, seed)
 
     def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
         where = np.flatnonzero(weights)
-        (part,) = self.parts
-        coded = type(part)(np.ascontiguousarray(part.codes[:, where]), part.features, part.n_nodes)
+        part = self.parts[0]
+        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
         y = self.problem.rows.y[where].astype(np.float64)
         return Side([coded], y, weights[where, None].astype(np.float64), raw[where])
-
-    def _new_growths(self, training: Side, held_out: Side, bag: int) -> list[TripleGrowth]:
-        """Return the initial state of every output."""
-        (part,), n_outputs = self.parts, training.raw.shape[1]
-        n_triples, n_rows = len(part.features), len(training.y)
-        first = (self.problem.seed * self.problem.n_bags + bag) * n_outputs
-        return [
-            TripleGrowth(
-                tables=np.zeros((n_triples, *[part.n_nodes] * 3), np.float32),
-                raw=training.raw[:, output].copy(),
-                held_out=held_out.raw[:, output].copy(),
-                residual=np.zeros(n_rows),
-                hessian=np.zeros(n_rows),
-                gains=np.full(n_triples, UNVISITED_GAIN),
-                changed=np.zeros(n_triples, np.bool_),
-                state=np.array([first + output], np.uint64),
-            )
-            for output in range(n_outputs)
-        ]

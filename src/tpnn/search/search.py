@@ -24,6 +24,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import TableScreen
+from tpnn.search.triples import TripleSearch
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
@@ -49,6 +50,8 @@ class Search:
         The user's own solver, with its penalties; shapes are part of the problem.
     limits : Limits
         When to stop trying, number of threads, and device for the screens.
+    most_triples : int
+        Largest number of triples that the memory holds.
 
     Attributes
     ----------
@@ -63,6 +66,7 @@ class Search:
     rules: InteractionRules
     solver: Solver
     limits: Limits
+    most_triples: int = 0
     events: list[Event] = field(default_factory=list)
     evident: set[Component] = field(default_factory=set)
     began: float = field(default_factory=time.monotonic)
@@ -124,13 +128,32 @@ class Search:
     def higher(self, problem: Problem, solution: Solution) -> list[Component]:
         """Interactions of three or more features above the noise in the residual of a solution.
 
-        Triples are screened among all features if that is affordable, else among the features of
-        the best pairs; each higher order among the features of what was found one order below.
+        A solver that can judge triples does; otherwise they are screened. Candidates come from all
+        features if that is affordable, else from the features of the best pairs, and those of each
+        higher order from the features of what was found one order below.
         """
+        highest = min(self.request.order, self.n_features)
+        if highest < 3 or self.limits.are_reached():
+            return []
+        if not self.solver.judges_triples:
+            return self._screened(problem, solution, 3, None)
+        most = min(self.request.budget, self.most_triples)
+        search = TripleSearch(self.rules, self.solver, self.limits, most)
+        triples, event = search.find(problem, solution)
+        self.events += [event] if event else []
+        self.evident |= set(triples)
+        if highest == 3 or not triples:
+            return triples
+        features = _first_features(triples, self.n_features)
+        return [*triples, *self._screened(problem, solution, 4, features)]
+
+    def _screened(
+        self, problem: Problem, solution: Solution, lowest: int, features: list[int] | None
+    ) -> list[Component]:
+        """Interactions of ``lowest`` or more features whose projections rise above the noise."""
         found: list[Component] = []
         screen = self._screen(problem, solution)
-        features: list[int] | None = None
-        for order in range(3, min(self.request.order, self.n_features) + 1):
+        for order in range(lowest, min(self.request.order, self.n_features) + 1):
             if self.limits.are_reached():
                 break
             most = affordable_features(order, screen.n_rows)

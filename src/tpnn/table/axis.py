@@ -140,6 +140,30 @@ class Axis:
         np.divide(x / 2 - halves[lower], steps, out=fraction, where=steps > 0)
         return lower, fraction
 
+    def coarsened(self, most: int) -> Axis:
+        """Axis with at most ``most`` regular nodes, all of them nodes of this one."""
+        if self.n_regular <= most:
+            return self
+        if self.groups is not None:
+            return self._with_rarest_merged(most)
+        regular = self.weights[: self.n_regular]
+        nodes = place_nodes(self.values[: self.n_regular], regular, most)
+        axis = make_axis(self.values, self.weights, nodes, self.kind)
+        if self.levels is None:
+            return axis
+        numbers = np.searchsorted(self.values[: self.n_regular], nodes)
+        return replace(axis, levels=tuple(self.levels[number] for number in numbers))
+
+    def _with_rarest_merged(self, most: int) -> Axis:
+        """Nominal axis whose last nodes, those of the rarest levels, are one."""
+        last = most - 1
+        regular, missing = np.split(self.weights, [self.n_regular])
+        values = np.append(np.arange(float(most)), np.full(len(missing), np.nan))
+        masses = np.concatenate([regular[:last], [regular[last:].sum()], missing])
+        groups = np.minimum(self.groups, last)
+        levels = (*(self.levels or ())[:last], OTHERS)
+        return replace(self, values=values, weights=masses, groups=groups, levels=levels)
+
     def codes(self, x: FloatArray) -> IntArray:
         """Nearest node of each training value, (n,)."""
         if self.groups is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,6 +212,15 @@ class TableEncoder:
         for feature, axis in enumerate(axes):
             codes[feature] = axis.codes(self.numbers(table, feature)[rows])
         return codes
+
+    def coarsened(self, order: int, most: int) -> TableEncoder:
+        """Encoder with at most ``most`` nodes per feature in the components of one order."""
+        axes = tuple(axis.coarsened(most) for axis in self.axes[order])
+        return replace(self, axes={**self.axes, order: axes})
+
+    def up_to(self, order: int) -> TableEncoder:
+        """Encoder without the nodes of higher orders."""
+        return replace(self, axes={o: axes for o, axes in self.axes.items() if o <= order})
 
     def canonical_key(self, feature: int) -> tuple[str | bytes, bytes, str]:
         """Key of a feature that does not depend on where its column stands.

@@ -1,0 +1,83 @@
+"""Search for triples: all that are affordable are grown at once, and held-out rows judge them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from tpnn.anova.components import Component, InteractionRules, canonical
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Event, Solution
+from tpnn.problem.solver import Solver
+from tpnn.problem.stopping import Limits
+from tpnn.search.table_screen import TableScreen
+
+MOST_CANDIDATES = 4000
+MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
+N_STANDARD_ERRORS_CONFIRMED = 2.0  # by which the held-out loss must fall
+RANKED_PAIRS_PER_FEATURE = 10
+
+
+@dataclass(frozen=True)
+class TripleSearch:
+    """Finds the triples that held-out rows confirm.
+
+    Parameters
+    ----------
+    rules : InteractionRules
+        Which interactions are permitted.
+    solver : Solver
+        A solver that can judge triples.
+    limits : Limits
+        When to stop, number of threads, and device for the screen.
+    most : int
+        Largest number of triples to return.
+    """
+
+    rules: InteractionRules
+    solver: Solver
+    limits: Limits
+    most: int
+
+    def find(self, problem: Problem, solution: Solution) -> tuple[list[Component], Event | None]:
+        """Triples of a solved problem, best first, and what the history says about them.
+
+        The candidates are confirmed all together: the held-out loss must fall by some standard
+        errors. Those are returned that have a share in its fall.
+        """
+        began = time.monotonic()
+        candidates = self._candidates(problem, solution) if self.most > 0 else []
+        if not candidates:
+            return [], None
+        verdict = self.solver.judge(problem, solution, candidates, self.limits)
+        needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
+        order = np.argsort(-verdict.falls, kind="stable")
+        gaining = [tuple(sorted(candidates[i])) for i in order if verdict.falls[i] > 0]
+        found = gaining[: self.most] if verdict.change < -needed else []
+        event = Event(
+            stage="search",
+            note=f"triples: add {len(found)}" if found else "triples: not confirmed",
+            n_components=len(problem.components),
+            n_candidates=len(candidates),
+            n_found=len(found),
+            best_score=-verdict.change,
+            noise_floor=needed,
+            seconds=time.monotonic() - began,
+        )
+        return found, event
+
+    def _candidates(self, problem: Problem, solution: Solution) -> list[Component]:
+        """All permitted triples if they are affordable, else those of the best pairs' features."""
+        most = min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y))
+        features = problem.features
+        n_affordable = max(n for n in range(3, len(features) + 3) if comb(n, 3) <= max(most, 1))
+        if len(features) > n_affordable:
+            screen = TableScreen(problem, solution, self.limits)
+            pairs = screen.rank(2, RANKED_PAIRS_PER_FEATURE * n_affordable).components
+            features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
+        triples = canonical(combinations(features, 3), problem.features)
+        return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
