@@ -344,10 +344,9 @@ def _add_to_table(step: Any, sizes: Any, table: Any) -> None:
 @nb.njit(nogil=True, cache=True)
 def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
     """Visit triples at random, those with larger gains more often."""
-    done = 0
+    done, largest = 0, max(growth.gains.max(), 1e-30)
     while done < n_visits:
         index = draw_below(growth.state, len(growth.gains))
-        largest = max(growth.gains.max(), 1e-30)
         probability = max(SMALLEST_VISIT_PROBABILITY, growth.gains[index] / largest)
         if draw_uniform(growth.state) > probability:
             continue
@@ -362,3 +361,4 @@ def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
         cells = _cells(rows.held_out, triple, sizes)
         growth.confirmed[index] += _take_step(cells, growth.held_out, step)
         _add_to_table(step, sizes, growth.tables[index])
+        largest = max(growth.gains.max(), 1e-30)

@@ -21,8 +21,9 @@ MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
 )
 LONE_MAIN_TREE = MAIN_TREE._replace(n_leaves=4, rate=0.3)  # without pairs, small steps stall
-PAIR_TREE = MAIN_TREE._replace(random_first=True)
-GENTLE_RATE, MOST_GENTLE_LEAVES = 0.01, 4  # of trees of pairs, for competing classes
+LARGE_PAIR_TREE = MAIN_TREE._replace(n_leaves=16, random_first=True)  # for sharp surfaces
+SMALL_PAIR_TREE = LARGE_PAIR_TREE._replace(n_leaves=8, rate=0.2)  # for smooth ones
+GENTLE_PAIR_TREE = LARGE_PAIR_TREE._replace(n_leaves=4)  # for smooth ones of competing classes
 ROUNDS_PER_CHECK = 10
 SLOPE_REFRESH_ROUNDS = 5  # after which slopes are recomputed, unless the loss is quadratic
 ROUNDS_OF_MAINS_ALONE = 50
@@ -94,8 +95,8 @@ class RectangleForest:
         Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and intercepts at the start.
     seed : int
         Seed of the random cuts.
-    pair_leaves : int, default=0
-        Leaves of the trees of pairs; 0 if main effects grow alone.
+    pair_tree : TreeSettings, optional
+        Trees of pairs; None if main effects grow alone.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -110,12 +111,13 @@ class RectangleForest:
         training: Side,
         start: Tables,
         seed: int,
-        pair_leaves: int = 0,
+        pair_tree: TreeSettings | None = None,
     ) -> None:
         self.layout, self.objective = layout, objective
-        self.grows_pairs = pair_leaves > 0 and start.by_order[1].shape[1] > 0
+        has_pairs = start.by_order[1].shape[1] > 0
+        self.grows_pairs = pair_tree is not None and has_pairs
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
-        self.trees = _trees(objective, training, pair_leaves if self.grows_pairs else 0)
+        self.trees = _trees(objective, training, pair_tree if has_pairs else None)
         self.rows = _rows(training)
         self.growths = _new_growths(len(training.y), start, seed)
 
@@ -151,14 +153,13 @@ class RectangleForest:
 
 
 def _trees(
-    objective: Objective, training: Side, pair_leaves: int
+    objective: Objective, training: Side, pair: TreeSettings | None
 ) -> tuple[TreeSettings, TreeSettings]:
-    """Choose the trees of main effects and pairs for this loss and number of rows."""
-    main, pair = MAIN_TREE, PAIR_TREE._replace(n_leaves=pair_leaves)
-    if objective.couples_outputs:
-        pair = pair._replace(n_leaves=min(pair_leaves, MOST_GENTLE_LEAVES), rate=GENTLE_RATE)
-    elif not pair_leaves:
+    """Adapt the trees of main effects and pairs to the loss and the number of rows."""
+    main = MAIN_TREE
+    if pair is None and not objective.couples_outputs:
         main = LONE_MAIN_TREE
+    pair = pair or LARGE_PAIR_TREE
     if len(training.y) > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
     size = float(training.weights.sum())

@@ -1,9 +1,9 @@
 """Main effects and pairs of all bags: start, grow, mix, impose shapes, purify, smooth.
 
-Every bag grows from zero and from the smooth start, each time until its held-out loss stops
-falling. Large problems grow from zero only, multiclass problems from the smooth start only. The
-held-out rows of all bags then choose how to mix the two models and how wide the sigmoids of each
-main effect are. The result is purified: components are centred exactly, and their averages move to
+Every bag grows in two ways, each time until its held-out loss stops falling: from zero by large
+trees and from the smooth start by small ones. Large problems grow from zero only; multiclass
+problems grow from the smooth start by both. The held-out rows of all bags then choose how to mix
+the two models and how wide the sigmoids of each main effect are. The result is purified: components are centred exactly, and their averages move to
 components of lower order.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,16 +25,32 @@ from tpnn.anova.purify import purify_tables
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables, held_out_loss
 from tpnn.grow.forest import Layout, RectangleForest
 from tpnn.grow.starts import measures, smooth_starts, zero_start
+from tpnn.grow.trees import TreeSettings
 from tpnn.grow.widths import choose_widths
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 
-SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the smooth start in the mixture
-NOTES = {"zero": "from 0", "smooth": "from the smooth start"}
-PAIR_LEAVES = 16  # of a tree that cuts the grid of a pair,
-SMOOTH_PAIR_LEAVES = 4  # and of one that grows on the smooth start, where there is a sharper rival
+LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
+
+
+class Way(NamedTuple):
+    """One of the ways in which every bag grows.
+
+    Parameters
+    ----------
+    start : {"zero", "smooth"}
+        What it grows from.
+    pair_tree : TreeSettings
+        Trees of pairs.
+    note : str
+        What the history of the fit calls it.
+    """
+
+    start: str
+    pair_tree: TreeSettings
+    note: str
 
 
 @dataclass(frozen=True)
@@ -54,14 +72,14 @@ class Mixture:
     held_out: FloatArray
 
 
-def _mixture(zero: Grown, smooth: Grown, share: float) -> Mixture:
+def _mixture(one: Grown, other: Grown, share: float) -> Mixture:
     def mean(a: RealArray, b: RealArray) -> FloatArray:
         return np.asarray((1 - share) * a + share * b, np.float64)
 
-    mains, pairs = map(mean, zero.tables.by_order, smooth.tables.by_order)
+    mains, pairs = map(mean, one.tables.by_order, other.tables.by_order)
     tables = [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
-    intercepts = mean(zero.tables.intercepts, smooth.tables.intercepts)
-    return Mixture(tables, intercepts, mean(zero.held_out, smooth.held_out))
+    intercepts = mean(one.tables.intercepts, other.tables.intercepts)
+    return Mixture(tables, intercepts, mean(one.held_out, other.held_out))
 
 
 class LowerOrders:
@@ -73,8 +91,8 @@ class LowerOrders:
         Coded rows, targets, bags and shapes; its components are main effects and pairs.
     grower : BagGrower
         Grows one bag.
-    starts : tuple of {"zero", "smooth"}
-        Where each bag grows from.
+    ways : tuple of one or two Way
+        How each bag grows; two models are mixed.
     l2 : float, optional
         Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
     """
@@ -83,21 +101,21 @@ class LowerOrders:
         self,
         problem: Problem,
         grower: BagGrower,
-        starts: tuple[str, ...],
+        ways: tuple[Way, ...],
         l2: float | None,
     ) -> None:
         self.problem, self.grower = problem, grower
-        self.starts, self.l2 = starts, l2
+        self.ways, self.l2 = ways, l2
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
 
     def fit(self, progress: Progress) -> Solution:
-        """Grow every bag from its starts, mix, impose shapes, purify and smooth."""
+        """Grow every bag in its ways, mix, impose shapes, purify and smooth."""
         events: list[Event] = []
         grown = self._grown(progress, events)
-        first, last = grown[self.starts[0]], grown[self.starts[-1]]  # the same if there is one
+        first, last = grown[0], grown[-1]  # the same if there is one way
         share = self._best_share(first, last)
-        mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
+        mixed = [_mixture(one, other, share) for one, other in zip(first, last, strict=True)]
         if self.problem.shapes:
             mixed = self._all_shaped(mixed)
         intercepts, tables = self._purified(mixed)
@@ -112,17 +130,18 @@ class LowerOrders:
             events=events,
         )
 
-    def _grown(self, progress: Progress, events: list[Event]) -> dict[str, list[Grown]]:
-        """Grow every bag from each of its starts; return the bags by start."""
+    def _grown(self, progress: Progress, events: list[Event]) -> list[list[Grown]]:
+        """Grow every bag in each of the ways; return the bags of each way."""
         began = time.monotonic()
-        n_bags = self.problem.n_bags
+        n_bags, n_ways = self.problem.n_bags, len(self.ways)
 
-        def grow(task: tuple[int, str, Tables]) -> Grown:
-            bag, start, tables = task
-            seed = (self.problem.seed * n_bags + bag) * 2 + (start == "smooth")
-            grown = self._grow(bag, tables, seed, self._pair_leaves(start))
+        def grow(task: tuple[int, int]) -> Grown:
+            bag, number = task
+            way = self.ways[number]
+            seed = (self.problem.seed * n_bags + bag) * 2 + number
+            grown = self._grow(bag, starts[way.start][bag], seed, way.pair_tree)
             event = Event(
-                stage="grow", note=NOTES[start], bag=bag, step=grown.rounds,
+                stage="grow", note=way.note, bag=bag, step=grown.rounds,
                 n_components=len(self.problem.ordered), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip
@@ -130,27 +149,22 @@ class LowerOrders:
             progress.advance(event)
             return grown
 
-        progress.begin(n_bags * len(self.starts), "bag")
+        progress.begin(n_bags * n_ways, "bag")
         limits = self.grower.limits
         with ONE_BLAS_THREAD, limits.workers() as workers:
-            tables = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
-            if "smooth" in self.starts:
-                tables["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
-            tasks = [(b, start, tables[start][b]) for b in range(n_bags) for start in self.starts]
-            grown = workers.map(grow, tasks)
-        count = len(self.starts)
-        return {start: grown[place::count] for place, start in enumerate(self.starts)}
+            starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+            if any(way.start == "smooth" for way in self.ways):
+                starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
+            grown = workers.map(grow, list(product(range(n_bags), range(n_ways))))
+        return [grown[number::n_ways] for number in range(n_ways)]
 
-    def _pair_leaves(self, start: str) -> int:
-        """Leaves of the trees of pairs: held-out rows mix small trees with large ones."""
-        has_rival = start == "smooth" and "zero" in self.starts
-        return SMOOTH_PAIR_LEAVES if has_rival else PAIR_LEAVES
-
-    def _grow(self, bag: int, start: Tables, seed: int, pair_leaves: int = 0) -> Grown:
+    def _grow(
+        self, bag: int, start: Tables, seed: int, pair_tree: TreeSettings | None = None
+    ) -> Grown:
         training, validation = self._sides(bag)
         forest = RectangleForest(
             layout=self.layout, objective=self.problem.objective, training=training, start=start,
-            seed=seed, pair_leaves=pair_leaves,
+            seed=seed, pair_tree=pair_tree,
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
@@ -172,8 +186,8 @@ class LowerOrders:
         rows = self.problem.rows
         return Side(coded, rows.y[where], weights[where, None], rows.offset[where])
 
-    def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
-        """Weight of the smooth start in the mixture that minimises the held-out loss."""
+    def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
+        """Weight of the last way in the mixture that minimises the held-out loss."""
         sides = [self._side(weights) for weights in self.problem.rows.validation.T]
 
         def loss(share: float) -> float:
@@ -181,10 +195,10 @@ class LowerOrders:
                 held_out_loss(
                     self.problem.objective, side, (1 - share) * a.held_out + share * b.held_out
                 )
-                for side, a, b in zip(sides, zero, smooth, strict=True)
+                for side, a, b in zip(sides, first, last, strict=True)
             )
 
-        return min(SMOOTH_SHARES, key=loss)
+        return min(LAST_SHARES, key=loss)
 
     def _purified(self, bags: Sequence[Mixture]) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""

@@ -11,9 +11,10 @@ from tpnn._rules import COUNT, Rule, is_not_negative, one_of
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.grow.bag import BagGrower
 from tpnn.grow.box_forest import BoxBags
+from tpnn.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.grow.higher import HigherOrders, with_higher
 from tpnn.grow.judge import Judge
-from tpnn.grow.lower import LowerOrders
+from tpnn.grow.lower import LowerOrders, Way
 from tpnn.grow.triples import TripleBags
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution, Verdict
@@ -22,6 +23,10 @@ from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
+FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
+SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
+SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
+GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
 BAGS_BY_ROWS = {500: 32, 2000: 16}  # of tables with fewer rows than these; the rows are few, so
@@ -41,7 +46,7 @@ class Grow(BaseEstimator):
     growth : {"auto", "smooth", "none"}, default="auto"
         Where growth starts. "auto" grows every bag both from zero and from a smooth ridge fit, and
         mixes the two to minimise the held-out loss (large problems grow from zero only, multiclass
-        problems from the smooth fit only). "smooth" grows from the smooth fit only. "none" keeps
+        problems twice from the smooth fit). "smooth" grows from the smooth fit only. "none" keeps
         the smooth fit as it is. In this order, components become smoother and more stable under
         resampling of the rows, and sharp surfaces become less accurate.
     l2 : float or "auto", default="auto"
@@ -138,14 +143,16 @@ class Grow(BaseEstimator):
         rounds = 0 if self.growth == "none" else self.max_rounds
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
         grower = BagGrower(problem.objective, limits, rounds, patience)
-        return LowerOrders(problem, grower, self._starts(problem), l2).fit(progress)
+        return LowerOrders(problem, grower, self._ways(problem), l2).fit(progress)
 
-    def _starts(self, problem: Problem) -> tuple[str, ...]:
-        """Where the bags grow from: zero, the smooth fit, or both."""
+    def _ways(self, problem: Problem) -> tuple[Way, ...]:
+        """How the bags grow: from zero, from the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
         is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
-        if self.growth == "auto" and is_large and isinstance(self.l2, str):
-            return ("zero",)  # an l2 that was asked for needs the smooth fit
-        if self.growth != "auto" or problem.objective.couples_outputs:
-            return ("smooth",)  # classes: held-out rows chose it alone whenever both were grown
-        return "zero", "smooth"
+        if self.growth != "auto":
+            return (SHARP_SMOOTH,)
+        if is_large and isinstance(self.l2, str):
+            return (FROM_ZERO,)  # an l2 that was asked for needs the smooth fit
+        if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
+            return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
+        return FROM_ZERO, SMOOTH

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpnn._typing import Float32Array, FloatArray
+from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
@@ -126,21 +126,27 @@ class TripleBags:
         Grows one bag.
     part : CodedComponents
         The triples over the rows.
-    marginal : Marginal
-        Measure of all features on the nodes of the triples.
+    sizes, kinds : array of shape (n_features,)
+        Number of nodes of each feature, and how it may be cut.
     """
 
     def __init__(
-        self, problem: Problem, grower: BagGrower, part: CodedComponents, marginal: Marginal
+        self,
+        problem: Problem,
+        grower: BagGrower,
+        part: CodedComponents,
+        sizes: IntArray,
+        kinds: IntArray,
     ) -> None:
         self.problem, self.grower = problem, grower
-        self.parts, self.marginal = [part], marginal
+        self.parts, self.sizes, self.kinds = [part], sizes, kinds
 
     @classmethod
     def of(cls, problem: Problem, grower: BagGrower) -> TripleBags:
         """Triples of a problem on their own nodes."""
         part = problem.coded[problem.components.orders.index(3)]
-        return cls(problem, grower, part, Marginal.of(problem.encoder.axes[3]))
+        marginal = Marginal.of(problem.encoder.axes[3])
+        return cls(problem, grower, part, marginal.sizes, axis_kinds(marginal))
 
     def grow(self, bag: int, raw: FloatArray) -> Grown:
         """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
@@ -156,8 +162,8 @@ class TripleBags:
             training=training.coded[0].codes,
             held_out=held_out.coded[0].codes,
             triples=self.parts[0].features,
-            sizes=self.marginal.sizes,
-            kinds=axis_kinds(self.marginal),
+            sizes=self.sizes,
+            kinds=self.kinds,
         )
         seed = self.problem.seed * self.problem.n_bags + bag
         return CuboidForest(triple_rows, training, held_out, self.problem.objective, seed)

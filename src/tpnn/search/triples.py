@@ -9,6 +9,7 @@ from math import comb
 
 import numpy as np
 
+from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, InteractionRules, canonical
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Solution
@@ -20,6 +21,7 @@ MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
 N_STANDARD_ERRORS_CONFIRMED = 2.0  # by which the held-out loss must fall
 RANKED_PAIRS_PER_FEATURE = 10
+KEPT_SHARE_OF_FALL = 0.95
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,8 @@ class TripleSearch:
             return [], None
         verdict = self.solver.judge(problem, solution, candidates, self.limits)
         needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
-        order = np.argsort(-verdict.falls, kind="stable")
-        gaining = [tuple(sorted(candidates[i])) for i in order if verdict.falls[i] > 0]
-        found = gaining[: self.most] if verdict.change < -needed else []
+        best = _with_most_of_the_fall(verdict.falls)[: self.most]
+        found = [tuple(sorted(candidates[i])) for i in best] if verdict.change < -needed else []
         event = Event(
             stage="search",
             note=f"triples: add {len(found)}" if found else "triples: not confirmed",
@@ -81,3 +82,11 @@ class TripleSearch:
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
         triples = canonical(combinations(features, 3), problem.features)
         return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
+
+
+def _with_most_of_the_fall(falls: FloatArray) -> list[int]:
+    """Indices of the candidates, best first, that together have most of the fall of the loss."""
+    best_first = np.argsort(-falls, kind="stable")
+    gains = falls[best_first].clip(0)
+    count = int(np.searchsorted(np.cumsum(gains), KEPT_SHARE_OF_FALL * gains.sum())) + 1
+    return [int(index) for index in best_first[:count] if falls[index] > 0]
