@@ -113,7 +113,13 @@ def _axis(axis: Axis) -> dict[str, Any]:
     """Everything about an axis but its numbers, which are packed."""
     words = node_words(axis)[: axis.n_regular] if axis.levels is not None else None
     groups = None if axis.groups is None else axis.groups.tolist()
-    return {"size": axis.n_nodes, "missing": axis.has_missing, "words": words, "groups": groups}
+    return {
+        "size": axis.n_nodes,
+        "missing": axis.has_missing,
+        "unseen": axis.has_unseen,
+        "words": words,
+        "groups": groups,
+    }
 
 
 def _quantiles(axis: Axis) -> list[float]:

@@ -98,6 +98,7 @@ class Scale {
     const place = this.low + (pixel - this.from) / (this.end - this.from) * (this.high - this.low);
     if (!this.isLevels) return Math.min(Math.max(place, this.low), this.high);
     const node = Math.min(Math.max(Math.round(place), 0), this.axis.regular - 1);
+    if (this.axis.unseen && node === this.axis.regular - 1) return UNSEEN;
     return this.axis.groups ? this.axis.groups.indexOf(node) : this.axis.values[node];
   }
 

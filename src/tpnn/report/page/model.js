@@ -53,9 +53,9 @@ class Axis {
     this.regular = values.length;
   }
 
-  // Lower node and fraction; null for what fit has not seen, where components are zero.
+  // Lower node and fraction; null for what has no node, where components are zero.
   locate(x) {
-    if (x === UNSEEN) return null;
+    if (x === UNSEEN) return this.unseen ? [this.regular - 1, 0] : null;
     if (x === null || Number.isNaN(x)) return this.missing ? [this.regular, 0] : null;
     if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
     const values = this.values, last = this.regular - 1;
