@@ -131,7 +131,8 @@ def test_a_read_only_file_is_not_replaced(
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     path, root = tmp_path / "file", str(Path(tpnn.__file__).parents[1])
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(path)], env={**os.environ, "PYTHONPATH": root}, check=False
+        [sys.executable, "-c", KILLED, str(path)],
+        env={**os.environ, "PYTHONPATH": root}, check=False,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
     assert len(os.listdir(tmp_path)) == 1

@@ -1,0 +1,43 @@
+"""Columns of a table that are not features: target, event, weights, offset."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def column_of(table: pd.DataFrame, name: str, option: str) -> pd.Series[Any]:
+    """Column that an option names."""
+    if name not in table:
+        raise ValueError(
+            f"{option}: must be a column of the table, found {name!r}. "
+            f"The columns are {list(table)[:10]}."
+        )
+    return table[name]
+
+
+def targets_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
+    """Targets, (n_rows,); for survival, times and events as the columns of a frame."""
+    target = column_of(table, given.target, "--target")
+    if given.event is None:
+        return target
+    event = column_of(table, given.event, "--event")
+    return pd.DataFrame({"time": target, "event": event})
+
+
+def offset_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
+    """Offset of each row, (n_rows,), or None."""
+    if given.offset is not None:
+        return column_of(table, given.offset, "--offset").to_numpy()
+    if given.exposure is None:
+        return None
+    exposure = column_of(table, given.exposure, "--exposure")
+    if not pd.api.types.is_numeric_dtype(exposure) or not (exposure > 0).all():
+        raise ValueError(
+            f"--exposure: must be positive numbers, found others in column {given.exposure!r}. "
+            "Leave those rows out, or correct them."
+        )
+    return np.log(exposure.to_numpy(float))
