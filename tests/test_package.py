@@ -61,6 +61,11 @@ def test_import_loads_no_heavy_library() -> None:
     assert loaded_by("import tpnn; tpnn.__version__; dir(tpnn)") == set()
 
 
+def test_the_command_line_starts_without_heavy_libraries() -> None:
+    """So that its help is there at once, and Ctrl-C is caught from the start."""
+    assert loaded_by("from tpnn.cli.options import make_parser; make_parser()") == set()
+
+
 def test_loading_a_model_needs_numpy_alone() -> None:
     assert loaded_by("from tpnn import load_model") == {"numpy"}
 
