@@ -34,7 +34,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         If there is a file that must not be written.
     """
     if is_stream(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
         with open(descriptor, "wb") as file:
             file.write(data)
         return

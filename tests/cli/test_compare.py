@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 
 from tests.cli.commands import run
-from tpnn import Explanation, load_model
+from tpnn import Explanation, TPNNRegressor, load_model
 from tpnn.estimators.survival import concordance
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
@@ -80,6 +80,34 @@ def test_rates_and_survival(folder: Path) -> None:
     risk = load_model(folder / "lives.tpnn").raw_scores(table)
     times, events = table["exposure"].to_numpy(), table["event"].to_numpy(float)
     assert scores["C-index"].tolist() == pytest.approx([concordance(times, events, risk), 0.5])
+
+
+def test_a_model_without_names_finds_its_columns(folder: Path, table: Any, quick: Any) -> None:
+    X, y = table
+    numbers = X[["smooth", "skewed"]]
+    TPNNRegressor(**quick).fit(numbers.to_numpy(), y).model_.save(folder / "plain.tpnn")
+    numbers.assign(y=y).to_csv(folder / "numbers.csv", index=False)
+    scores = compared(folder, "numbers.csv", "plain", ("--target", "y"))
+    assert scores["R2"].iloc[0] > 0
+    files = (folder / "plain.tpnn", folder / "numbers.csv", "--target", "y")
+    assert run("report", *files, "-o", folder / "plain.html") == 0
+
+
+def test_the_report_takes_exposures_and_events(folder: Path) -> None:
+    """Known parts of the raw score count in the page's predictions."""
+    table = pd.read_csv(folder / "data.csv")[["smooth"]]
+    table["years"] = np.linspace(1, 2, len(table))
+    table["n"] = np.random.default_rng(0).poisson(table["years"])
+    table["event"] = 1
+    table.to_csv(folder / "years.csv", index=False)
+    counts = ("--target", "n", "--exposure", "years")
+    lives = ("--target", "years", "--event", "event")
+    for options, more in ((counts, ("--objective", "poisson")), (lives, ())):
+        files = (folder / "years.csv", *options)
+        assert run("fit", *files, *more, *QUICK, "-o", folder / "years.tpnn") == 0
+        page = folder / "years.html"
+        assert run("report", folder / "years.tpnn", *files, "-o", page) == 0
+        assert page.stat().st_size > 0
 
 
 def test_scores_on_the_screen_are_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

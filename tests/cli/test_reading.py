@@ -33,7 +33,7 @@ def test_encodings_and_separators_are_read_off_the_file(
     tmp_path: Path, encoding: str, separator: str
 ) -> None:
     TABLE.to_csv(tmp_path / "table.csv", index=False, sep=separator, encoding=encoding)
-    read = read_table(str(tmp_path / "table.csv"), CsvFormat())
+    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), (), None)
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
 
 
@@ -41,16 +41,16 @@ def test_encodings_and_separators_are_read_off_the_file(
 def test_a_separator_within_a_name_does_not_count(tmp_path: Path, header: str) -> None:
     (tmp_path / "table.csv").write_text(f"{header}\n")
     expected = {'"a,b,c";d': ["a,b,c", "d"], '"a;b;c",d': ["a;b;c", "d"]}
-    read = read_table(str(tmp_path / "table.csv"), CsvFormat())
+    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), (), None)
     assert list(read) == expected.get(header, ["a", "b;c", "d"])
 
 
 def test_options_come_before_what_the_file_looks_like(tmp_path: Path) -> None:
     path = str(tmp_path / "table.csv")
     TABLE.to_csv(path, index=False, sep=";", decimal=",", encoding="latin-1")
-    read = read_table(path, CsvFormat(";", ",", "latin-1"))
+    read = read_table(path, CsvFormat(";", ",", "latin-1"), (), None)
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
-    assert list(read_table(path, CsvFormat("&", encoding="latin-1"))) == ["größe;ort;n"]
+    assert list(read_table(path, CsvFormat("&", encoding="latin-1"), (), None)) == ["größe;ort;n"]
 
 
 def _zipped(path: Path, data: bytes) -> None:
@@ -70,7 +70,7 @@ COMPRESSED: dict[str, Callable[[Path, bytes], object]] = {
 def test_compressed_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table.csv.{suffix}"
     COMPRESSED[suffix](path, TABLE.to_csv(index=False, sep=";").encode())
-    read = read_table(str(path), CsvFormat())
+    read = read_table(str(path), CsvFormat(), (), None)
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
 
 
@@ -82,7 +82,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=lambda: path.write_bytes(data), daemon=True)
     writer.start()
     pd.testing.assert_frame_equal(
-        read_table(str(path), CsvFormat()), TABLE, check_dtype=False
+        read_table(str(path), CsvFormat(), (), None), TABLE, check_dtype=False
     )  # fmt: skip
 
 
@@ -92,7 +92,8 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         ("größe,y\n1,2\n".encode("latin-1"), (), r"data: the text of .* must be utf-8, found .* "
          r"Name the encoding, for example --encoding latin-1"),
         ("a,y\n1,2\n".encode("utf-16-le"), (), "found zero bytes. If it is text, name"),
-        (b"a,y\n1,2\n", ("--encoding", "klingon"), "--encoding: must be one that Python knows"),
+        (b"a,y\n1,2\n", ("--encoding", "klingon", "--separator", ","),
+         "--encoding: must be one that Python knows"),
         (b"", (), "data: a header and rows are needed, found nothing in"),
         (b"a,y\n1,2\n1,2,3\n", (), "must have the fields of the header, separated by ',', found"),
         (b"a;y\n1,5;2\n2,5;3\n", (), "data: numbers must have a decimal point, found '1,5' in "
@@ -116,7 +117,7 @@ def test_a_late_level_makes_the_whole_column_levels(tmp_path: Path) -> None:
     codes = ["1", "02"] * (MANY_ROWS // 2) + ["A"]
     path = tmp_path / "codes.csv"
     pd.DataFrame({"code": codes, "y": 1}).to_csv(path, index=False)
-    assert read_table(str(path), CsvFormat())["code"].tolist() == codes
+    assert read_table(str(path), CsvFormat(), (), None)["code"].tolist() == codes
 
 
 @pytest.fixture(scope="module")

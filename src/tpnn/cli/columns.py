@@ -28,6 +28,11 @@ def targets_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
     return pd.DataFrame({"time": target, "event": event})
 
 
+def features_of(table: pd.DataFrame, given: argparse.Namespace) -> pd.DataFrame:
+    """Table without the targets, so that a model without feature names finds its columns."""
+    return table.drop(columns=[name for name in (given.target, given.event) if name in table])
+
+
 def offset_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
     """Offset of each row, (n_rows,), or None."""
     if given.offset is not None:

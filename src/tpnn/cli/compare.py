@@ -7,7 +7,7 @@ import argparse
 import pandas as pd
 
 import tpnn
-from tpnn.cli.columns import offset_of, targets_of
+from tpnn.cli.columns import features_of, offset_of, targets_of
 from tpnn.cli.reading import read_rows
 from tpnn.cli.scoring import constant_scores, scores_of
 from tpnn.cli.writing import check_output, write_table
@@ -19,8 +19,9 @@ def run(given: argparse.Namespace) -> None:
     lines = []
     for path in given.models:
         model = tpnn.load_model(path)
-        X = read_rows(model, given.data, given)
-        y, offset = targets_of(X, given), offset_of(X, given)
+        table = read_rows(model, given.data, given)
+        y, offset = targets_of(table, given), offset_of(table, given)
+        X = features_of(table, given)
         lines.append({"model": path, **scores_of(model, X, y, offset)})
     lines.append({"model": "constant", **constant_scores(model, X, y, offset)})
     table = pd.DataFrame(lines)

@@ -15,7 +15,7 @@ import tpnn
 from tpnn._typing import BoolArray
 from tpnn._writing import is_stream
 from tpnn.cli.columns import column_of, offset_of, targets_of
-from tpnn.cli.reading import CsvFormat, is_text, read_table, refuse_decimal_commas
+from tpnn.cli.reading import CsvFormat, read_training_table
 from tpnn.cli.scoring import scores_of
 from tpnn.cli.writing import check_output
 
@@ -67,12 +67,9 @@ def _words(result: dict[str, Any]) -> str:
 
 def _read(given: argparse.Namespace) -> Rows:
     """Read the rows that have a target."""
-    table = read_table(given.data, CsvFormat.of(given), given.categorical)
+    table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
     for name in given.categorical:
         column_of(table, name, "--categorical")
-    for name in table.columns.difference(given.categorical):
-        if is_text(table[name]):
-            refuse_decimal_commas(table[name])
     y = targets_of(table, given)
     present = pd.DataFrame(y).notna().all(axis=1)
     if not present.all():

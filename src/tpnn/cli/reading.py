@@ -10,7 +10,7 @@ import gzip
 import io
 import lzma
 import zipfile
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,10 +65,7 @@ def is_parquet(path: str) -> bool:
 
 
 def read_table(
-    path: str,
-    form: CsvFormat,
-    labels: Collection[str] = (),
-    dates: Sequence[Hashable] | None = None,
+    path: str, form: CsvFormat, labels: Collection[str], dates: Collection[str] | None
 ) -> pd.DataFrame:
     """Read a table.
 
@@ -80,19 +77,29 @@ def read_table(
         How a CSV file is written.
     labels : collection of str
         Columns of a CSV file that are read as text, also if all of it is digits.
-    dates : sequence of names, optional
-        Columns of a CSV file that are dates; by default those of which all values are ISO dates.
+    dates : collection of str, or None
+        Columns of a CSV file that are dates; None where those are of which all text is ISO dates.
     """
     if not Path(path).exists():
         raise ValueError(f"data: a file is needed, found no {path!r}. Check the path.")
     if is_parquet(path):
         return pd.read_parquet(path)
     table = _read_csv(path, form, labels)
-    texts = [name for name in table if is_text(table[name]) and name not in labels]
+    texts = [str(name) for name in table if name not in labels and _is_text(table[name])]
     if dates is None:
         dates = [name for name in texts if _looks_like_dates(table[name])]
     for name in set(texts) & set(dates):
         table[name] = _as_dates(table[name])
+    return table
+
+
+def read_training_table(path: str, form: CsvFormat, labels: Collection[str]) -> pd.DataFrame:
+    """Read a table to fit, in which no column of numbers may look like levels."""
+    table = read_table(path, form, labels, None)
+    if not is_parquet(path):
+        for name in table:
+            if name not in labels and _is_text(table[name]):
+                _refuse_decimal_commas(table[name])
     return table
 
 
@@ -105,28 +112,17 @@ def read_rows(model: tpnn.AnovaModel, path: str, given: argparse.Namespace) -> p
         labels.add(target)
     dates = [name for name, feature in known.items() if feature.kind == "date"]
     table = read_table(path, CsvFormat.of(given), labels, dates)
-    for name, feature in known.items():
-        if feature.kind == "number" and name in table and is_text(table[name]):
+    numbers = [name for name, feature in known.items() if feature.kind == "number"]
+    for name in [] if is_parquet(path) else numbers:
+        if name in table and _is_text(table[name]):
             table[name] = _as_numbers(table[name])
     return table
 
 
-def is_text(column: pd.Series[Any]) -> bool:
+def _is_text(column: pd.Series[Any]) -> bool:
     """Whether some value of a column is text."""
     is_number = pd.api.types.is_numeric_dtype(column)
     return not is_number and any(isinstance(value, str) for value in column)
-
-
-def refuse_decimal_commas(column: pd.Series[Any]) -> None:
-    """Refuse a column in which all text is numbers, some of them with a comma."""
-    words = column.dropna().astype("string")
-    if words.str.fullmatch(COMMA_NUMBER).all() and words.str.contains(",").any():
-        example = words[words.str.contains(",")].iloc[0]
-        raise ValueError(
-            f"data: numbers must have a decimal point, found {example!r} in column "
-            f"{column.name!r}. Pass --decimal , or, if these are labels, fit with "
-            f"--categorical {column.name}."
-        )
 
 
 def _are_words(levels: Sequence[Any]) -> bool:
@@ -136,7 +132,7 @@ def _are_words(levels: Sequence[Any]) -> bool:
 def _read_csv(path: str, form: CsvFormat, labels: Collection[str]) -> pd.DataFrame:
     with io.BufferedReader(_open(path), HEAD_BYTES) as file:
         head = file.peek()
-        encoding = form.encoding or _encoding(head, path)
+        encoding = _known_encoding(form.encoding) or _encoding(head, path)
         separator = form.separator or _separator(head, encoding)
         try:
             return pd.read_csv(
@@ -166,6 +162,16 @@ def _open(path: str) -> Any:
     return opener(path, "rb") if opener else io.FileIO(path)
 
 
+def _known_encoding(name: str | None) -> str | None:
+    try:
+        return name and codecs.lookup(name).name
+    except LookupError as error:
+        raise ValueError(
+            f"--encoding: must be one that Python knows, found {name!r}. "
+            "Pass utf-8, latin-1, cp1252 or utf-16, for example."
+        ) from error
+
+
 def _encoding(head: bytes, path: str) -> str:
     """Name the encoding by the byte order mark; without one it is UTF-8."""
     for mark, encoding in ENCODINGS.items():
@@ -185,13 +191,7 @@ def _separator(head: bytes, encoding: str) -> str:
     >>> _separator(b'a;"b,c,d"', "utf-8"), _separator(b"a", "utf-8")
     (';', ',')
     """
-    try:
-        header = io.StringIO(head.decode(encoding, "ignore"), newline="")
-    except LookupError as error:
-        raise ValueError(
-            f"--encoding: must be one that Python knows, found {encoding!r}. "
-            "Pass utf-8, latin-1, cp1252 or utf-16, for example."
-        ) from error
+    header = io.StringIO(head.decode(encoding, "ignore"), newline="")
     line = next((line for line in header if line.strip()), "")
     return max(SEPARATORS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
 
@@ -208,9 +208,21 @@ def _as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
         return column
 
 
+def _refuse_decimal_commas(column: pd.Series[Any]) -> None:
+    """Refuse a column in which all text is numbers, some of them with a comma."""
+    words = column.dropna().astype("string")
+    if words.str.fullmatch(COMMA_NUMBER).all() and words.str.contains(",").any():
+        example = words[words.str.contains(",")].iloc[0]
+        raise ValueError(
+            f"data: numbers must have a decimal point, found {example!r} in column "
+            f"{column.name!r}. Pass --decimal , or, if these are labels, fit with "
+            f"--categorical {column.name}."
+        )
+
+
 def _as_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
     """Text as the numbers that it held in fit, or say where there is something else."""
-    refuse_decimal_commas(column)
+    _refuse_decimal_commas(column)
     numbers = pd.to_numeric(column, errors="coerce")
     odd = np.flatnonzero(numbers.isna() & column.notna())
     if len(odd):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tpnn
 from tpnn._writing import is_stream
-from tpnn.cli.columns import offset_of, targets_of
+from tpnn.cli.columns import features_of, offset_of, targets_of
 from tpnn.cli.reading import read_rows
 from tpnn.cli.writing import check_output
 from tpnn.report import write_report
@@ -19,9 +19,10 @@ def run(given: argparse.Namespace) -> None:
     X = y = offset = None
     model = tpnn.load_model(given.model)
     if given.data is not None:
-        X = read_rows(model, given.data, given)
-        offset = offset_of(X, given)
-        y = targets_of(X, given) if given.target else None
+        table = read_rows(model, given.data, given)
+        offset = offset_of(table, given)
+        y = targets_of(table, given) if given.target else None
+        X = features_of(table, given)
     elif given.target:
         raise ValueError("--target: rows are needed to score, found no data. Name a file of rows.")
     words = {"title": given.title, "target": given.target or "prediction"}
