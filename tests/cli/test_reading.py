@@ -182,3 +182,13 @@ def test_numbers_of_a_model_may_come_with_decimal_commas(
     assert run("predict", *files, "--decimal", ",", "-o", codes / "answers.csv") == 0
     expected = load_model(codes / "numbers.tpnn").predict(table)
     assert np.allclose(pd.read_csv(codes / "answers.csv")["prediction"], expected)
+
+
+def test_a_column_of_which_fit_saw_no_value_may_hold_anything(codes: Path) -> None:
+    table = pd.read_csv(codes / "digits.csv").assign(empty=np.nan)
+    table.to_csv(codes / "empty.csv", index=False)
+    options = ("--target", "y", "--bags", 1, "--order", 1, "--held-out", 0)
+    assert run("fit", codes / "empty.csv", *options, "-o", codes / "empty.tpnn") == 0
+    table.assign(empty="text").to_csv(codes / "empty.csv", index=False)
+    with pytest.warns(UserWarning, match="fit has not seen"):
+        assert run("predict", codes / "empty.tpnn", codes / "empty.csv") == 0

@@ -112,17 +112,23 @@ def read_rows(model: tpnn.AnovaModel, path: str, given: argparse.Namespace) -> p
         labels.add(target)
     dates = [name for name, feature in known.items() if feature.kind == "date"]
     table = read_table(path, CsvFormat.of(given), labels, dates)
-    numbers = [name for name, feature in known.items() if feature.kind == "number"]
-    for name in [] if is_parquet(path) else numbers:
-        if name in table and _is_text(table[name]):
-            table[name] = _as_numbers(table[name])
+    if not is_parquet(path):
+        for name in _numbers_of(model):
+            if name in table and _is_text(table[name]):
+                table[name] = _as_numbers(table[name])
     return table
+
+
+def _numbers_of(model: tpnn.AnovaModel) -> list[str]:
+    """Features that were numbers in fit, where fit saw any value of them."""
+    known = zip(model.feature_names, model.encoder.axes[1], strict=True)
+    return [name for name, axis in known if axis.kind == "number" and axis.n_regular]
 
 
 def _is_text(column: pd.Series[Any]) -> bool:
     """Whether some value of a column is text."""
-    is_number = pd.api.types.is_numeric_dtype(column)
-    return not is_number and any(isinstance(value, str) for value in column)
+    may_be = pd.api.types.is_string_dtype(column.dtype)  # or objects of any kind
+    return may_be and any(isinstance(value, str) for value in column)
 
 
 def _are_words(levels: Sequence[Any]) -> bool:
