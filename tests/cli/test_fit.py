@@ -49,23 +49,31 @@ def fitted(claims: Path, *options: Any) -> Any:
     return load_model(output)
 
 
-def test_objective_exposure_and_shape(claims: Path) -> None:
+def test_objective_exposure_and_shape(claims: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model knows the column of its exposures: predictions need no option for it."""
     options = ("--objective", "poisson", "--exposure", "exposure", "--monotone", "age=increasing")
     model = fitted(claims, "--target", "claims", *options, *QUICK)
-    X, table = features(claims, "claims", "exposure"), pd.read_csv(claims)
-    expected = TPNNRegressor(objective="poisson", monotone={"age": "increasing"}, **SETTINGS)
-    expected.fit(X, table["claims"], offset=np.log(table["exposure"]))
+    X, y = features(claims, "claims"), pd.read_csv(claims)["claims"]
+    settings = {**SETTINGS, "objective": "poisson", "exposure": "exposure"}
+    expected = TPNNRegressor(monotone={"age": "increasing"}, **settings).fit(X, y)
     assert model.shapes == {"age": "increasing"}
-    assert np.array_equal(model.raw_scores(X, 0 * table["age"]),
-                          expected.model_.raw_scores(X, 0 * table["age"]))  # fmt: skip
+    assert "exposure" not in model.feature_names
+    assert np.array_equal(model.predict(X), expected.predict(X))
+    output = claims.with_name("answers.csv")
+    assert run("predict", claims.with_name("model.tpnn"), claims, "-o", output) == 0
+    assert np.allclose(pd.read_csv(output)["prediction"], expected.predict(X))
+    capsys.readouterr()
+    assert run("summary", claims.with_name("model.tpnn"), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["offset"] == "logarithm of column 'exposure'"
+    assert told["shapes"] == {"age": "increasing"}
 
 
 def test_an_offset_is_used_as_it_stands(claims: Path) -> None:
     model = fitted(claims, "--target", "time", "--offset", "exposure", *QUICK)
-    X, table = features(claims, "time", "exposure"), pd.read_csv(claims)
-    expected = TPNNRegressor(**SETTINGS).fit(X, table["time"], offset=table["exposure"])
-    assert np.array_equal(model.raw_scores(X, table["exposure"]),
-                          expected.predict(X, table["exposure"]))  # fmt: skip
+    X, y = features(claims, "time"), pd.read_csv(claims)["time"]
+    expected = TPNNRegressor(offset="exposure", **SETTINGS).fit(X, y)
+    assert np.array_equal(model.predict(X), expected.predict(X))
 
 
 def test_weights_and_largest_number_of_components(claims: Path) -> None:
@@ -148,7 +156,9 @@ def test_words_of_the_score(claims: Path, capsys: pytest.CaptureFixture[str]) ->
         (("--target", "time", "--weights", "z"), "--weights: must be a column of the table, found"),
         (("--target", "time", "--event", "z"), "--event: must be a column of the table, found 'z'"),
         (("--target", "time", "--offset", "z"), "--offset: must be a column of the table"),
-        (("--target", "time", "--exposure", "died"), "--exposure: must be positive numbers, found"),
+        (("--target", "time", "--exposure", "z"), "--exposure: must be a column of the table"),
+        (("--target", "died", "--exposure", "time"), "--exposure: is for regression, found a task"),
+        (("--target", "time", "--exposure", "age"), "exposure: an objective with a log link is"),
         (("--target", "time", "--task", "survival"), "--event: survival, and no other task, needs"),
         (
             ("--target", "time", "--task", "regression", "--event", "died"),

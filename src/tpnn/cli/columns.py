@@ -1,11 +1,10 @@
-"""Columns of a table that are not features: target, event, weights, offset."""
+"""Columns of a table that options name: target, event and others."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 
@@ -31,18 +30,3 @@ def targets_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
 def features_of(table: pd.DataFrame, given: argparse.Namespace) -> pd.DataFrame:
     """Table without the targets, so that a model without feature names finds its columns."""
     return table.drop(columns=[name for name in (given.target, given.event) if name in table])
-
-
-def offset_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
-    """Offset of each row, (n_rows,), or None."""
-    if given.offset is not None:
-        return column_of(table, given.offset, "--offset").to_numpy()
-    if given.exposure is None:
-        return None
-    exposure = column_of(table, given.exposure, "--exposure")
-    if not pd.api.types.is_numeric_dtype(exposure) or not (exposure > 0).all():
-        raise ValueError(
-            f"--exposure: must be positive numbers, found others in column {given.exposure!r}. "
-            "Leave those rows out, or correct them."
-        )
-    return np.log(exposure.to_numpy(float))

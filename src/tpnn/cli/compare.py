@@ -7,7 +7,7 @@ import argparse
 import pandas as pd
 
 import tpnn
-from tpnn.cli.columns import features_of, offset_of, targets_of
+from tpnn.cli.columns import features_of, targets_of
 from tpnn.cli.reading import read_rows
 from tpnn.cli.scoring import constant_scores, scores_of
 from tpnn.cli.writing import check_output, write_table
@@ -20,10 +20,9 @@ def run(given: argparse.Namespace) -> None:
     for path in given.models:
         model = tpnn.load_model(path)
         table = read_rows(model, given.data, given)
-        y, offset = targets_of(table, given), offset_of(table, given)
-        X = features_of(table, given)
-        lines.append({"model": path, **scores_of(model, X, y, offset)})
-    lines.append({"model": "constant", **constant_scores(model, X, y, offset)})
+        X, y = features_of(table, given), targets_of(table, given)
+        lines.append({"model": path, **scores_of(model, X, y)})
+    lines.append({"model": "constant", **constant_scores(model, X, y)})
     table = pd.DataFrame(lines)
     if given.output is None:
         print(table.to_string(index=False, na_rep="", float_format="{:.4g}".format))

@@ -14,7 +14,7 @@ import pandas as pd
 import tpnn
 from tpnn._typing import BoolArray
 from tpnn._writing import is_stream
-from tpnn.cli.columns import column_of, offset_of, targets_of
+from tpnn.cli.columns import column_of, features_of, targets_of
 from tpnn.cli.reading import CsvFormat, read_training_table
 from tpnn.cli.scoring import scores_of
 from tpnn.cli.writing import check_output
@@ -23,17 +23,16 @@ MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classe
 
 
 class Rows(NamedTuple):
-    """Features and targets of some rows, and their weights and offsets where there are any."""
+    """Features and targets of some rows, and their weights where there are any."""
 
     X: pd.DataFrame
     y: Any
     weights: Any
-    offset: Any
 
     def take(self, chosen: BoolArray) -> Rows:
         """Those rows that are chosen."""
-        weights, offset = (part if part is None else part[chosen] for part in self[2:])
-        return Rows(self.X[chosen], self.y[chosen], weights, offset)
+        weights = None if self.weights is None else self.weights[chosen]
+        return Rows(self.X[chosen], self.y[chosen], weights)
 
 
 def run(given: argparse.Namespace) -> None:
@@ -68,17 +67,18 @@ def _words(result: dict[str, Any]) -> str:
 def _read(given: argparse.Namespace) -> Rows:
     """Read the rows that have a target."""
     table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
-    for name in given.categorical:
-        column_of(table, name, "--categorical")
+    asked = {"--offset": given.offset, "--exposure": given.exposure}
+    for option, name in [*asked.items(), *(("--categorical", c) for c in given.categorical)]:
+        if name is not None:
+            column_of(table, name, option)
     y = targets_of(table, given)
     present = pd.DataFrame(y).notna().all(axis=1)
     if not present.all():
         print(f"leaving out {(~present).sum()} rows without a target", file=sys.stderr)
         table, y = table[present], y[present]
     weights = given.weights and column_of(table, given.weights, "--weights").to_numpy()
-    offset = offset_of(table, given)
-    others = {given.target, given.event, given.weights, given.offset, given.exposure}
-    return Rows(table.drop(columns=others & {*table}), y, weights, offset)
+    X = features_of(table, given).drop(columns=given.weights or [])
+    return Rows(X, y, weights)
 
 
 def _task(given: argparse.Namespace, y: Any) -> str:
@@ -86,11 +86,12 @@ def _task(given: argparse.Namespace, y: Any) -> str:
     task: str = given.task
     if task == "auto":
         task = _guessed_task(given, y)
-    if given.objective is not None and task != "regression":
-        raise ValueError(
-            f"--objective: is for regression, found a task of {task}. Leave it out, or pass "
-            "--task regression."
-        )
+    for option, value in {"--objective": given.objective, "--exposure": given.exposure}.items():
+        if value is not None and task != "regression":
+            raise ValueError(
+                f"{option}: is for regression, found a task of {task}. Leave it out, or pass "
+                "--task regression."
+            )
     if (given.event is not None) != (task == "survival"):
         raise ValueError(
             f"--event: survival, and no other task, needs it, found a task of {task} "
@@ -126,10 +127,10 @@ def _held_out_scores(
     if not held_out.any():
         return {}
     model = _fit(rows.take(~held_out), task, given)
-    X, y, _, offset = rows.take(held_out)
+    X, y, _ = rows.take(held_out)
     with warnings.catch_warnings():  # levels of one row alone may well be held out
         warnings.filterwarnings("ignore", "X: levels or missing values that fit has not seen")
-        return scores_of(model, X, y, offset)
+        return scores_of(model, X, y)
 
 
 def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
@@ -138,18 +139,20 @@ def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
         "max_components": given.max_components,
         "monotone": dict(given.monotone) or None,
         "categorical": given.categorical or "auto",
+        "offset": given.offset,
         "n_bags": given.bags,
         "random_state": given.seed,
         "verbose": 1,
     }
-    if given.objective is not None:
-        settings["objective"] = given.objective
+    for name in ("objective", "exposure"):
+        if getattr(given, name) is not None:
+            settings[name] = getattr(given, name)
     kinds = {
         "regression": tpnn.TPNNRegressor,
         "classification": tpnn.TPNNClassifier,
         "survival": tpnn.TPNNSurvival,
     }
     estimator: Any = kinds[task](**settings)
-    estimator.fit(rows.X, rows.y.to_numpy(), rows.weights, rows.offset)
+    estimator.fit(rows.X, rows.y.to_numpy(), rows.weights)
     model: tpnn.AnovaModel = estimator.model_
     return model

@@ -61,7 +61,9 @@ def _add_task(group: Any) -> None:
     )  # fmt: skip
     group.add_argument("--event", metavar="COLUMN", help=EVENT)
     group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
-    _add_offset(group)
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
+    either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
     group.add_argument(
         "--categorical", action="append", default=[], metavar="COLUMN",
         help="column whose numbers are labels, such as postcodes; may be repeated",
@@ -84,7 +86,6 @@ def _add_predict(commands: Any) -> None:
     _add_model_file(predict)
     predict.add_argument("data", help="CSV or Parquet file")
     predict.add_argument("-o", "--output", help=TO_SCREEN)
-    _add_offset(predict)
     _add_csv(predict)
 
 
@@ -114,7 +115,6 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--target", required=True, help="column with the true values")
     compare.add_argument("--event", metavar="COLUMN", help=EVENT)
     compare.add_argument("-o", "--output", help="CSV or Parquet file; by default to the screen")
-    _add_offset(compare)
     _add_csv(compare)
 
 
@@ -128,18 +128,11 @@ def _add_report(commands: Any) -> None:
     report.add_argument("--event", metavar="COLUMN", help=EVENT)
     report.add_argument("--title", default="Model report")
     report.add_argument("-o", "--output", default="report.html")
-    _add_offset(report)
     _add_csv(report)
 
 
 def _add_model_file(parser: Any) -> None:
     parser.add_argument("model", help="file written by tpnn fit")
-
-
-def _add_offset(parser: Any) -> None:
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
-    either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
 
 
 def _add_csv(parser: Any) -> None:

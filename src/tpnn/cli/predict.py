@@ -7,7 +7,6 @@ import argparse
 import pandas as pd
 
 import tpnn
-from tpnn.cli.columns import offset_of
 from tpnn.cli.reading import read_rows
 from tpnn.cli.writing import check_output, write_table
 
@@ -16,8 +15,7 @@ def run(given: argparse.Namespace) -> None:
     """Write the prediction of every row."""
     check_output(given.output, given.model, given.data)
     model = tpnn.load_model(given.model)
-    rows = read_rows(model, given.data, given)
-    predicted = model.predict(rows, offset_of(rows, given))
+    predicted = model.predict(read_rows(model, given.data, given))
     names = list(model.output_names) or [_prediction_name(model)]
     write_table(pd.DataFrame(predicted.reshape(-1, len(names)), columns=names), given.output)
 

@@ -16,23 +16,20 @@ from tpnn.report.scoring import held_out_scores
 CHANCE = 0.5  # concordance of a constant
 
 
-def scores_of(model: tpnn.AnovaModel, X: pd.DataFrame, y: Any, offset: Any) -> dict[str, float]:
+def scores_of(model: tpnn.AnovaModel, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """Scores of a model on rows, by name; targets of survival are a frame of two columns."""
     if isinstance(y, pd.DataFrame):
-        return {"C-index": concordance(*checked_survival(y), model.raw_scores(X, offset))}
-    return held_out_scores(model, X, y, offset)
+        return {"C-index": concordance(*checked_survival(y), model.raw_scores(X))}
+    return held_out_scores(model, X, y)
 
 
-def constant_scores(
-    model: tpnn.AnovaModel, X: pd.DataFrame, y: Any, offset: Any
-) -> dict[str, float]:
+def constant_scores(model: tpnn.AnovaModel, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """Scores of a model with the same link and no components, its intercept fitted to the rows."""
     if isinstance(y, pd.DataFrame):
         return {"C-index": CHANCE}
-    known = np.zeros(len(y)) if offset is None else np.asarray(offset, np.float64)
-    intercepts = _best_intercepts(model, y, known)
-    constant = replace(model.restrict(()), intercepts=intercepts)
-    return held_out_scores(constant, X, y, known)
+    known = model.offset_of(model.encoder.read(X))
+    intercepts = _best_intercepts(model, y, np.zeros(len(y)) if known is None else known)
+    return held_out_scores(replace(model.restrict(()), intercepts=intercepts), X, y)
 
 
 def _best_intercepts(model: tpnn.AnovaModel, y: pd.Series[Any], offset: FloatArray) -> FloatArray:

@@ -28,7 +28,9 @@ def run(given: argparse.Namespace) -> None:
         return
     width = max(map(len, facts)) + 2
     for name, value in facts.items():
-        print(f"{name.removeprefix('n_').replace('_', ' '):<{width}}{_words(value)}")
+        print(
+            f"{name.removeprefix('n_').removeprefix('has_').replace('_', ' '):<{width}}{_words(value)}"
+        )
     for table in (features, components):
         print("\n" + table.to_string(index=False, float_format="{:.4g}".format))
 
@@ -39,12 +41,21 @@ def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
         "classes": list(model.classes),
         "outputs": list(model.output_names),
         "intercept": model.intercepts.tolist(),
-        "needs_offset": model.has_offset,
+        "offset": _offset(model),
+        "has_baseline": model.baseline is not None,
         "shapes": model.shapes,
         "n_features": len(model.feature_names),
         "n_components": len(model.components),
         "n_components_by_order": dict(Counter(map(len, model.components))),
     }
+
+
+def _offset(model: tpnn.AnovaModel) -> str | None:
+    """Where the known part of the raw score comes from."""
+    column = model.encoder.offset_column
+    if column is not None:
+        return f"logarithm of {column.words}" if column.is_exposure else column.words
+    return "an argument of predict" if model.has_offset else None
 
 
 def _words(value: Any) -> str:
@@ -53,6 +64,8 @@ def _words(value: Any) -> str:
     >>> _words([]), _words(["a", 0.25]), _words({"age": "convex"}), _words(True)
     ('none', 'a, 0.25', 'age: convex', 'yes')
     """
+    if value is None:
+        return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
