@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import bz2
 import codecs
-import csv
 import gzip
 import io
 import lzma
+import re
 import zipfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -20,6 +20,7 @@ import pandas as pd
 import tpnn
 
 ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
+QUOTED = r'"[^"]*"'
 COMMA_NUMBER = r"\s*[+-]?\d+(,\d+)?\s*"
 HEAD_BYTES = 1 << 16  # read to guess encoding and separator
 SEPARATORS = ",;\t|"  # the first one wins a tie
@@ -199,7 +200,7 @@ def _separator(head: bytes, encoding: str) -> str:
     """
     header = io.StringIO(head.decode(encoding, "ignore"), newline="")
     line = next((line for line in header if line.strip()), "")
-    return max(SEPARATORS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+    return max(SEPARATORS, key=re.sub(QUOTED, "", line).count)
 
 
 def _looks_like_dates(column: pd.Series[Any]) -> bool:
