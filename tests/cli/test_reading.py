@@ -37,10 +37,14 @@ def test_encodings_and_separators_are_read_off_the_file(
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
 
 
-@pytest.mark.parametrize("header", ['"a,b,c";d', '"a;b;c",d', "a,b;c,d"])
+@pytest.mark.parametrize("header", ['"a,b,c";d', 'd;"a,b,c"', '"a;b;c",d', "a,b;c,d"])
 def test_a_separator_within_a_name_does_not_count(tmp_path: Path, header: str) -> None:
     (tmp_path / "table.csv").write_text(f"{header}\n")
-    expected = {'"a,b,c";d': ["a,b,c", "d"], '"a;b;c",d': ["a;b;c", "d"]}
+    expected = {
+        'd;"a,b,c"': ["d", "a,b,c"],
+        '"a,b,c";d': ["a,b,c", "d"],
+        '"a;b;c",d': ["a;b;c", "d"],
+    }
     read = read_table(str(tmp_path / "table.csv"), CsvFormat(), (), None)
     assert list(read) == expected.get(header, ["a", "b;c", "d"])
 

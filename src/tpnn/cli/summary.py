@@ -28,9 +28,8 @@ def run(given: argparse.Namespace) -> None:
         return
     width = max(map(len, facts)) + 2
     for name, value in facts.items():
-        print(
-            f"{name.removeprefix('n_').removeprefix('has_').replace('_', ' '):<{width}}{_words(value)}"
-        )
+        words = name.removeprefix("n_").removeprefix("has_").replace("_", " ")
+        print(f"{words:<{width}}{_words(value)}")
     for table in (features, components):
         print("\n" + table.to_string(index=False, float_format="{:.4g}".format))
 
