@@ -136,7 +136,9 @@ def _add_model_file(parser: Any) -> None:
 
 
 def _add_csv(parser: Any) -> None:
-    group = parser.add_argument_group("CSV files", "by default these are read off the file")
+    group = parser.add_argument_group(
+        "CSV files", "separator and encoding are read off the file unless they are named"
+    )
     group.add_argument("--separator", type=_separator, help="between fields: , ; | or tab")
     group.add_argument("--decimal", default=".", help="decimal point of numbers, such as a comma")
     group.add_argument("--encoding", help="of the text, such as utf-8, latin-1 or utf-16")
