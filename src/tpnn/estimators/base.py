@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ from tpnn.problem.scaling import Targets
 from tpnn.report import write_report
 from tpnn.search.select import Path
 from tpnn.table.frame import Table
+
+LOGGER = logging.getLogger("tpnn")
 
 
 class TPNNEstimator(TransformerMixin, BaseEstimator):
@@ -186,6 +189,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         with ProgressBar(type(self).__name__, self.verbose) as progress:
             fitted = run(X, targets, task, settings, progress)
+        LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
         self._path_, self.model_ = fitted.path, fitted.model
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept

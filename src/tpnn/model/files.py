@@ -23,7 +23,6 @@ import io
 import json
 import math
 import os
-import uuid
 import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -34,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
@@ -213,25 +213,12 @@ def write_archive(
     named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
     entries = {"header.json": json.dumps(named).encode()}
     for name, array in arrays.items():
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        entries[f"{name}.npy"] = buffer.getvalue()
-    target = Path(os.path.realpath(path))
-    if target.is_dir() or not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"path: must be a file in a folder that exists, found {os.fspath(path)!r}. "
-            "Create the folder, or save elsewhere."
-        )
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            _write_zip(file, entries | {"digest.txt": _digest(entries).encode()})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        content = io.BytesIO()
+        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+        entries[f"{name}.npy"] = content.getvalue()
+    buffer = io.BytesIO()
+    _write_zip(buffer, entries | {"digest.txt": _digest(entries).encode()})
+    write_file(path, buffer.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tpnn._writing import write_file
 from tpnn.explain.explanation import Explanation
 from tpnn.loss.offset import checked_offset
 from tpnn.model.model import AnovaModel
@@ -71,7 +72,8 @@ def write_report(
         shown |= held_out_scores(model, explanation.rows, y, passed)
     texts = {"title": title, "target": target}
     summary = summarise(model, explanation, checked_offset(known, n_rows), shown, texts)
-    Path(path).write_text(render(summary), encoding="utf-8")
+    page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
+    write_file(path, page)
 
 
 def render(summary: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ adds those that rise above the noise, as long as the budget lasts and the held-o
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable
@@ -231,6 +232,7 @@ class Search:
             )
             self.evident |= set(ranking.found)
         self.events.append(event)
+        event.log(logging.INFO)
 
 
 def _gains(before: HeldOut, after: HeldOut) -> bool:
