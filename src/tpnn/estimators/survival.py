@@ -18,8 +18,6 @@ from tpnn.model.baseline import Baseline
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
-LARGEST_LOG_RISK = 1e5  # of an offset
-
 
 class TPNNSurvival(TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
@@ -72,7 +70,6 @@ class TPNNSurvival(TPNNEstimator):
             )
         weights = checked_weights(sample_weight, len(times))
         known = checked_offset(offset, len(times))
-        check_log_risks(known)
         ranks = np.unique(times, return_inverse=True)[1].astype(np.float64)
         target = np.column_stack([ranks, events])
         self._fit(X, Targets(target, weights, known), Task(OBJECTIVES["cox"]))
@@ -124,16 +121,6 @@ def breslow(
     last = np.searchsorted(-times[order], -event_times, side="right") - 1
     deaths = [(mass * events)[times == time].sum() for time in event_times]
     return Baseline(event_times, np.logaddexp.accumulate(np.log(deaths) - log_alive[last]))
-
-
-def check_log_risks(offset: FloatArray) -> None:
-    """Refuse offsets beside which single precision cannot hold the effects of features."""
-    if np.abs(offset).max(initial=0.0) > LARGEST_LOG_RISK:
-        raise ValueError(
-            f"offset: known log risks must lie between {-LARGEST_LOG_RISK:g} and "
-            f"{LARGEST_LOG_RISK:g}, found {offset.min():g} to {offset.max():g}. Subtract a "
-            "constant, which changes no relative risk, or correct them."
-        )
 
 
 def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ from tpnn._typing import FloatArray
 from tpnn.loss.losses import Objective, weighted_quantiles
 
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
+LARGEST_LOG_RISK = 1e5  # of an offset
 LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
 QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 
@@ -49,14 +50,26 @@ class Scaled:
     scale: FloatArray
 
 
+def _check_log_risks(offset: FloatArray) -> None:
+    """Refuse offsets beside which single precision cannot hold the effects of features."""
+    if np.abs(offset).max(initial=0.0) > LARGEST_LOG_RISK:
+        raise ValueError(
+            f"offset: known log risks must lie between {-LARGEST_LOG_RISK:g} and "
+            f"{LARGEST_LOG_RISK:g}, found {offset.min():g} to {offset.max():g}. Subtract a "
+            "constant, which changes no relative risk, or correct them."
+        )
+
+
 def centred_offset(offset: FloatArray, objective: Objective) -> FloatArray:
     """Offsets (n,); without their median if it is large and a constant changes no loss.
 
     So the offset takes no digits from the raw scores, which are in single precision.
     """
+    if not objective.couples_rows:
+        return offset
+    _check_log_risks(offset)
     median = float(np.median(offset))
-    is_moved = objective.couples_rows and abs(median) > LARGEST_MEDIAN_OFFSET
-    return offset - median if is_moved else offset
+    return offset - median if abs(median) > LARGEST_MEDIAN_OFFSET else offset
 
 
 def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Objective) -> Scaled:
