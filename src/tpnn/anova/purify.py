@@ -37,6 +37,9 @@ def purify_tables(
     intercept: FloatArray = np.zeros(())
     pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
     for component, table in tables.items():
+        if not table.any():  # nothing to move
+            intercept = intercept + np.zeros(table.shape[len(component) :])
+            continue
         own = [axes[len(component)][feature] for feature in component]
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):

@@ -91,7 +91,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Number of threads of ``fit``; by default all cores that the process may use; a container's
         quota counts. The model does not depend on it.
     time_limit : float, optional
-        Seconds after which training stops with the best model so far.
+        Seconds after which the fit ends with the best model so far; it covers search, training,
+        purification and selection, and ``history_`` says what was cut short.
     random_state : int, RandomState, Generator or None, default=None
         Seed; the same seed gives the same model, bit for bit.
     verbose : {"auto", 0, 1}, default="auto"

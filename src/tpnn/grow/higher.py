@@ -108,7 +108,7 @@ class HigherOrders:
         def grow(bag: int) -> Grown:
             grown = self._grow(bag, raw[:, bag])
             event = Event(
-                stage="grow", note="higher orders", bag=bag, step=grown.rounds,
+                stage="grow", note=self.grower.noted("higher orders"), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.components), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip

@@ -120,7 +120,7 @@ class LowerOrders:
             seed = (self.problem.seed * n_bags + bag) * 2 + (start == "smooth")
             grown = self._grow(bag, tables, seed)
             event = Event(
-                stage="grow", note=NOTES[start], bag=bag, step=grown.rounds,
+                stage="grow", note=self.grower.noted(NOTES[start]), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.ordered), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip

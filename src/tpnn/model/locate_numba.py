@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._compile import compiled
 from tpnn._typing import FloatArray, Int32Array
 from tpnn.table.axis import Axis
 
@@ -64,7 +64,7 @@ class Places(NamedTuple):
     unseen: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _find(
     nodes: Any, last: float, guesses: Any, halvings: int, x: Any, point: Any, found: Any
 ) -> bool:
@@ -84,7 +84,7 @@ def _find(
     return n_odd == 0
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _spread(
     own: Any, halves: Any, steps: Any, ends: Any, point: Any, found: Any, lower: Any, fraction: Any
 ) -> None:
@@ -97,7 +97,7 @@ def _spread(
         fraction[i] = (inside / 2 - halves[node]) / steps[node]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def locate_rows(x: Any, places: Any, lower: Any, fraction: Any) -> None:
     """Lower node and fraction of values x (n_features, n) at each order."""
     n_features, n_rows = x.shape

@@ -19,8 +19,8 @@ class Event:
 
     Parameters
     ----------
-    stage : {"search", "grow", "descent"}
-        Stage of the fit.
+    stage : {"search", "grow", "descent", "limit"}
+        Stage of the fit; "limit" says what the time limit cut short.
     note : str
         What was tried or decided, in words.
     bag, step : int

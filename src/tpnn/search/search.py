@@ -129,7 +129,9 @@ class Search:
         the best pairs; each higher order among the features of what was found one order below.
         """
         found: list[Component] = []
-        screen = self._screen(problem, solution)
+        if self.request.order < 3 or self.limits.are_reached():
+            return found
+        screen = TableScreen(problem, solution, self.limits)
         features: list[int] | None = None
         for order in range(3, min(self.request.order, self.n_features) + 1):
             if self.limits.are_reached():
@@ -159,6 +161,8 @@ class Search:
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
+            if self._time_is_up(problem):
+                break
             solution = self._probe(problem)
             held_out = HeldOut(problem, solution)
             if before is not None and not _gains(before, held_out):
@@ -202,7 +206,7 @@ class Search:
         return self.solver.solve(problem, self.probe_limits, NoProgress())
 
     def _screen(self, problem: Problem, solution: Solution | None) -> TableScreen:
-        return TableScreen(problem, solution, self.limits)
+        return TableScreen(problem, solution, self.probe_limits)
 
     def _rank_pairs(self, problem: Problem) -> Ranking:
         screen = self._screen(problem, self._probe(problem))
@@ -223,8 +227,10 @@ class Search:
             seconds=time.monotonic() - self.began,
         )
         if ranking is not None:
+            cut = " (the time limit cut the screen short)" if ranking.is_cut else ""
             event = replace(
                 event,
+                note=note + cut,
                 n_candidates=ranking.n_candidates,
                 n_found=len(ranking.found),
                 best_score=float(ranking.scores[0]) if len(ranking.scores) else 0.0,
