@@ -44,10 +44,10 @@ function steppedNumber(x, step) {
 
 const tenPower = x => 10 ** Math.floor(Math.log10(x) + 1e-9);
 
-// What a number of a feature is rounded to: a ten-thousandth of the range, or four digits of a small number.
+// What a number of a feature is rounded to: a thousandth of the range, or three digits of a small number.
 function stepOf(axis, x) {
   const range = axis.values[axis.regular - 1] - axis.values[0];
-  return tenPower(Math.min(range > 0 && Number.isFinite(range) ? range / 1e4 : Infinity, Math.abs(x) / 1e3 || Infinity));
+  return tenPower(Math.min(range > 0 && Number.isFinite(range) ? range / 1e3 : Infinity, Math.abs(x) / 1e3 || Infinity));
 }
 
 function valueWord(feature, x) {
