@@ -24,8 +24,10 @@ function longNumber(x) {
   return Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4) ? x.toExponential(5).replace("e+", "e") : x.toPrecision(6);
 }
 
+// A contribution in at most eight letters.
 function signed(x) {
-  return (x >= 0 ? "+" : "−") + shortNumber(Math.abs(+x.toPrecision(3)));
+  const size = Math.abs(x), isShort = size === 0 || (size >= 1e-3 && size < 1e5);
+  return (x >= 0 ? "+" : "−") + (isShort ? String(+size.toPrecision(3)) : size.toExponential(1).replace("e+", "e"));
 }
 
 // Factor on the prediction (log link) or on the odds (logit link) of a raw score.
