@@ -146,6 +146,30 @@ def test_long_names_lose_their_middle(driver: Any, tmp_path: Path) -> None:
             assert name.endswith(tail)
 
 
+def test_short_texts_still_differ(page: Path, driver: Any) -> None:
+    open_page(driver, page)
+    groups = [
+        [f"Region number {i:02d} of the country" for i in range(30)],
+        [f"the_{year}_value_of_the_house" for year in range(2000, 2030)],
+        [*LONG_NAMES, "x", "y"],
+        ["one", "two"],
+    ]
+    for texts in groups:
+        for most in (12, 16, 24, 60):
+            short = driver.execute_script(
+                "return shortTexts(arguments[0], arguments[1])", texts, most
+            )
+            assert len(set(short)) == len(texts)
+            assert max(map(len, short)) <= most
+            assert [s for s, t in zip(short, texts, strict=True) if len(t) <= most] == [
+                t for t in texts if len(t) <= most
+            ]
+            for cut, text in zip(short, texts, strict=True):
+                assert re.search(re.escape(cut).replace("…", ".*"), text)
+    same = driver.execute_script("return shortTexts(['same same same', 'same same same'], 6)")
+    assert len(same) == 2
+
+
 @pytest.mark.parametrize(("link", "unit"), [("identity", 1e-3), ("identity", 1e152), ("log", 0.02)])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_contributions_are_not_clipped(

@@ -13,8 +13,8 @@ function element(name, attributes = {}, text = "") {
 }
 
 // Text that loses its middle where it is too long, and shows all of it when one hovers.
-function label(attributes, text, most) {
-  const made = element("text", attributes, middle(text, Math.max(3, Math.floor(most))));
+function label(attributes, text, most, short = middle(text, Math.max(3, Math.floor(most)))) {
+  const made = element("text", attributes, short);
   if (made.textContent !== text) made.append(element("title", {}, text));
   return made;
 }
@@ -64,6 +64,10 @@ function logUnit(feature, main) {
     main.heavy = top / center >= HEAVY_TAIL && q95 - q50 >= 3 * (q50 - q5) ? least : 0;
   }
   return main.heavy;
+}
+
+function shortener(axis) {
+  return axis.shortener ??= new Shortener(axis.words);
 }
 
 // How one feature is laid out between two pixels: numbers by value, levels side by side, then missing.
@@ -132,6 +136,12 @@ class Scale {
     return [...this.ticks(count), ...missing];
   }
 
+  // A tick in at most so many letters; levels still differ.
+  short(word, most) {
+    const place = this.isLevels ? this.axis.words.indexOf(word) : -1;
+    return place < 0 ? middle(word, Math.max(3, Math.floor(most))) : shortener(this.axis).short(place, most);
+  }
+
   // Letters of the longest tick.
   longest() { return this.isLevels ? Math.max(...this.axis.words.map(word => word.length)) : 10; }
 }
@@ -156,7 +166,8 @@ function drawAcross(svg, colours, x, bottom) {
   for (const [place, word] of ticks) {
     svg.append(element("line", {x1: place, x2: place, y1: bottom, y2: bottom + 4, stroke: colours.line}));
     const turn = crowded ? {transform: `rotate(-40 ${place} ${bottom + 14})`, "text-anchor": "end"} : {"text-anchor": "middle"};
-    svg.append(label({x: place, y: bottom + 17, fill: colours.faint, ...TICK_FONT, ...turn}, word, crowded ? 16 : x.isLevels ? room / ticks.length / LETTER : 20));
+    const most = crowded ? 16 : x.isLevels ? room / ticks.length / LETTER : 20;
+    svg.append(label({x: place, y: bottom + 17, fill: colours.faint, ...TICK_FONT, ...turn}, word, most, x.short(word, most)));
   }
 }
 
@@ -243,7 +254,7 @@ function drawLevels(model, component, output, values, width) {
   const svg = frame(width, height, `Main effect of ${feature.name}`);
   const effects = new Effects(model, component, output, words.map((_, node) => node), 0), x = value => effects.at(value, left + 8, right - 8);
   const line = node => top + (node + 0.5) * LEVEL_HEIGHT, most = Math.max(...axis.weights);
-  const count = Math.max(2, Math.min(6, Math.floor((right - left) / 80)));
+  const count = Math.max(2, Math.min(6, Math.floor((right - left) / 60)));
   words.forEach((_, node) => svg.append(element("rect", {x: left, y: line(node) - 7, width: 0.25 * (right - left) * axis.weights[node] / most, height: 14, fill: colours.faint, opacity: 0.16})));
   for (const [tick, word] of effects.ticks(count)) {
     svg.append(element("line", {x1: x(tick), x2: x(tick), y1: top, y2: bottom, stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
@@ -252,7 +263,8 @@ function drawLevels(model, component, output, values, width) {
   }
   words.forEach((word, node) => {
     const [effect, band] = effects.points[node];
-    svg.append(label({x: left - 8, y: line(node) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, (left - 12) / LETTER));
+    const most = (left - 12) / LETTER, short = node < axis.regular ? shortener(axis).short(node, most) : word;
+    svg.append(label({x: left - 8, y: line(node) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, most, short));
     svg.append(element("line", {x1: x(effect - band), x2: x(effect + band), y1: line(node), y2: line(node), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
     svg.append(element("circle", {cx: x(effect), cy: line(node), r: 4.5, fill: colours.low}));
   });
@@ -321,7 +333,7 @@ function drawPair(model, component, output, values, width) {
     if (cx !== null && cy !== null) svg.append(element("circle", {cx, cy, r: 1.3, fill: colours.ink, opacity: 0.5}));
   }
   drawAcross(svg, colours, x, bottom);
-  svg.append(...y.allTicks(6).map(([place, word]) => label({x: left - 7, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": "end"}, word, (left - 28) / LETTER)));
+  svg.append(...y.allTicks(6).map(([place, word]) => label({x: left - 7, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": "end"}, word, (left - 28) / LETTER, y.short(word, (left - 28) / LETTER))));
   const names = [x, y].map(scale => scale.feature.name + (scale.unit ? " (log axis)" : ""));
   svg.append(label({x: (left + right) / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, names[0], (right - left) / LETTER));
   svg.append(label({x: 13, y: (top + bottom) / 2, fill: colours.ink, "text-anchor": "middle", transform: `rotate(-90 13 ${(top + bottom) / 2})`}, names[1], (bottom - top) / LETTER));

@@ -3,6 +3,7 @@
 class View {
   constructor(model) {
     this.model = model;
+    nameTag.known = new Shortener(model.data.features.map(feature => feature.name));
     this.data = model.data;
     this.output = 0;
     this.typical = this.data.features.map((feature, j) => feature.levels.length && !feature.quantiles.length

@@ -68,6 +68,39 @@ function middle(text, most) {
   return text.slice(0, most - 1 - tail) + "…" + text.slice(text.length - tail);
 }
 
+// Texts in at most so many letters that still differ: alike ones lose what they have in common first.
+function shortTexts(texts, most) {
+  const cut = texts.map(text => middle(text, most)), found = cut.slice();
+  for (const twin of new Set(cut.filter((text, i) => cut.indexOf(text) !== i))) {
+    const places = cut.flatMap((text, i) => text === twin ? [i] : []), alike = places.map(i => texts[i]);
+    const common = commonStart(alike);
+    if (!common || most < 4 || new Set(alike).size === 1) continue;
+    shortTexts(alike.map(text => text.slice(common)), most - 1).forEach((text, k) => { found[places[k]] = "…" + text; });
+  }
+  return found;
+}
+
+// Letters that all texts begin with, up to the last gap between words.
+function commonStart(texts) {
+  let same = 0;
+  while (same < texts[0].length && texts.every(text => text[same] === texts[0][same])) same++;
+  return texts[0].slice(0, same).search(/[^\p{L}\p{N}][\p{L}\p{N}]*$/u) + 1 || same;
+}
+
+// The short form of each of some texts, by their number.
+class Shortener {
+  constructor(texts) {
+    this.texts = texts;
+    this.cache = new Map();
+  }
+
+  short(i, most) {
+    const letters = Math.max(3, Math.floor(most));
+    if (!this.cache.has(letters)) this.cache.set(letters, shortTexts(this.texts, letters));
+    return this.cache.get(letters)[i];
+  }
+}
+
 // Names joined by ×; where there is no room, each loses its middle, and hovering shows them all.
 function nameTag(names, tag = "span", properties = {}) {
   const full = names.join(" × ");
@@ -84,7 +117,8 @@ const measurer = document.createElement("canvas").getContext("2d");
 function fitName(tag) {
   const {fontWeight, fontSize, fontFamily} = getComputedStyle(tag);
   measurer.font = `${fontWeight} ${fontSize} ${fontFamily}`;
-  const text = most => tag.names.map(name => middle(name, most)).join(" × ");
+  const {known} = nameTag, short = (name, most) => known && known.texts.includes(name) ? known.short(known.texts.indexOf(name), most) : middle(name, most);
+  const text = most => tag.names.map(name => short(name, most)).join(" × ");
   const fits = most => measurer.measureText(text(most)).width <= tag.clientWidth;
   let low = 3, high = Math.max(3, ...tag.names.map(name => name.length));
   if (fits(high)) low = high;
