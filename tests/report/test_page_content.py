@@ -397,6 +397,20 @@ def test_every_level_is_labelled(frame: pd.DataFrame, driver: Any, tmp_path: Pat
         assert len(words) == n_nodes
 
 
+def test_thousands_of_levels_are_drawn_in_part_and_listed_in_full(
+    driver: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"code": [f"code {i}" for i in rng.permutation(np.arange(3000) % 1500)]})
+    write_report(table_model(frame, order=1), tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    texts = shown(driver, "#chart text")
+    assert sum(text.startswith("code ") for text in texts) == 100
+    assert "code: 100 of 1500 levels, all are in the table" in texts
+    driver.execute_script("document.querySelector('#values .unfold').click()")
+    assert len(shown(driver, "#values tr:not(.unfold-row)")) == 1501
+
+
 def test_each_task_has_its_curves(
     models: dict[str, AnovaModel], mixed: Any, fast: Any, driver: Any, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LETTER = 6.7; // pixels, about
 const MOST_LEVELS_ACROSS = 6, LEVEL_HEIGHT = 21;
+const MOST_LEVELS_DRAWN = 100; // nominal ones by frequency; the table has them all
 const HEAVY_TAIL = 8; // medians, that a tail reaches, from which an axis is logarithmic
 
 function element(name, attributes = {}, text = "") {
@@ -248,32 +249,35 @@ function drawBand(svg, colours, points, y) {
 // Main effect of many levels, or of levels with long names: a line of text each.
 function drawLevels(model, component, output, values, width) {
   const colours = palette(), axis = component.axes[0], j = component.features[0], feature = model.data.features[j];
-  const words = [...axis.words, ...(axis.missing ? ["missing"] : [])];
+  const drawn = Math.min(axis.regular, MOST_LEVELS_DRAWN);
+  const nodes = [...Array(drawn).keys(), ...(axis.missing ? [axis.regular] : [])];
+  const words = nodes.map(node => axis.words[node] ?? "missing");
   const left = Math.min(0.42 * width, 16 + LETTER * Math.max(...words.map(word => word.length))), right = width - 16;
   const top = model.hasFactors ? 26 : 8, bottom = top + LEVEL_HEIGHT * words.length, height = bottom + 44;
   const svg = frame(width, height, `Main effect of ${feature.name}`);
-  const effects = new Effects(model, component, output, words.map((_, node) => node), 0), x = value => effects.at(value, left + 8, right - 8);
-  const line = node => top + (node + 0.5) * LEVEL_HEIGHT, most = Math.max(...axis.weights);
+  const effects = new Effects(model, component, output, nodes, 0), x = value => effects.at(value, left + 8, right - 8);
+  const line = place => top + (place + 0.5) * LEVEL_HEIGHT, most = Math.max(...axis.weights);
   const count = Math.max(2, Math.min(6, Math.floor((right - left) / 60)));
-  words.forEach((_, node) => svg.append(element("rect", {x: left, y: line(node) - 7, width: 0.25 * (right - left) * axis.weights[node] / most, height: 14, fill: colours.faint, opacity: 0.16})));
+  nodes.forEach((node, place) => svg.append(element("rect", {x: left, y: line(place) - 7, width: 0.25 * (right - left) * axis.weights[node] / most, height: 14, fill: colours.faint, opacity: 0.16})));
   for (const [tick, word] of effects.ticks(count)) {
     svg.append(element("line", {x1: x(tick), x2: x(tick), y1: top, y2: bottom, stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
     svg.append(element("text", {x: x(tick), y: bottom + 16, fill: colours.faint, ...TICK_FONT, "text-anchor": "middle"}, word));
     if (model.hasFactors) svg.append(element("text", {x: x(tick), y: top - 8, fill: colours.faint, ...TICK_FONT, "text-anchor": "middle"}, relativity(tick)));
   }
-  words.forEach((word, node) => {
-    const [effect, band] = effects.points[node];
-    const most = (left - 12) / LETTER, short = node < axis.regular ? shortener(axis).short(node, most) : word;
-    svg.append(label({x: left - 8, y: line(node) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, most, short));
-    svg.append(element("line", {x1: x(effect - band), x2: x(effect + band), y1: line(node), y2: line(node), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
-    svg.append(element("circle", {cx: x(effect), cy: line(node), r: 4.5, fill: colours.low}));
+  words.forEach((word, place) => {
+    const [effect, band] = effects.points[place];
+    const letters = (left - 12) / LETTER, short = place < drawn ? shortener(axis).short(place, letters) : word;
+    svg.append(label({x: left - 8, y: line(place) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, letters, short));
+    svg.append(element("line", {x1: x(effect - band), x2: x(effect + band), y1: line(place), y2: line(place), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
+    svg.append(element("circle", {cx: x(effect), cy: line(place), r: 4.5, fill: colours.low}));
   });
-  svg.append(label({x: (left + right) / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, feature.name, (right - left) / LETTER));
-  const here = axis.locate(values[j]);
-  if (here) drawRing(svg, colours, x(effects.points[here[0]][0]), line(here[0]));
+  const rest = drawn < axis.regular ? `: ${drawn} of ${axis.regular} levels, all are in the table` : "";
+  svg.append(label({x: width / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, feature.name + rest, width / LETTER));
+  const here = nodes.indexOf(axis.locate(values[j])?.[0]);
+  if (here >= 0) drawRing(svg, colours, x(effects.points[here][0]), line(here));
   const pick = (_, py) => {
-    const node = Math.floor((py - top) / LEVEL_HEIGHT);
-    return node >= 0 && node < words.length ? {[j]: nodeValue(axis, node)} : null;
+    const place = Math.floor((py - top) / LEVEL_HEIGHT);
+    return place >= 0 && place < nodes.length ? {[j]: nodeValue(axis, nodes[place])} : null;
   };
   return {svg, pick};
 }
@@ -318,7 +322,7 @@ function drawRing(svg, colours, cx, cy) {
 function drawPair(model, component, output, values, width) {
   const [j, k] = component.features, features = model.data.features, colours = palette();
   const down = component.axes[1], lines = down.words ? 14 * down.regular + 90 : 0;
-  const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 720));
+  const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 1000));
   const letters = down.words ? Math.max(...down.words.map(word => word.length)) : 7;
   const left = Math.min(0.36 * width, Math.max(70, 34 + LETTER * letters)), right = width - 66;
   const svg = frame(width, height, `Interaction of ${component.name}`);

@@ -39,8 +39,9 @@ class View {
     byId("title").textContent = title;
     byId("lede").textContent = this.lede();
     const facts = [["Features", features.length], ["Components", components.length], ...(outputs.length ? [["Outputs", outputs.length]] : []),
-      ...scores.slice(0, FIRST_SHOWN).map(([name, value]) => [name, shortNumber(value)]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
-    byId("facts").append(...facts.map(([name, value]) => make("div", {}, make("dt", {textContent: name}), make("dd", {textContent: value}))));
+      ...scores.slice(0, FIRST_SHOWN).map(([name, value, constant]) => [name, shortNumber(value), constant]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
+    const beside = constant => typeof constant === "number" ? [make("small", {textContent: `constant: ${shortNumber(constant)}`})] : [];
+    byId("facts").append(...facts.map(([name, value, constant]) => make("div", {}, make("dt", {textContent: name}), make("dd", {}, String(value), ...beside(constant)))));
     byId("output-pick").hidden = !outputs.length;
     byId("output").append(...outputs.map((name, k) => make("option", {value: k, textContent: name})));
   }
