@@ -43,7 +43,7 @@ function spanOf(numbers) {
 
 function calibrationFigure(groups, isClass) {
   const span = spanOf([...groups.predicted, ...groups.actual]);
-  if (isClass) [span.low, span.high] = [0, Math.min(1, span.high)];
+  if (isClass) [span.low, span.high] = [span.low < 0.4 * span.high ? 0 : span.low, Math.min(1, span.high)];
   const svg = drawLines("Calibration", {...span, name: isClass ? "mean predicted probability" : "mean prediction"}, {...span, name: isClass ? "observed share" : "mean of the target"},
     [{points: pairs(groups.predicted, groups.actual), colour: "low", dots: true}], true);
   const title = isClass ? "Calibration" : "Predicted and actual";
