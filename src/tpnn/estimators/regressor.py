@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
+from tpnn.report import FitFacts
 
 
 class TPNNRegressor(RegressorMixin, TPNNEstimator):
@@ -216,6 +218,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             for column, level in zip(predicted.T, self.model_.output_names, strict=True)
         ]
         return float(np.mean(shares))
+
+    def _fit_facts(self) -> FitFacts:
+        power = resolve(self.objective, n_targets=1).power
+        return replace(super()._fit_facts(), power=power)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
