@@ -9,8 +9,8 @@ import pandas as pd
 import tpnn
 from tpnn.cli.columns import features_of, targets_of
 from tpnn.cli.reading import read_rows
-from tpnn.cli.scoring import constant_scores, scores_of
 from tpnn.cli.writing import check_output, write_table
+from tpnn.metrics import measure
 
 
 def run(given: argparse.Namespace) -> None:
@@ -21,8 +21,9 @@ def run(given: argparse.Namespace) -> None:
         model = tpnn.load_model(path)
         table = read_rows(model, given.data, given)
         X, y = features_of(table, given), targets_of(table, given)
-        lines.append({"model": path, **scores_of(model, X, y)})
-    lines.append({"model": "constant", **constant_scores(model, X, y)})
+        scores = measure(model, X, y).scores
+        lines.append({"model": path} | {score.name: score.value for score in scores})
+    lines.append({"model": "constant"} | {score.name: score.constant for score in scores})
     table = pd.DataFrame(lines)
     if given.output is None:
         print(table.to_string(index=False, na_rep="", float_format="{:.4g}".format))

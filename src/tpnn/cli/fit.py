@@ -16,8 +16,9 @@ from tpnn._typing import BoolArray
 from tpnn._writing import is_stream
 from tpnn.cli.columns import column_of, features_of, targets_of
 from tpnn.cli.reading import CsvFormat, read_training_table
-from tpnn.cli.scoring import scores_of
 from tpnn.cli.writing import check_output
+from tpnn.loss.losses import resolve
+from tpnn.metrics import measure
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 
@@ -127,10 +128,12 @@ def _held_out_scores(
     if not held_out.any():
         return {}
     model = _fit(rows.take(~held_out), task, given)
+    power = resolve(given.objective or "squared_error", n_targets=1).power
     X, y, _ = rows.take(held_out)
     with warnings.catch_warnings():  # levels of one row alone may well be held out
         warnings.filterwarnings("ignore", "X: levels or missing values that fit has not seen")
-        return scores_of(model, X, y)
+        scores = measure(model, X, y, power=power).scores
+    return {score.name: score.value for score in scores}
 
 
 def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
