@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from tpnn import AnovaModel, ComponentSet
 from tpnn.anova.purify import purify_tables
@@ -10,6 +11,7 @@ from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.frame import Table
 
 
 def small_model(order: int, n_outputs: int = 1) -> AnovaModel:
@@ -71,3 +73,27 @@ def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> np.ndarray:
             table = cut.reshape(table.shape[1:])
         total += table
     return total
+
+
+def table_model(
+    frame: pd.DataFrame, order: int, link: str = "identity", unit: float = 1.0
+) -> AnovaModel:
+    """A model of a table with random pure components of every order, in some unit of the score."""
+    rng = np.random.default_rng(0)
+    encoder = TableEncoder.fit(
+        Table(frame), {o: {1: 64, 2: 8, 3: 4}[o] for o in range(1, order + 1)}
+    )
+    components = ComponentSet.up_to(frame.shape[1], order)
+    raw = {
+        s: rng.normal(size=[*(encoder.axes[len(s)][j].n_nodes for j in s), 1]) for s in components
+    }
+    _, pure = purify_tables(raw, encoder.axes)
+    tables = tuple(unit * pure[s] for s in components)
+    return AnovaModel(
+        encoder=encoder,
+        components=components,
+        tables=tables,
+        spreads=tuple(0.1 * np.abs(table) for table in tables),
+        intercepts=np.array([unit]),
+        link=LINKS[link],
+    )

@@ -145,7 +145,7 @@ def n_lines(function: ast.FunctionDef) -> int:
 
 def is_compiled(function: ast.FunctionDef) -> bool:
     text = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
-    return "njit" in text or "triton" in text
+    return "compiled(" in text or "triton" in text
 
 
 @pytest.mark.parametrize("path", FILES.values(), ids=list(FILES))
@@ -157,6 +157,11 @@ def test_nothing_is_too_long(path: Path) -> None:
         own = [argument for argument in named if argument.arg not in ("self", "cls")]
         if not is_compiled(function) and function.name != "__init__":
             assert len(own) <= MOST_PARAMETERS, function.name
+
+
+def test_loops_are_compiled_by_one_decorator() -> None:
+    numba = [name for name, path in FILES.items() if "import numba" in path.read_text("utf-8")]
+    assert numba == ["_compile"]
 
 
 def own_classes() -> set[str]:

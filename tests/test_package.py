@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,7 @@ REFERENCE = Path(__file__).parent / "reference" / "version_0_1_0"
 
 PREDICT_WITH_NUMPY_ALONE = """
 import pickle
+import re
 import sys
 
 class OnlyNumPy:
@@ -61,6 +63,11 @@ def test_import_loads_no_heavy_library() -> None:
     assert loaded_by("import tpnn; tpnn.__version__; dir(tpnn)") == set()
 
 
+def test_the_command_line_starts_without_heavy_libraries() -> None:
+    """So that its help is there at once, and Ctrl-C is caught from the start."""
+    assert loaded_by("from tpnn.cli.options import make_parser; make_parser()") == set()
+
+
 def test_loading_a_model_needs_numpy_alone() -> None:
     assert loaded_by("from tpnn import load_model") == {"numpy"}
 
@@ -100,7 +107,7 @@ def test_plots_are_a_module_and_stay_lazy() -> None:
     assert tpnn.plots.__all__ == tpnn.explain.plots.__all__
 
 
-@pytest.mark.parametrize("name", ["datasets", "nn", "plots"])
+@pytest.mark.parametrize("name", ["datasets", "metrics", "nn", "plots"])
 def test_submodules_need_no_import_of_their_own(name: str) -> None:
     loaded_by(f"import tpnn; assert tpnn.{name}.__name__ == 'tpnn.{name}'")
 
@@ -125,3 +132,21 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_there_is_one_version() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
     assert project["project"]["version"] == tpnn.__version__
+
+
+def test_package_indexes_get_absolute_links_to_one_address() -> None:
+    """They show the README without the files beside it."""
+    root = Path(__file__).parents[1]
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    home = settings["project"]["urls"]["Homepage"]
+    assert all(address.startswith(home) for address in settings["project"]["urls"].values())
+    text = (root / "README.md").read_text("utf-8")
+    hook = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    for rule in hook["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(links) > 10
+    for image, address in links:
+        folder = f"{home}/{'raw' if image else 'blob'}/main/"
+        assert address.startswith(folder), address
+        assert (root / address.removeprefix(folder)).is_file(), address

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpnn import datasets, plots
+    from tpnn import datasets, metrics, plots
     from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
     from tpnn.descent.solver import Descent
@@ -37,13 +37,19 @@ __all__ = [
     "datasets",
     "distill",
     "load_model",
+    "metrics",
     "plots",
     "purify",
     "stability",
     "stability_scores",
 ]
 
-_SUBMODULES = {"datasets": "tpnn.datasets", "nn": "tpnn.nn", "plots": "tpnn.plots"}
+_SUBMODULES = {
+    "datasets": "tpnn.datasets",
+    "metrics": "tpnn.metrics",
+    "nn": "tpnn.nn",
+    "plots": "tpnn.plots",
+}
 _HOMES = {
     "AnovaModel": "tpnn.model.model",
     "ComponentSet": "tpnn.anova.components",

@@ -338,3 +338,64 @@ def test_a_fit_that_fails_leaves_nothing_behind() -> None:
     with pytest.raises(ValueError, match=r"^monotone: a shape needs an order"):
         model.fit(X, X[:, 1])
     assert not [name for name in vars(model) if name.endswith("_")]
+
+
+# Odd columns
+
+
+ODD_COLUMNS = {
+    "all missing": lambda x: np.full_like(x, np.nan),
+    "missing or constant": lambda x: np.where(x > 0, np.nan, 1.0),
+    "subnormal": lambda x: x * 1e-310,
+    "few subnormal values": lambda x: np.round(x) * 5e-324,
+    "two values too close for a slope": lambda x: np.where(x > 0, x, np.round(x) * 1e-310),
+    "huge": lambda x: x * 1e300,
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", SIGNS)
+@pytest.mark.parametrize("odd", ODD_COLUMNS)
+def test_shapes_of_odd_columns(odd: str, shape: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + X[:, 1] ** 2 + 0.1 * rng.normal(size=120)
+    X[:, 2] = ODD_COLUMNS[odd](X[:, 2])
+    model = TPNNRegressor(**QUICK, monotone={2: shape, 0: "increasing"}, interactions="all")
+    model.fit(X, y)
+    assert model.model_.certificate("x2").holds
+    assert model.model_.certificate("x0").holds
+    assert np.isfinite(model.predict(X)).all()
+    assert model.score(X, y) > 0.5
+
+
+def uneven(kind: str, n_rows: int = 100) -> np.ndarray:
+    """Features whose nodes are at distances of many orders of magnitude."""
+    rng = np.random.default_rng(3)
+    normal = rng.normal(size=(n_rows, 3))
+    if kind == "exponential":
+        return np.exp(3 * normal)
+    if kind == "in pairs":
+        return normal.round(1) + 1e-7 * rng.normal(size=normal.shape)
+    return rng.standard_cauchy((n_rows, 3))
+
+
+@pytest.mark.parametrize("kind", ["exponential", "in pairs", "heavy tails"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_curved_certificates_are_not_false_by_rounding(kind: str, scale: float) -> None:
+    """And the function as predicted bends the right way, up to rounding of its values."""
+    X = uneven(kind)
+    y = scale * np.random.default_rng(4).normal(size=len(X)) + X[:, 0]
+    monotone = {0: "convex", 1: "concave"}
+    model = TPNNRegressor(**QUICK, monotone=monotone, interactions="all").fit(X, y)
+    for feature, shape in monotone.items():
+        assert model.model_.certificate(f"x{feature}").holds
+        nodes = model.model_.axes((feature,))[0].values
+        middles = np.sort(np.concatenate([nodes, nodes[:-1] / 2 + nodes[1:] / 2]))
+        for row in X[:5]:
+            along = np.tile(row, (len(middles), 1))
+            along[:, feature] = middles
+            values, widths = model.predict(along), np.diff(middles)
+            bends = np.diff(np.diff(values) / widths) * SIGNS[shape]
+            rounding = 1e-13 * np.abs(model.predict(X)).max() / np.minimum(widths[1:], widths[:-1])
+            assert (bends >= -rounding).all()

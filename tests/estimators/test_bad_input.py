@@ -248,6 +248,14 @@ def test_labels_with_gaps_in_other_libraries(library: str) -> None:
         TPNNClassifier(**QUICK).fit(X, labels)
 
 
+def test_labels_of_polars_are_no_array_of_fixed_width() -> None:
+    """Which would give each of them the room of the longest."""
+    labels = pytest.importorskip("polars").Series(["a", "b"] * 15)
+    model = TPNNClassifier(**QUICK).fit(X, labels)
+    assert model.classes_.dtype == object
+    assert set(model.predict(X)) <= {"a", "b"}
+
+
 def test_large_offsets_cost_no_precision() -> None:
     offset = np.linspace(-1e9, 1e9, 30)
     plain = TPNNRegressor(**QUICK).fit(X, Y).predict(X)

@@ -230,7 +230,8 @@ def test_a_time_limit_ends_a_fit_with_a_model(
     model = TPNNRegressor(**endless, time_limit=limit).fit(X, y)
     assert next(ticks) < 20 * limit  # what is under way is finished
     assert len(model.history_) <= limit
-    assert max(record["step"] for record in model.history_) <= 10 * limit
+    assert max(record["step"] or 0 for record in model.history_) <= 10 * limit
+    assert any("time limit" in record["note"] for record in model.history_)
     assert model.score(X, y) > 0.3
     assert model.model_.identifiability_error() < 1e-6
 
@@ -240,6 +241,25 @@ def test_no_time_at_all_still_gives_a_model(table: Any, settings: dict[str, Any]
     model = TPNNRegressor(**settings, order=3, time_limit=1e-6).fit(X, y)
     assert all(record["step"] in (0, None) for record in model.history_)
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that moves one second at every look: bags, training and selection are cut."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6))
+    ticks = count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
+    model = TPNNRegressor(interactions="all", order=3, n_bags=4, time_limit=30, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1])
+    assert next(ticks) < 200  # without a limit it looks at the clock thousands of times
+    notes = [record["note"] for record in model.history_]
+    assert "the time limit affords 1 of 4 bags" in notes
+    assert "from 0, until the time limit" in notes
+    assert "higher orders, until the time limit" in notes
+    assert notes[-1] == "the time limit ended the selection: 40 of 41 models not scored"
+    assert len(model.components_) == 41
+    assert model.model_.identifiability_error() < 1e-6
+    assert model.path().one_standard_error().n_components == 41
 
 
 def settings_of(**parameters: Any) -> Settings:

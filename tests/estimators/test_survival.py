@@ -11,7 +11,35 @@ import pytest
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load_model
-from tpnn.estimators.survival import checked_survival, concordance
+from tpnn.loss.times import checked_survival
+from tpnn.metrics.survival import concordance
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spread", [30.0, 300.0, 3000.0])
+def test_offsets_of_any_spread_give_finite_curves(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    offset = rng.normal(size=150) * spread
+    y = np.column_stack([np.argsort(np.argsort(-offset)) + 1.0, rng.random(150) < 0.8])
+    model = TPNNSurvival(**QUICK).fit(X, y, offset=offset)
+    lived = model.predict_survival(X, [1.0, 75.0, 150.0], offset=offset)
+    assert np.isfinite(model.predict(X, offset)).all()
+    assert ((lived >= 0) & (lived <= 1)).all()
+    assert model.score(X, y, offset=offset) > 0.9
+
+
+@pytest.mark.parametrize("constant", [-800.0, 720.0, 5e4])
+def test_a_large_constant_offset_gives_the_model_without_it(constant: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.column_stack([rng.exponential(np.exp(-X[:, 0])), rng.random(150) < 0.8])
+    plain = TPNNSurvival(**QUICK).fit(X, y)
+    moved = TPNNSurvival(**QUICK).fit(X, y, offset=np.full(150, constant))
+    for one, other in zip(plain.model_.tables, moved.model_.tables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    lived = moved.predict_survival(X, y[:9, 0], offset=np.full(150, constant))
+    assert lived == pytest.approx(plain.predict_survival(X, y[:9, 0]), abs=1e-10)
 
 
 def all_events(times: Any) -> Any:
@@ -48,7 +76,7 @@ def test_a_constant_offset_changes_no_survival(constant: float, settings: dict[s
     lived = plain.predict_survival(X, times)
     assert lived == pytest.approx(np.exp(-np.exp(plain.predict(X))[:, None] * expected))
     moved = TPNNSurvival(**settings).fit(X, y, offset=offset)
-    assert moved.predict_survival(X, times, offset) == pytest.approx(lived, abs=0.03)
+    assert moved.predict_survival(X, times, offset) == pytest.approx(lived, abs=1e-9)
 
 
 def test_baseline_hazard_of_breslow_by_hand() -> None:

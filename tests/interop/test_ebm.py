@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import purify
+from tpnn import load_model, purify
 from tpnn.interop.ebm import sum_of_ebm
+from tpnn.model.files import read_archive
 
 
 def ebm(kind: str, X: pd.DataFrame, y: Any, **settings: Any) -> Any:
@@ -113,16 +115,17 @@ def test_bins_become_nodes_on_both_sides_of_a_cut() -> None:
     given = sum_of_ebm(by_hand())
     axis = given.encoder.axes[1][0]
     below = np.nextafter([1.0, 5.0], -np.inf)
-    assert axis.values.tolist() == [below[0], 1.0, below[1], 5.0]
-    assert given.tables[0,][:, 0, 0].tolist() == [-1.0, 0.0, 0.0, 2.0]
-    assert axis.weights.tolist() == [0.5, 0.125, 0.125, 0.25]  # nodes of a bin share its mass
+    assert axis.values[:4].tolist() == [below[0], 1.0, below[1], 5.0]
+    assert np.isnan(axis.values[4:]).tolist() == [True]
+    assert given.tables[0,][:, 0, 0].tolist() == [-1.0, 0.0, 0.0, 2.0, 0.0]
+    assert axis.weights.tolist() == [0.5, 0.125, 0.125, 0.25, 0.0]  # nodes of a bin share its mass
     assert given.intercept.tolist() == [[0.5, 0.4, 0.6]]
 
 
 def test_features_without_a_term_have_equal_masses() -> None:
     given = sum_of_ebm(by_hand())
-    assert given.encoder.axes[1][1].weights.tolist() == [0.5, 0.5]
-    assert given.encoder.axes[1][2].weights.tolist() == [0.5, 0.5]
+    assert given.encoder.axes[1][1].weights.tolist() == [0.5, 0.5, 0.0]
+    assert given.encoder.axes[1][2].weights.tolist() == [0.5, 0.5, 0.0, 0.0]
     assert given.encoder.features[2].levels == ("u", "v")
 
 
@@ -160,20 +163,85 @@ def test_pairs_are_turned_to_rising_features() -> None:
     (component,) = given.tables
     assert component == (0, 2)
     below = np.nextafter(5.0, -np.inf)
-    assert given.encoder.axes[2][0].values.tolist() == [below, 5.0]
-    assert given.tables[0, 2][..., 0, 0].tolist() == [[1.0, 3.0], [2.0, 7.0]]
+    assert given.encoder.axes[2][0].values[:2].tolist() == [below, 5.0]
+    table = given.tables[0, 2][..., 0, 0]  # (two bins, missing) by (u, v, unseen, missing)
+    assert table.tolist() == [[1.0, 3.0, 0.0, 0.0], [2.0, 7.0, 0.0, 0.0], [5.0, 6.0, 0.0, 0.0]]
     assert 1.0 in given.encoder.axes[1][0].values  # the cuts of main effects are there too
 
 
 def test_masses_of_a_pair_are_summed_over_its_other_feature() -> None:
     given = sum_of_ebm(with_pair())
-    assert given.encoder.axes[1][2].weights == pytest.approx([0.3, 0.7])
-    assert given.encoder.axes[2][0].weights == pytest.approx([0.4, 0.6])
+    assert given.encoder.axes[1][2].weights == pytest.approx([0.3, 0.7, 0.0, 0.0])
+    assert given.encoder.axes[2][0].weights == pytest.approx([0.4, 0.6, 0.0])
 
 
-def test_missing_values_have_a_node_where_training_had_some() -> None:
+def test_missing_values_have_a_node_and_the_mass_of_training() -> None:
     plain, gaps = sum_of_ebm(with_pair()), sum_of_ebm(with_pair(missing=5.0))
-    assert not plain.encoder.axes[2][0].has_missing
-    assert gaps.encoder.axes[2][0].has_missing
+    assert plain.encoder.axes[2][0].has_missing
+    assert plain.encoder.axes[2][0].weights[-1] == 0.0
     assert gaps.encoder.axes[2][0].weights[-1] == pytest.approx(0.5)
-    assert gaps.tables[0, 2][-1, :, 0, 0].tolist() == [5.0, 6.0]
+    for given in (plain, gaps):
+        assert given.tables[0, 2][-1, :2, 0, 0].tolist() == [5.0, 6.0]
+
+
+def test_unseen_levels_and_first_missing_values_score_as_in_the_ebm(mixed: Any) -> None:
+    """Although purification moves what a pair says on average into its main effects."""
+    X, y = mixed
+    X = X.fillna({"b": 0.0})  # nothing is missing in training
+    model = ebm("Regressor", X, y, interactions=[("a", "town"), ("a", "b")])
+    pure = purify(model)
+    assert pure.identifiability_error() < 1e-9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what an EBM has a score for is not new
+        for rows in (
+            X.assign(town="x"),
+            X.assign(town=None),
+            X.assign(a=np.nan),
+            X.assign(a=np.nan, b=np.nan, town=None),
+        ):
+            assert np.allclose(pure.predict(rows), model.predict(rows), atol=1e-9)
+    moved = purify(model, X=X[:50].assign(town="x"))  # even a measure of unseen levels alone
+    assert np.allclose(moved.predict(X), model.predict(X), atol=1e-9)
+
+
+def test_an_ebm_scores_the_same_when_read_from_a_file(mixed: Any, tmp_path: Path) -> None:
+    X, y = mixed
+    pure = purify(ebm("Regressor", X, y, interactions=[("a", "town")]))
+    pure.save(tmp_path / "model")
+    assert read_archive(tmp_path / "model")[0]["version"] == 2  # older readers would ignore nodes
+    rows = pd.concat([X[:20], X[:20].assign(town="x"), X[:20].assign(town=None)])
+    assert np.array_equal(load_model(tmp_path / "model").predict(rows), pure.predict(rows))
+    many = pd.concat([rows] * 1000)  # so many are predicted by compiled loops
+    assert np.array_equal(pure.predict(many), np.tile(pure.predict(rows), 1000))
+
+
+NUMBERS_AS_LEVELS: dict[str, Any] = {
+    "integers": lambda codes: codes,
+    "floats": lambda codes: codes.astype(float),
+    "halves": lambda codes: codes + 0.5,
+    "flags": lambda codes: codes == 1,
+    "large integers": lambda codes: codes + 2**53,
+    "large floats": lambda codes: codes * 1e17,
+    "digits": lambda codes: codes.astype(str),
+    "categories": lambda codes: pd.Categorical(codes),
+    "nullable": lambda codes: pd.array(codes, dtype="Int64"),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS_AS_LEVELS)
+def test_an_ebm_of_numbers_as_levels_reads_its_own_table(case: str) -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 300)
+    X = pd.DataFrame({"a": rng.normal(size=300), "k": NUMBERS_AS_LEVELS[case](codes)})
+    types = ["continuous", "nominal"]
+    model = ebm("Regressor", X, codes * X["a"], interactions=[(0, 1)], feature_types=types)
+    assert np.allclose(purify(model).predict(X), model.predict(X), atol=1e-9)
+
+
+def test_levels_of_an_ebm_are_text() -> None:
+    rows = pd.DataFrame({"a": 0.0, "b": 0.0, "k": ["u", "v", "u"]})
+    ebm = with_pair()
+    ebm.bins_[2] = [{"1": 1, "2.5": 2}]
+    expected = purify(with_pair()).predict(rows)
+    for levels in ([1, 2.5, 1], ["1", "2.5", "1"], pd.Categorical([1, 2.5, 1.0])):
+        assert np.allclose(purify(ebm).predict(rows.assign(k=levels)), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -125,3 +126,18 @@ def test_several_outputs_are_purified_one_by_one(table: Any, quick: Any) -> None
     shift = moved.intercept - model.intercept
     assert shift.shape == (2,)
     assert np.abs(shift).min() > 1e-6
+
+
+@pytest.mark.parametrize("rows", [{"k": ["z", "w"]}, {"k": [None, None]}, {"k": []}])
+def test_a_measure_needs_rows_that_the_model_knows(rows: dict[str, Any]) -> None:
+    """Unseen levels, missing values or no row at all have no mass to share."""
+    tables, nodes = {("a", "k"): [[0.0, 3.0], [1.0, 2.0]]}, {"a": [0.0, 1.0], "k": ["u", "v"]}
+    X = pd.DataFrame({"a": np.zeros(len(rows["k"])), **rows})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what was not seen
+        with pytest.raises(ValueError, match=r"^X: the measure needs rows with .* found none of '"):
+            purify(tables, nodes, X)
+        alone = purify({"a": [0.0, 1.0]}, nodes, X.assign(a=1.0)) if len(X) else None
+    if alone is not None:  # a feature that is in no component needs no measure
+        assert alone.intercept == 1.0
+        assert alone.encoder.axes[1][1].weights.tolist() == [0.5, 0.5]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tpnn.interop.tables import level_axis, sum_of_tables
+from tpnn.table.words import node_words
 
 NODES = {"a": [0.0, 1.0], "b": [10, 20, 30], "k": ["u", "v"]}
 
@@ -39,11 +40,22 @@ def test_every_order_has_the_same_nodes() -> None:
 
 
 def test_levels_have_a_node_each() -> None:
-    axis = level_axis(("u", "v"), np.array([0.5, 0.25, 0.25]), has_missing=True)
+    axis = level_axis(("u", "v"), np.ones(2) / 2)
     assert axis.is_nominal
-    assert axis.locate(np.array([1.0, 0.0, np.nan]))[0].tolist() == [1, 0, 2]
+    assert axis.locate(np.array([1.0, 0.0, np.nan, np.inf]))[0].tolist() == [1, 0, 2, 2]
+    assert axis.n_nodes == 2  # beyond which everything is zero
+
+
+def test_unseen_levels_and_missing_values_can_have_nodes() -> None:
+    axis = level_axis(("u", "v"), np.ones(4) / 4, is_open=True)
+    assert axis.locate(np.array([1.0, 0.0, np.nan, np.inf]))[0].tolist() == [1, 0, 3, 2]
+    assert node_words(axis) == ["u", "v", "(unseen level)", "(missing)"]
     assert np.isnan(axis.values[-1])
-    assert level_axis(("u",), np.ones(1)).n_nodes == 1
+
+
+def test_labels_keep_their_type() -> None:
+    nodes = {"k": np.array([2, 1, "u"], dtype=object)}
+    assert sum_of_tables({}, nodes, 0.0, "logit").encoder.features[0].levels == (2, 1, "u")
 
 
 BAD: dict[str, tuple[dict[Any, Any], dict[str, Any], str]] = {
@@ -54,6 +66,8 @@ BAD: dict[str, tuple[dict[Any, Any], dict[str, Any], str]] = {
     "order": ({}, {"a": [1, 0]}, "nodes: those of 'a' must be increasing numbers or labels, found"),
     "twice": ({}, {"a": [0, 0]}, "nodes: those of 'a' must be increasing numbers or labels, found"),
     "no node": ({}, {"a": []}, "nodes: those of 'a' must be increasing numbers or labels, found"),
+    "infinite": ({}, {"a": [0, np.inf]}, "nodes: those of 'a' must be increasing numbers or lab"),
+    "same label": ({}, {"a": ["u", "u"]}, "nodes: those of 'a' must be increasing numbers or lab"),
     "a grid": ({}, {"a": [[0.0], [1.0]]}, "nodes: those of 'a' must be increasing numbers or la"),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -203,6 +205,34 @@ def test_cox_agrees_with_the_partial_likelihood_written_out() -> None:
     for bag in range(2):
         expected = partial_likelihood(y, raw[:, bag], weights[:, bag])
         assert (weights * losses)[:, bag].sum() == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("width", [1.0, 59.0, 61.0, 300.0, 2000.0])
+def test_cox_of_risks_of_any_size_by_exact_sums(width: float) -> None:
+    """Loss and slopes in single precision, against logarithms of sums in long arithmetic."""
+    rng = np.random.default_rng(0)
+    n = 40
+    y = np.column_stack([rng.integers(0, 12, n), rng.random(n) < 0.7]).astype(np.float64)
+    weights = rng.integers(0, 3, (n, 1)).astype(np.float32)
+    raw = (width * np.linspace(-0.5, 0.5, n)[rng.permutation(n)])[:, None].astype(np.float32)
+    mass, score = [Fraction(float(w)) for w in weights[:, 0]], raw[:, 0].astype(float)
+    risk = [Fraction(Decimal(float(s)).exp(Context(prec=40, Emin=-9999))) for s in score]
+    alive = [sum(mass[j] * risk[j] for j in range(n) if y[j, 0] >= y[i, 0]) for i in range(n)]
+    loss = OBJECTIVES["cox"].losses(y, raw, weights)[:, 0]
+    gradient, _ = OBJECTIVES["cox"].slopes(y, raw, weights)
+    for i in np.flatnonzero(weights):
+        before = [j for j in range(n) if y[j, 0] <= y[i, 0] and y[j, 1] and mass[j]]
+        expected = float(sum(mass[j] * risk[i] / alive[j] for j in before))
+        assert gradient[i, 0] == pytest.approx(expected - y[i, 1], rel=2e-3, abs=2e-3)
+        truth = y[i, 1] * (log_of(alive[i]) - score[i])
+        assert loss[i] == pytest.approx(truth, rel=1e-5, abs=1e-4)
+
+
+def log_of(number: Fraction) -> float:
+    context = Context(prec=40, Emin=-9999, Emax=9999)
+    quotient = context.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return float(quotient.ln(context))
 
 
 def test_cox_has_no_constant() -> None:

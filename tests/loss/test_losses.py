@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.loss.cases import EVERY, targets
 from tpnn.loss.losses import (
     OBJECTIVES,
+    custom,
     quantiles,
     resolve,
     several_targets,
@@ -199,3 +200,20 @@ def test_levels_are_kept_as_given() -> None:
     assert quantiles(0.1).levels == (0.1,)
     assert quantiles([0.1, 0.7]).levels == (0.1, 0.7)
     assert tweedie(1.5).levels is None
+
+
+@pytest.mark.parametrize("outlier", [10.0, 100.0, 1e4, 1e8])
+def test_the_start_of_a_custom_loss_is_its_best_constant(outlier: float) -> None:
+    """Undamped Newton steps of the log-cosh loss go astray from the mean of outliers."""
+    torch: Any = pytest.importorskip("torch")
+
+    def log_cosh(y: Any, raw: Any) -> Any:
+        size = (raw - y).abs()
+        return size + torch.nn.functional.softplus(-2 * size)
+
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(400, 1))
+    y[:20] += outlier
+    weights = np.full(400, 1 / 400)
+    start = custom(log_cosh).start(y, np.zeros((400, 1)), weights)
+    assert np.tanh(start - y).mean() == pytest.approx(0, abs=1e-6)  # the derivative

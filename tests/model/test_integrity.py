@@ -96,7 +96,8 @@ def test_reversed_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "value"),
     [("link", "softmax"), ("outputs", ["a"]), ("shapes", {"nobody": "increasing"}),
-     ("activation", "tanh"), ("orders", [2, 1, 3]), ("classes", ["a", "b", "c", "d"])],
+     ("activation", "tanh"), ("orders", [2, 1, 3]), ("classes", ["a", "b", "c", "d"]),
+     ("labels", ["a"]), ("has_unseen", [True] * 100), ("has_unseen", [])],
 )  # fmt: skip
 def test_wrong_words(part: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="path: must be a complete model"):
@@ -161,6 +162,17 @@ def test_half_a_baseline_or_that_of_another_task(later_models: Any, tmp_path: Pa
         load_model(changed(path, tmp_path, lambda h, arrays: arrays.pop("baseline_times")))
     with pytest.raises(ValueError, match="a baseline needs one output and a log link"):
         load_model(changed(path, tmp_path, lambda header, a: header.update(link="logit")))
+
+
+@pytest.mark.parametrize("flag", [True, 1, None])
+def test_levels_that_are_text_are_strings(flag: Any, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = next(i for i, (_, levels) in enumerate(header["features"]) if levels)
+        kind, levels = header["features"][number]
+        header["features"][number] = [kind, list(range(len(levels))), flag]
+
+    with pytest.raises(ValueError, match=r"levels that are text|flags must be"):
+        load_model(crafted("regression", tmp_path, change))
 
 
 def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator) -> None:

@@ -79,9 +79,12 @@ def test_loops_are_compiled_only_for_many_rows(monkeypatch: pytest.MonkeyPatch) 
     assert compiled_module(10).__name__ == "tpnn.model.interpolate_numba"
 
 
-def test_without_numba_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failure", [ImportError, OSError, AttributeError])
+def test_numpy_does_it_where_numba_does_not_load(
+    monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
     def refuse(name: str) -> Any:
-        raise ImportError(name)
+        raise failure(name)
 
     expected = small_model(2).raw_scores(ROWS)
     monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from tpnn.loss.losses import OBJECTIVES
-from tpnn.problem.scaling import QUARTILE_RANGE, mean_and_deviation, median_and_quartiles, scaled
+from tpnn.problem.scaling import (
+    QUARTILE_RANGE,
+    centred_offset,
+    mean_and_deviation,
+    median_and_quartiles,
+    scaled,
+)
 
 
 def columns(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -78,3 +84,30 @@ def test_labels_stay_as_they_are() -> None:
     target = scaled(labels, np.zeros((4, 1)), np.full(4, 0.25), OBJECTIVES["log_loss"])
     assert np.array_equal(target.y, labels)
     assert target.start == pytest.approx([np.log(3.0)])
+
+
+@pytest.mark.parametrize("value", [0.1, -0.3, 1e300, 7e-310])
+@pytest.mark.parametrize("n_rows", [3, 10, 997])
+def test_a_constant_target_has_deviation_one(value: float, n_rows: int) -> None:
+    weights = np.random.default_rng(0).random(n_rows)
+    y = np.column_stack([np.full(n_rows, value), np.arange(float(n_rows))])
+    mean, deviation = mean_and_deviation(y, weights / weights.sum())
+    assert (mean[0], deviation[0]) == (value, 1.0)
+    assert deviation[1] > 0.1
+
+
+@pytest.mark.parametrize("name", ["absolute_error", "huber", "quantile"])
+def test_outliers_of_any_size_stay_finite_in_single_precision(name: str) -> None:
+    y, offset, weights = columns()
+    y[0], y[1] = 1e308, -1e308
+    target = scaled(y, 0 * offset, weights, OBJECTIVES[name])
+    assert np.isfinite(target.y.astype(np.float32)).all()
+    assert np.argmax(target.y) == 0
+    assert np.argmin(target.y) == 1
+
+
+def test_a_large_median_of_log_risks_is_taken_out() -> None:
+    cox, offset = OBJECTIVES["cox"], np.array([799.0, 800.0, 803.0])
+    assert centred_offset(offset, cox).tolist() == [-1.0, 0.0, 3.0]
+    assert centred_offset(offset / 100, cox).tolist() == (offset / 100).tolist()
+    assert centred_offset(offset, OBJECTIVES["poisson"]).tolist() == offset.tolist()

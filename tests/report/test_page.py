@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.interop.test_ebm import with_pair
 from tests.report.browser import open_page
-from tpnn import AnovaModel, TPNNRegressor
+from tpnn import AnovaModel, TPNNRegressor, purify
 from tpnn.report import write_report
 
 TASKS = ("regression", "two classes", "three classes", "quantiles", "order 3")
@@ -70,6 +71,21 @@ def test_page_tells_unseen_from_missing(mixed: Any, fast: Any, driver: Any, tmp_
     assert driver.find_element("id", "value-2").get_attribute("value") == "unseen"
     driver.execute_script("report.ranked.forEach(i => report.choose(i))")
     assert driver.get_log("browser") == []
+
+
+def test_page_knows_nodes_of_unseen_levels(driver: Any, tmp_path: Path) -> None:
+    """An EBM has scores for them; a click on their place in a chart chooses them."""
+    model = purify(with_pair(missing=5.0))
+    rows = pd.DataFrame({"a": [0.0, 9.0, np.nan], "b": 0.0, "k": ["u", "new", "new"]})
+    write_report(model, tmp_path / "page.html", rows)
+    open_page(driver, tmp_path / "page.html")
+    ask = "return report.data.rows.map(row => report.model.explain(row).predictions[0])"
+    assert np.abs(np.array(driver.execute_script(ask)) - model.predict(rows)).max() <= EQUAL
+    click = """
+      const axis = report.model.axes[1][2];
+      const scale = new Scale(report.data.features[2], axis, axis, 0, 100);
+      return [0, 1, 2].map(node => scale.value(scale.at(node)))"""
+    assert driver.execute_script(click) == [0, 1, "unseen"]
 
 
 def test_page_of_a_column_without_values(
@@ -144,7 +160,8 @@ def test_every_component_can_be_looked_at(
     assert seen == names
     driver.find_element("id", "list").send_keys(Keys.ARROW_UP)
     title = driver.find_element("id", "chart-title").text
-    assert title == driver.find_element("css selector", ".item[aria-selected=true] span").text
+    chosen = driver.find_element("css selector", ".item[aria-selected=true] span")
+    assert title == chosen.get_attribute("title")
     driver.find_element("id", "filter").send_keys("age grade")
     assert [item.text for item in items if item.is_displayed()] == ["age × grade"]
     assert driver.get_log("browser") == []

@@ -16,21 +16,19 @@ from tpnn import AnovaModel, Explanation, TPNNRegressor
 from tpnn.report.summary import MAX_ROWS, _plain, _quantiles, summarise
 from tpnn.table.axis import Axis
 
-TEXTS = {"title": "a title", "target": "a target"}
-
 
 def summary_of(model: AnovaModel, rows: Any = None, offset: Any = None) -> dict[str, Any]:
     explanation = Explanation(model, rows)
     n_rows = 0 if rows is None else len(rows)
     known = np.zeros(n_rows) if offset is None else offset
-    return summarise(model, explanation, known, {}, TEXTS)
+    return summarise(model, explanation, known)
 
 
 def test_shapes_are_shown_with_certificates(mixed: Any, fast: Any, tmp_path: Path) -> None:
     X, y = mixed
     model = TPNNRegressor(**{**fast, "monotone": {"age": "increasing"}}).fit(X, y)
     model.report(tmp_path / "page.html")
-    assert payload(tmp_path / "page.html")["shapes"]["age"] == ["increasing"]
+    assert payload(tmp_path / "page.html")["shapes"] == [["age", ["increasing"]]]
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
@@ -45,7 +43,9 @@ def test_numbers_are_those_of_the_model(n_outputs: int) -> None:
         assert tuple(f"x{feature}" for feature in component["features"]) == names
         assert component["share"] == shares[names]
         assert component["importance"] == norms[names]
-    assert found["sobol"] == {n: list(i) for n, i in explanation.sobol_indices().items()}
+    places = {name: place for place, name in enumerate(model.feature_names)}
+    expected = [[places[n], *i] for n, i in explanation.sobol_indices().items()]
+    assert found["sobol"] == expected
     assert found["packed"]["n_cells"] == sum(table.size for table in model.tables)
     assert found["rows"] == []
 
@@ -65,14 +65,14 @@ def test_levels_dates_and_missing_values_of_features(
     assert features["income"]["missing"] == pytest.approx(X["income"].isna().mean())
     assert features["age"]["missing"] == 0.0
     assert features["grade"]["levels"] == ["low", "mid", "top"]
-    assert features["grade"]["axes"][1]["words"] == ["low", "mid", "top"]
+    assert features["grade"]["axes"][0]["words"] == ["low", "mid", "top"]
     assert features["since"]["kind"] == "date"
     nodes = models["regression"].encoder.axes[1][list(X).index("age")].values
     assert features["age"]["quantiles"][::4] == [nodes[0], nodes[-1]]
     assert sorted(features["age"]["quantiles"]) == features["age"]["quantiles"]
     town = features["town </script>"]
     assert town["quantiles"] == []
-    assert sorted(town["axes"][1]["groups"]) == [0, 1, 2]
+    assert sorted(town["axes"][0]["groups"]) == [0, 1, 2]
 
 
 def test_quantiles_of_an_axis() -> None:
@@ -95,13 +95,13 @@ def test_a_few_rows_spread_over_all_are_kept_with_their_offsets() -> None:
 def test_shapes_that_a_model_has_by_chance_are_shown_too() -> None:
     model = random_model(2, 1)
     rising = tuple(np.sort(table, axis=0) for table in model.tables)
-    assert summary_of(replace(model, tables=rising))["shapes"] == {
-        "x0": ["increasing"], "x1": ["increasing"],
-    }  # fmt: skip
+    assert summary_of(replace(model, tables=rising))["shapes"] == [
+        ("x0", ["increasing"]), ("x1", ["increasing"]),
+    ]  # fmt: skip
     flat = tuple(map(np.zeros_like, model.tables))
-    assert summary_of(replace(model, tables=flat))["shapes"] == {
-        "x0": ["constant"], "x1": ["constant"],
-    }  # fmt: skip
+    assert summary_of(replace(model, tables=flat))["shapes"] == [
+        ("x0", ["constant"]), ("x1", ["constant"]),
+    ]  # fmt: skip
 
 
 def test_warnings_are_those_of_concurvity() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -160,3 +160,24 @@ def test_budget_of_features() -> None:
     assert affordable_features(3, 20_000) >= 200
     assert affordable_features(3, 960_000) < affordable_features(3, 20_000)
     assert affordable_features(4, 10**15) == 4
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_time_limit_leaves_the_rest_of_the_candidates_unscored(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 40 features in blocks of four parents, the first block is always scored."""
+    monkeypatch.setattr("tpnn.search.screen.BLOCK_COLUMNS", 20)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 40))
+    residual = (X[:, 1] * X[:, 3] + X[:, 30] * X[:, 31])[:, None]
+    codes, marginal, _ = coded(X)
+    whole = Screen(codes, marginal, residual, 0, Limits()).rank(order, 1000)
+    cut = Screen(codes, marginal, residual, 0, Limits(deadline=0.0)).rank(order, 1000)
+    assert not whole.is_cut
+    assert cut.is_cut == (order == 2)
+    assert cut.n_candidates == (40 if order == 1 else 39 + 38 + 37 + 36)
+    first = [order == 1 or s[0] < 4 for s in whole.components]
+    assert list(cut.components) == list(compress(whole.components, first))
+    np.testing.assert_array_equal(cut.scores, whole.scores[first])
+    assert 0 < cut.floor <= whole.floor

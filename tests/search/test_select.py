@@ -12,6 +12,7 @@ import pytest
 from tests.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet, TPNNRegressor
 from tpnn.problem.problem import Task
+from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Keep, required_components, select
 
@@ -145,6 +146,35 @@ def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(fitted: A
     certain = {(0,), (1, 2)}
     path = select(held_out, full, rule(method="noise", certain=certain, screened=True))
     assert set(path.order[: path.chosen]) >= certain
+
+
+class LooksLeft(Limits):
+    """Limits that are reached after a number of looks at them."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        object.__setattr__(self, "looks", iter(range(looks)))
+
+    def are_reached(self) -> bool:
+        return next(self.looks, None) is None  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("method", ["none", "noise", "one_se"])
+@pytest.mark.parametrize("looks", range(13))
+def test_selection_stops_where_it_is(fitted: Any, looks: int, method: str) -> None:
+    """Six looks for the ranking, five for the path; what was scored by then is right."""
+    held_out, full = fitted
+    path = select(held_out, full, rule(method=method), limits=LooksLeft(looks))
+    whole = select(held_out, full, rule(method=method))
+    assert sorted(path.order) == sorted(whole.order)
+    known = [step for step in path.steps if np.isfinite(step.loss)]
+    assert len(known) == min(max(looks - 5, 1), 6)
+    assert path.chosen >= min(step.n_components for step in known)
+    if looks >= 6:
+        assert path.order == whole.order
+        assert known == whole.steps[6 - len(known) :]
+    if looks >= 11:
+        assert path.chosen == whole.chosen
 
 
 def test_more_is_required_than_there_may_be() -> None:

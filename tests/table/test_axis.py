@@ -253,3 +253,40 @@ def test_arrays_are_read_only(again: Callable[[Axis], Axis]) -> None:
             array[0] = 1
     assert mine.flags.writeable
     assert again(replace(axis, groups=None)).groups is None
+
+
+@pytest.mark.parametrize("first", [2.0**53, 2.0**53 + 2, -(2.0**53) - 16, 1.0, 1e300, 5e-324])
+def test_neighbouring_doubles_are_nodes_of_their_own(first: float) -> None:
+    """Also where their middle, which is no double, rounds to the upper one."""
+    nodes = np.array([first])
+    while len(nodes) < 8:
+        nodes = np.append(nodes, np.nextafter(nodes[-1], np.inf))
+    axis = make_axis(nodes, np.ones(8), place_nodes(nodes, np.ones(8), 16))
+    assert axis.codes(nodes).tolist() == list(range(8))
+    lower, fraction = axis.locate(nodes)
+    assert lower.tolist() == list(range(8))
+    assert not fraction.any()
+    assert axis.weights.tolist() == [1 / 8] * 8
+
+
+def test_unseen_levels_are_on_their_node_where_they_have_one() -> None:
+    closed = Axis(
+        np.append(np.arange(2.0), np.nan),
+        np.full(3, 1 / 3),
+        "nominal",
+        ("u", "v"),
+        np.arange(2),
+        has_missing=True,
+    )
+    opened = Axis(
+        np.append(np.arange(3.0), np.nan),
+        np.full(4, 1 / 4),
+        "nominal",
+        ("u", "v", "?"),
+        np.arange(2),
+        has_missing=True,
+        has_unseen=True,
+    )
+    x = np.array([0.0, 1.0, np.inf, np.nan])
+    assert closed.locate(x)[0].tolist() == [0, 1, 3, 2]
+    assert opened.locate(x)[0].tolist() == [0, 1, 2, 3]

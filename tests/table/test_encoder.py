@@ -267,7 +267,7 @@ def test_ordered_levels_are_found_by_label() -> None:
     sizes = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
     train = pd.DataFrame({"size": pd.Series(["L", "S", "L"], dtype=sizes)})
     encoder = TableEncoder.fit(Table(train), {1: 8})
-    assert encoder.features[0] == ("ordered", ("S", "L"))  # M has no row
+    assert encoder.features[0][:2] == ("ordered", ("S", "L"))  # M has no row
     with pytest.warns(UserWarning, match=r"'size' \(1 of 3 rows\)"):
         (found,) = encoder.columns(Table(pd.DataFrame({"size": ["L", "M", "S"]})))
     assert found.tolist() == [1.0, np.inf, 0.0]

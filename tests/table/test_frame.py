@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -218,6 +219,31 @@ def test_ordered_arrow_dictionaries_keep_their_order() -> None:
     assert same(column.values, [1, np.nan, 0])
 
 
+def test_arrow_dictionaries_in_pandas_keep_their_order() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    for ordered, kind in ((True, "ordered"), (False, "nominal")):
+        codes = arrow.array([1, None, 0], arrow.int8())
+        sizes = arrow.DictionaryArray.from_arrays(codes, ["S", "L"], ordered=ordered)
+        column = only_column(pd.arrays.ArrowExtensionArray(arrow.chunked_array([sizes])))
+        assert (column.kind, column.levels) == (kind, ("S", "L"))
+        assert same(column.values, [1, np.nan, 0])
+
+
+def test_labels_of_arrow_dictionaries_may_be_missing_or_repeated() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    codes = arrow.array([3, 2, 1, 0, None], arrow.int8())
+    towns = arrow.DictionaryArray.from_arrays(codes, arrow.array(["Ulm", None, "Bonn", "Ulm"]))
+    column = Table(arrow.table({"town": towns})).column(0)
+    assert column.levels == ("Ulm", "Bonn")
+    assert same(column.values, [0, 1, np.nan, 0, np.nan])
+
+
+def test_a_string_and_its_bytes_are_one_level() -> None:
+    column = only_column(["a", b"a", "b", None])
+    assert column.levels == ("a", "b")
+    assert same(column.values, [0, 0, 1, np.nan])
+
+
 def test_polars_enums_are_nominal() -> None:
     polars = pytest.importorskip("polars")
     sizes = polars.Series(["S", None, "L"], dtype=polars.Enum(["S", "M", "L"]))
@@ -296,6 +322,39 @@ def test_numbers_beside_strings_in_a_list_stay_numbers(kind: Any) -> None:
     assert table.column(1).levels == ("a", "b")
 
 
+LONG = "long" * 50_000  # characters; as an array of fixed width, 1000 rows have 800 MB
+
+
+def strings_in(library: str) -> Any:
+    """A thousand short strings and a long one."""
+    values = ["short"] * 1000 + [LONG]
+    if library == "list":
+        return [[value, 1.0] for value in values]
+    if library in ("polars", "pyarrow"):
+        module = pytest.importorskip(library)
+        return (
+            module.DataFrame({"a": values}) if library == "polars" else module.table({"a": values})
+        )
+    dtype = object if library == "masked array" else library
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=dtype)})
+    return np.ma.array(frame.to_numpy(), mask=False) if library == "masked array" else frame
+
+
+@pytest.mark.parametrize(
+    "library", ["list", "polars", "pyarrow", "masked array", "object", "string", "category"]
+)
+def test_a_long_string_needs_room_once(library: str) -> None:
+    X = strings_in(library)
+    tracemalloc.start()
+    try:
+        column = Table(X).column(0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert column.levels == ("short", LONG) or column.levels == (LONG, "short")
+    assert peak < 10 * len(LONG)
+
+
 @given(arrays(float, st.integers(0, 20), elements=st.floats(allow_nan=True, width=64)))
 def test_all_finite_is_what_it_says(values: np.ndarray) -> None:
     """Even where the sum of finite numbers overflows."""
@@ -328,6 +387,8 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         r"a 2-dimensional table is needed, found shape \(3,\)",
     ),
+    "a list of numbers": ([1.0, 2.0], ValueError, "a 2-dimensional table is needed, found shape"),
+    "a list of strings": (["ab", "c"], ValueError, "a 2-dimensional table is needed, found shape"),
     "three dimensions": (np.ones((2, 2, 2)), ValueError, "a 2-dimensional table is needed"),
     "a series": (pd.Series([1.0]), ValueError, "a 2-dimensional table is needed"),
     "nothing": (None, ValueError, r"a 2-dimensional table is needed, found shape \(\)"),

@@ -13,6 +13,7 @@ and f_jkl are added although they share x_k: a lower bound, no longer the minimu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ N_SWEEPS = 5  # over the constrained features, while clipping
 RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
 USABLE_SHARE = 0.99  # of a main effect's rise that interactions may use up
 SMALLEST_NEED = 1e-300  # keeps a division by no need from being 0 / 0
+LARGEST_SLOPE = 1e300  # differences of larger ones could overflow
+SMALLEST_NODE, MAGNIFICATION = 1e-250, 2.0**700  # nodes that are all smaller are magnified
+N_ROUNDINGS = 16  # units in the last place of the largest value that a change of slope may be off
 
 
 class Certificate(NamedTuple):
@@ -42,7 +46,9 @@ class Certificate(NamedTuple):
         The shape that was examined.
     minimum : float
         Smallest step (or change of slope) over all inputs, in the direction of the shape; the shape
-        holds where it is not negative. A lower bound of it where there are triples.
+        holds where it is not negative. A lower bound of it where there are triples. A change of
+        slope is 0 where it is within rounding: 16 units in the last place of the largest values of
+        the feature's components, over the distance of the nodes.
     where : tuple of float
         Values of the feature between which, or the value at which, it is found.
     """
@@ -67,13 +73,48 @@ def certificate(
     shape: str,
 ) -> Certificate:
     """Smallest step of f along a feature over all inputs."""
-    margins = _margins(tables, axes, feature, shape)
+    large = _magnified(axes, [feature])
+    margins = _margins(tables, large, feature, shape)
     if len(margins) == 0:
         return Certificate(shape, 0.0, ())
+    nodes, unit = axes[1][feature].values, 1.0
+    if shape in CURVED:
+        margins = _rounded(margins, tables, large[1][feature], feature)
+        unit = 1.0 if large is axes else MAGNIFICATION
     worst = int(np.argmin(margins))
-    nodes = axes[1][feature].values
     where = nodes[worst + 1 : worst + 2] if shape in CURVED else nodes[worst : worst + 2]
-    return Certificate(shape, float(margins[worst]), tuple(where.tolist()))
+    return Certificate(shape, float(margins[worst]) * unit, tuple(where.tolist()))
+
+
+def _magnified(
+    axes: Mapping[int, Sequence[Axis]], features: Iterable[int]
+) -> Mapping[int, Sequence[Axis]]:
+    """Axes on which differences over distances of nodes are finite; as they are where possible."""
+    tiny = [j for j in features if _is_tiny(axes[1][j])]
+    if not tiny:
+        return axes
+    larger = {order: list(own) for order, own in axes.items()}
+    for own in larger.values():
+        for j in tiny:
+            own[j] = replace(own[j], values=own[j].values * MAGNIFICATION)
+    return larger
+
+
+def _is_tiny(axis: Axis) -> bool:
+    nodes = axis.values[: axis.n_regular]
+    return len(nodes) > 1 and bool(np.abs(nodes).max() < SMALLEST_NODE)
+
+
+def _rounded(
+    margins: FloatArray, tables: Mapping[Component, FloatArray], axis: Axis, feature: int
+) -> FloatArray:
+    """Set changes of slope that are negative by no more than rounding to 0."""
+    sizes = [float(np.abs(table).max()) for s, table in tables.items() if feature in s]
+    distances = np.diff(axis.values[: axis.n_regular])
+    unit = N_ROUNDINGS * np.finfo(np.float64).eps * sum(sizes)
+    with np.errstate(over="ignore"):
+        rounding = unit / np.minimum(distances[:-1], distances[1:])
+    return np.where((margins < 0) & (margins >= -rounding), 0.0, margins)
 
 
 def _oriented(table: FloatArray, component: Component, feature: int) -> FloatArray:
@@ -89,7 +130,9 @@ def _steps(values: FloatArray, axis: Axis, shape: str) -> FloatArray:
     if shape not in CURVED:
         return steps
     widths = np.diff(axis.values[: axis.n_regular]).reshape(-1, *[1] * (values.ndim - 1))
-    return np.diff(steps / widths, axis=0, prepend=0.0, append=0.0)  # constant beyond outer nodes
+    with np.errstate(over="ignore"):
+        slopes = np.clip(steps / widths, -LARGEST_SLOPE, LARGEST_SLOPE)
+    return np.diff(slopes, axis=0, prepend=0.0, append=0.0)  # constant beyond outer nodes
 
 
 def _on_finest(steps: FloatArray, coarse: Axis, fine: Axis, shape: str) -> FloatArray:
@@ -141,11 +184,12 @@ def constrained(
     Main effects are projected; interactions are clipped where a main effect cannot make up for
     them. Whatever still breaks a shape, by curvature, rounding or a conflict between features, is
     repaired last. Every subset of a component must be a component too; a feature without
-    components has every shape.
+    components, or with no value but missing ones, has every shape.
     """
     shaped = dict(tables)
     shift = 0.0
-    shapes = {feature: shape for feature, shape in shapes.items() if (feature,) in tables}
+    shapes = {j: s for j, s in shapes.items() if (j,) in tables and axes[1][j].n_regular > 0}
+    axes = _magnified(axes, shapes)
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
     for _ in range(N_SWEEPS):
@@ -158,6 +202,9 @@ def constrained(
             return shift, shaped
     for feature, shape in shapes.items():
         shift += _repair(shaped, axes, feature, shape)
+    for feature, shape in shapes.items():
+        if shape in CURVED:
+            shift += _bend(shaped, axes, feature, shape)
     return shift, shaped
 
 
@@ -166,7 +213,9 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
     from sklearn.isotonic import isotonic_regression
 
     known, weights = table[: axis.n_regular], axis.weights[: axis.n_regular]
-    if shape in CURVED:
+    if len(known) == 0:  # missing values have no order
+        fitted = known
+    elif shape in CURVED:
         fitted = _convex(axis.values[: axis.n_regular], known * SIGNS[shape], weights)
     else:
         fitted = isotonic_regression(known * SIGNS[shape], sample_weight=weights)
@@ -181,7 +230,7 @@ def _ramp(axis: Axis, shape: str) -> FloatArray:
     if shape not in CURVED:
         return np.linspace(0.0, 1.0, axis.n_regular)
     nodes = axis.values[: axis.n_regular]
-    ramp: FloatArray = ((nodes - nodes[0]) / (np.ptp(nodes) or 1.0)) ** 2
+    ramp: FloatArray = ((nodes - nodes[:1]) / (np.ptp(nodes) if len(nodes) > 1 else 1.0)) ** 2
     return ramp
 
 
@@ -234,12 +283,20 @@ def _linearised(
     Returns it and its rise over every coarse interval.
     """
     nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
-    at_nodes = np.interp(nodes, finer, main[: fine.n_regular])
-    linear = np.interp(finer, nodes, at_nodes)
+    at_nodes = _interpolated(nodes, finer, main[: fine.n_regular])
+    linear = _interpolated(finer, nodes, at_nodes)
     interval = np.clip(np.searchsorted(nodes, finer, side="right") - 1, 0, len(nodes) - 2)
     changed = main.copy()
     changed[: fine.n_regular] = np.where(needs[interval] > 0, linear, main[: fine.n_regular])
     return changed, np.maximum(np.diff(at_nodes), 0.0)
+
+
+def _interpolated(x: FloatArray, nodes: FloatArray, values: FloatArray) -> FloatArray:
+    """Interpolate linearly; take the lower node where two nodes are too close for a slope."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.interp(x, nodes, values)
+    lower = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, None)
+    return np.where(np.isfinite(found), found, values[lower])
 
 
 def _with_steps(
@@ -276,6 +333,24 @@ def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sh
     for place, outwards in ends.items():
         bend = max(fall[place] / USABLE_SHARE - rise[place], 0.0) * SIGNS[shape]
         main[: axis.n_regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
+    moved = float(axis.weights @ main)
+    tables[feature,] = main - moved
+    return moved
+
+
+def _bend(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
+    """Bend a main effect where f still bends the wrong way, in place; returns what moves.
+
+    What is left after the repair is rounding of the projection; the bends are as small.
+    """
+    axis = axes[1][feature]
+    margins = _margins(tables, axes, feature, shape)
+    missing = np.maximum(-_rounded(margins, tables, axis, feature), 0.0)
+    if not missing.any():
+        return 0.0
+    nodes, main = axis.values[: axis.n_regular], tables[feature,].copy()
+    slopes = np.append(0.0, np.cumsum(missing)) * SIGNS[shape]  # of what is added between nodes
+    main[1 : axis.n_regular] += np.cumsum(slopes * np.diff(nodes))
     moved = float(axis.weights @ main)
     tables[feature,] = main - moved
     return moved

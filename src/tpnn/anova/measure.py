@@ -54,6 +54,16 @@ class Marginal:
         free: BoolArray = last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
         return free
 
+    def of_features(self, features: IntArray) -> Marginal:
+        """Measure of some of the features, padded as before."""
+        return Marginal(
+            self.positions[features],
+            self.weights[features],
+            self.sizes[features],
+            self.nominal[features],
+            self.missing[features],
+        )
+
     @classmethod
     def of(cls, axes: Sequence[Axis]) -> Marginal:
         """Measure of the features with the given axes."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
-from tpnn.table.axis import Axis
+from tpnn.table.axis import UNSEEN_LEVEL, Axis
 
 
 def purify_tables(
@@ -37,6 +37,9 @@ def purify_tables(
     intercept: FloatArray = np.zeros(())
     pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
     for component, table in tables.items():
+        if not table.any():  # nothing to move
+            intercept = intercept + np.zeros(table.shape[len(component) :])
+            continue
         own = [axes[len(component)][feature] for feature in component]
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
@@ -75,5 +78,6 @@ def _as_numbers(axis: Axis) -> FloatArray:
     """Nodes as numbers that another axis of the same feature can locate."""
     if axis.groups is None:
         return axis.values
-    first_level = np.unique(axis.groups, return_index=True)[1]
-    return np.append(first_level.astype(np.float64), np.full(int(axis.has_missing), np.nan))
+    first_level = np.unique(axis.groups, return_index=True)[1].astype(np.float64)
+    unseen, missing = [UNSEEN_LEVEL] * axis.has_unseen, [np.nan] * axis.has_missing
+    return np.concatenate([first_level, unseen, missing])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -90,7 +90,11 @@ class TrainingLog:
     def must_stop(self) -> bool:
         """Whether every bag has stalled, or the steps or the time are used up."""
         over = self.step >= self.schedule.max_steps
-        return self.stopping.has_stalled or over or self.limits.are_reached()
+        if self.stopping.has_stalled or over:
+            return True
+        if is_cut := self.limits.are_reached():
+            self.events[-1] = replace(self.events[-1], note="until the time limit")
+        return is_cut
 
 
 def make_adam(

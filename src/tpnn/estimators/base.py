@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,11 @@ from tpnn.grow.solver import Grow
 from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
-from tpnn.report import write_report
+from tpnn.report import FitFacts, write_report
 from tpnn.search.select import Path
 from tpnn.table.frame import Table
+
+LOGGER = logging.getLogger("tpnn")
 
 
 class TPNNEstimator(TransformerMixin, BaseEstimator):
@@ -174,7 +177,15 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             itself.
         """
         check_is_fitted(self)
-        write_report(self.model_, path, X, y, title=title, target=target, offset=offset)
+        facts = self._fit_facts()
+        write_report(
+            self.model_, path, X, y, title=title, target=target, offset=offset, facts=facts
+        )
+
+    def _fit_facts(self) -> FitFacts:
+        """Collect what the report says about the fit."""
+        settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        return FitFacts(settings=settings, n_rows=self._n_rows_)
 
     def _read(self, X: Any) -> Table:
         """Read a table to predict on; error messages name this estimator."""
@@ -186,11 +197,13 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         settings = Settings.of(self.get_params(deep=False))
         with ProgressBar(type(self).__name__, self.verbose) as progress:
             fitted = run(X, targets, task, settings, progress)
+        LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
         self._path_, self.model_ = fitted.path, fitted.model
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]
         self.n_features_in_ = fitted.table.n_columns
+        self._n_rows_ = fitted.table.n_rows
         if fitted.table.names is not None:
             self.feature_names_in_ = np.array(fitted.table.column_names, dtype=object)
 

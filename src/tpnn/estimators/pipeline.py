@@ -16,6 +16,7 @@ from typing import Any
 
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import Component, ComponentSet, InteractionRules, resolve_feature
+from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
@@ -87,7 +88,7 @@ class Solved:
 
 def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Progress) -> Fitted:
     """Fit a model to a table and its targets."""
-    limits = start_clock(settings)
+    began, limits = time.monotonic(), start_clock(settings)
     table = read(X, targets, settings)
     if table.offset_column is not None:
         known = column_offset(table, table.offset_column)
@@ -100,9 +101,9 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solved = solve(problem, rules, settings, limits, progress)
     full = solved.problem.freeze(solved.solution, task)
-    path = select_components(solved, full, required, settings)
+    path = select_components(solved, full, required, settings, limits)
     model = path.model(path.chosen)  # brought into its shapes
-    events = [*solved.events, *solved.solution.events]
+    events = [*solved.events, *solved.solution.events, *cut_selection(path, solved.problem, began)]
     return Fitted(table, path, model, events)
 
 
@@ -207,9 +208,11 @@ def solve_listed(
     """Fit the components that the user lists, or all."""
     listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
     components = inherited(rules.applied(listed), settings)
-    whole = problem.with_components(components).with_bags(n_bags_of(problem, settings))
-    solution = settings.solver.solve(whole, limits, progress)
-    return Solved(problem=whole, solution=solution, events=[])
+    whole = problem.with_components(components)
+    budget = time_budget(whole, n_bags_of(problem, settings), limits)
+    whole = whole.with_bags(budget.n_bags)
+    solution = settings.solver.solve(whole, budget.limits, progress)
+    return Solved(problem=whole, solution=solution, events=budget.events)
 
 
 def solve_searched(
@@ -225,18 +228,20 @@ def solve_searched(
         problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits,
         most_triples=most_triples(problem, settings),
     )  # fmt: skip
-    components, n_bags = search.up_to_pairs(), n_bags_of(problem, settings)
-    whole = problem.with_components(components).with_bags(n_bags)
-    solution = settings.solver.solve(whole, limits, progress)
+    whole = problem.with_components(search.up_to_pairs())
+    budget = time_budget(whole, n_bags_of(problem, settings), limits)
+    whole = whole.with_bags(budget.n_bags)
+    solution = settings.solver.solve(whole, budget.limits, progress)
+    search.limits = budget.limits
     higher = search.higher(whole, solution)
     if higher:
         components = ComponentSet((*whole.components, *higher))
         whole = whole.with_components(inherited(components, settings))
-        solution = settings.solver.solve(whole, limits, progress, start=solution)
+        solution = settings.solver.solve(whole, budget.limits, progress, start=solution)
     return Solved(
         problem=whole,
         solution=solution,
-        events=search.events,
+        events=[*search.events, *budget.events],
         evident=frozenset(search.evident),
         keeps_mains=search.takes_all_mains,
         is_screened=search.is_screened,
@@ -257,7 +262,7 @@ def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
 
 
 def select_components(
-    solved: Solved, full: AnovaModel, required: ComponentSet, settings: Settings
+    solved: Solved, full: AnovaModel, required: ComponentSet, settings: Settings, limits: Limits
 ) -> Path:
     """Rank the components on held-out rows and choose how many to keep."""
     names = full.feature_names
@@ -273,4 +278,13 @@ def select_components(
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     with ONE_BLAS_THREAD:
         held_out = HeldOut(solved.problem, solved.solution)
-        return select(held_out, full, keep, solved.evident, shapes)
+        return select(held_out, full, keep, solved.evident, shapes, limits)
+
+
+def cut_selection(path: Path, problem: Problem, began: float) -> list[Event]:
+    """Say how much of the selection a time limit cut off, if any."""
+    n_unknown = sum(math.isnan(step.loss) for step in path.steps)
+    if not n_unknown:
+        return []
+    note = f"the time limit ended the selection: {n_unknown} of {len(path.steps)} models not scored"
+    return [limit_event(problem, note, began)]

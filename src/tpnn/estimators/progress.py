@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Any
 
@@ -44,7 +45,8 @@ class ProgressBar:
         )  # fmt: skip
 
     def advance(self, event: Event) -> None:
-        """Move the bar by one event."""
+        """Move the bar by one event, and log it."""
+        event.log(logging.DEBUG)
         self._bar.set_postfix(validation_loss=f"{event.validation_loss:.4f}", refresh=False)
         self._bar.update(1)
 

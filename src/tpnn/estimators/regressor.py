@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
+from tpnn.report import FitFacts
 
 
 class TPNNRegressor(RegressorMixin, TPNNEstimator):
@@ -91,7 +93,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         Number of threads of ``fit``; by default all cores that the process may use; a container's
         quota counts. The model does not depend on it.
     time_limit : float, optional
-        Seconds after which training stops with the best model so far.
+        Seconds after which the fit ends with the best model so far; it covers search, training,
+        purification and selection, and ``history_`` says what was cut short.
     random_state : int, RandomState, Generator or None, default=None
         Seed; the same seed gives the same model, bit for bit.
     verbose : {"auto", 0, 1}, default="auto"
@@ -215,6 +218,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             for column, level in zip(predicted.T, self.model_.output_names, strict=True)
         ]
         return float(np.mean(shares))
+
+    def _fit_facts(self) -> FitFacts:
+        power = resolve(self.objective, n_targets=1).power
+        return replace(super()._fit_facts(), power=power)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
 from tpnn.loss.losses import OBJECTIVES
-from tpnn.loss.offset import checked_offset, refuse_masked
-from tpnn.model.baseline import Baseline
+from tpnn.loss.offset import checked_offset
+from tpnn.loss.times import checked_survival
+from tpnn.metrics.survival import breslow, concordance
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
@@ -107,86 +106,3 @@ class TPNNSurvival(TPNNEstimator):
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
-
-
-def breslow(
-    times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None
-) -> Baseline:
-    """Breslow's baseline: at each event, its deaths over the total risk of the rows still alive."""
-    mass = np.ones_like(times) if weights is None else weights
-    order = np.argsort(-times, kind="stable")
-    with np.errstate(divide="ignore"):  # weights may be zero
-        log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
-    event_times = np.unique(times[(events > 0) & (mass > 0)])
-    last = np.searchsorted(-times[order], -event_times, side="right") - 1
-    deaths = [(mass * events)[times == time].sum() for time in event_times]
-    return Baseline(event_times, np.logaddexp.accumulate(np.log(deaths) - log_alive[last]))
-
-
-def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
-    """Read times and events, each (n_rows,), from two columns or named fields."""
-    if y is None:
-        raise ValueError(
-            "y: times are needed, found None. This estimator requires y to be passed, but the "
-            "target y is None: pass np.column_stack([time, event])."
-        )
-    refuse_masked("y", y)
-    names = getattr(getattr(y, "dtype", None), "names", None) or getattr(y, "columns", None)
-    try:
-        if names is not None and len(names) == 2:
-            fields = [np.asarray(y[name]) for name in names]
-            fields.sort(key=lambda field: field.dtype.kind == "b")  # the boolean is the event
-            columns = np.column_stack([_real(field) for field in fields])
-        else:
-            columns = _real(np.asarray(y))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"y: times and events must be real numbers, found {error}. Pass the time first, then 1 "
-            "for an event and 0 where none was observed."
-        ) from error
-    alone = columns.ndim == 1
-    if alone:
-        columns = np.column_stack([columns, np.ones(len(columns))])
-    if columns.ndim != 2 or columns.shape[1] != 2:
-        raise ValueError(
-            f"y: times, or two columns (time and event), are needed, found shape {columns.shape}. "
-            "Pass np.column_stack([time, event])."
-        )
-    times, events = columns.T
-    if not np.isfinite(times).all() or (times < 0).any() or not np.isin(events, (0, 1)).all():
-        raise ValueError(
-            "y: times must be finite and not negative, and events 0 or 1, found times from "
-            f"{times.min()} to {times.max()} and events {np.unique(events)[:5].tolist()}. "
-            "Pass the time first, then the event."
-        )
-    if alone:
-        warnings.warn(
-            f"y: times and events are needed, found times alone, shape {times.shape}, and took "
-            "every one of them as an event. If some rows are censored, pass two columns: "
-            "np.column_stack([time, event]); if none is, pass 1 for every event.",
-            UserWarning,
-            stacklevel=3,  # the caller of fit or score
-        )
-    return times, events
-
-
-def _real(values: NDArray[Any]) -> FloatArray:
-    if np.iscomplexobj(values):
-        raise TypeError("complex numbers. Complex data not supported")
-    return values.astype(np.float64)
-
-
-def concordance(times: FloatArray, events: FloatArray, risk: FloatArray) -> float:
-    """Share of comparable pairs of rows in which the higher risk has the earlier event.
-
-    A pair is comparable if its earlier time is an event; equal risks count one half.
-
-    >>> concordance(np.array([1.0, 2.0, 3.0]), np.ones(3), np.array([3.0, 2.0, 2.0]))
-    0.8333333333333334
-    """
-    agreed = comparable = 0.0
-    for time, own in zip(times[events > 0], risk[events > 0], strict=True):
-        later = risk[(times > time) | ((times == time) & (events == 0))]
-        comparable += len(later)
-        agreed += (later < own).sum() + 0.5 * (later == own).sum()
-    return float(agreed / comparable) if comparable else 0.5

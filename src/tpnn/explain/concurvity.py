@@ -100,7 +100,9 @@ def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
 
 def _standardised(columns: FloatArray) -> FloatArray:
     """Columns of mean 0 and variance 1; constant ones are 0."""
-    centred = columns - columns.mean(0)
+    exponents = np.frexp(np.abs(columns).max(0))[1]  # in units of powers of two no square overflows
+    relative = np.ldexp(columns, -exponents)
+    centred = relative - relative.mean(0)
     deviations = np.sqrt((centred**2).mean(0))
     standardised: FloatArray = centred / np.where(deviations > 0, deviations, 1.0)
     return standardised

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -160,14 +162,22 @@ class Reading:
 
         The mean over the outputs where there are several.
         """
-        return self._ranked(np.square)
+        unit = self._unit()
+        return {names: unit * unit * part for names, part in self._relative_variances().items()}
+
+    def deviation(self) -> float:
+        """Return the standard deviation of the raw score under the product of the marginals.
+
+        Where there are several outputs, of their mean variance.
+        """
+        return self._unit() * math.sqrt(sum(self._relative_variances().values()))
 
     def sobol(self) -> dict[Names, float]:
         """Share Var(f_S) / sum Var of every component, largest first.
 
         Components are uncorrelated under the product of the marginals, so the shares add up to one.
         """
-        variances = self.variances()
+        variances = self._relative_variances()
         total = sum(variances.values()) or 1.0
         return {names: variance / total for names, variance in variances.items()}
 
@@ -258,6 +268,16 @@ class Reading:
             return axes[0].weights if len(axes) == 1 else None
         rows = self._given_rows()
         return joint_density(axes, [self.model.encoder.numbers(rows, j) for j in features])
+
+    def _unit(self) -> float:
+        """Power of two above all values of components: in this unit no square overflows."""
+        largest = max((float(np.abs(table).max()) for table in self.model.tables), default=0.0)
+        return math.ldexp(1.0, min(math.frexp(largest)[1], sys.float_info.max_exp - 1))
+
+    def _relative_variances(self) -> dict[Names, float]:
+        """Variances in the square of ``_unit()``, which is a power of two and so loses no bits."""
+        unit = self._unit()
+        return self._ranked(lambda table: np.square(table / unit))
 
     def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""

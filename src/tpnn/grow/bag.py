@@ -166,6 +166,10 @@ class BagGrower:
                 )
         return best
 
+    def noted(self, note: str) -> str:
+        """Note of a bag that has just stopped growing, with the time limit if that stopped it."""
+        return f"{note}, until the time limit" if self.limits.are_reached() else note
+
     def _refresh(self, forest: Forest, training: Side) -> None:
         """Recompute the slopes of every row exactly."""
         raw = forest.scores(training)

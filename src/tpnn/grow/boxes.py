@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_below, draw_uniform
 
 
@@ -62,7 +62,7 @@ class BoxGrowth(NamedTuple):
     state: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
     """Move the rows with codes below ``place`` to the front; return where the others begin."""
     left, right = low, high - 1
@@ -75,7 +75,7 @@ def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
     return left
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _best_cut(
     codes: Any, rows: Any, low: int, high: int, box: Any, growth: Any, settings: Any
 ) -> Any:
@@ -108,7 +108,7 @@ def _best_cut(
     return best, best_axis, best_place
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _cut(
     codes: Any, rows: Any, ends: Any, boxes: Any, leaf: int, new: int, axis: int, place: int
 ) -> None:
@@ -121,7 +121,7 @@ def _cut(
     boxes[new, axis, 0] = place
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_leaves: int) -> Any:
     """Cut every leaf at a random place along all features but one, in random order."""
     order, n_boxes = len(codes), 1
@@ -140,7 +140,7 @@ def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_lea
     return n_boxes
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
     """Add a value to all cells of a box; grids are flat, with cells in row-major order."""
     node = box[:, 0].copy()
@@ -161,7 +161,7 @@ def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
             return
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, settings: Any) -> Any:
     """Add one tree to a component's grid; return its gain.
 
@@ -204,7 +204,7 @@ def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, setting
     return total_gain
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def grow_visits(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
     """Visit components at random, those with larger gains more often."""
     done = 0

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn.grow.rectangles import MISSING, NOMINAL, increasing, random_sides
 from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_below, draw_uniform
 
@@ -87,7 +87,7 @@ class TripleGrowth(NamedTuple):
     state: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _cells(codes: Any, triple: Any, sizes: Any) -> Any:
     """Entry of each row's cell in a flat volume, (n_rows,)."""
     first, second, third = codes[triple[0]], codes[triple[1]], codes[triple[2]]
@@ -100,7 +100,7 @@ def _cells(codes: Any, triple: Any, sizes: Any) -> Any:
     return cells
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _cell_sums(cells: Any, side: Any, volume: Any) -> None:
     """Sum residual and hessian over the rows of each cell; ``volume`` is (n_entries, 2)."""
     volume[:] = 0.0
@@ -109,7 +109,7 @@ def _cell_sums(cells: Any, side: Any, volume: Any) -> None:
         volume[cells[i], 1] += side.hessian[i]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _sum_up(volume: Any, sizes: Any) -> None:
     """Turn cell sums into sums over all cells (0, 0, 0) to (a, b, c), in place."""
     layers = sizes[2] + 1
@@ -128,7 +128,7 @@ def _sum_up(volume: Any, sizes: Any) -> None:
             volume[entry, 1] += volume[entry - plane, 1]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, inline="always")
+@compiled(fastmath=True, inline="always")
 def _face(volume: Any, low: int, high: int, wide: int, deep: int) -> Any:
     """Sums up to one plane of a cuboid, from its four corners in that plane.
 
@@ -140,7 +140,7 @@ def _face(volume: Any, low: int, high: int, wide: int, deep: int) -> Any:
     return residual, mass
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _sums_below(volume: Any, strides: Any, box: Any, axis: int, place: int) -> Any:
     """Residual and mass of the part of a box with nodes before ``place``, from the grid's edge."""
     u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -150,7 +150,7 @@ def _sums_below(volume: Any, strides: Any, box: Any, axis: int, place: int) -> A
     return _face(volume, low, low + wide + deep, wide, deep)
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _box_sums(volume: Any, strides: Any, box: Any) -> Any:
     """Residual and mass of a box."""
     above = _sums_below(volume, strides, box, 0, box[1])
@@ -158,7 +158,7 @@ def _box_sums(volume: Any, strides: Any, box: Any) -> Any:
     return above[0] - below[0], above[1] - below[1]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _best_cut(volume: Any, strides: Any, box: Any, settings: Any, state: Any) -> Any:
     """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     best, best_axis, best_place = 0.0, 0, 0
@@ -185,7 +185,7 @@ def _best_cut(volume: Any, strides: Any, box: Any, settings: Any, state: Any) ->
     return best, best_axis, best_place
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     """Cut a box in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     boxes[new] = boxes[leaf]
@@ -193,7 +193,7 @@ def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     boxes[new, 2 * axis] = place
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _random_cuts(boxes: Any, state: Any) -> Any:
     """Cut the grid at random along two features, drawn at random; return the number of boxes."""
     n_boxes, left_out = 1, draw_below(state, 3)
@@ -208,7 +208,7 @@ def _random_cuts(boxes: Any, state: Any) -> Any:
     return n_boxes
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _grow_tree(volume: Any, strides: Any, sizes: Any, settings: Any, state: Any, boxes: Any) -> Any:
     """Cut the grid best-first into ``boxes`` (n_leaves, 6); return their number and the gain."""
     boxes[0] = 0
@@ -233,7 +233,7 @@ def _grow_tree(volume: Any, strides: Any, sizes: Any, settings: Any, state: Any,
     return n_boxes, total_gain
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _fill_step(
     volume: Any, strides: Any, boxes: Any, n_boxes: int, settings: Any, step: Any
 ) -> None:
@@ -250,7 +250,7 @@ def _fill_step(
                     step[entry] = value
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _node_order(axis: int, volume: Any, strides: Any, sizes: Any, kinds: Any, ridge: float,
                 state: Any) -> Any:  # fmt: skip
     """Order in which a tree sees the nodes along an axis.
@@ -278,7 +278,7 @@ def _node_order(axis: int, volume: Any, strides: Any, sizes: Any, kinds: Any, ri
     return order
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _entries(orders: Any, strides: Any, sizes: Any) -> Any:
     """Entry of the cell that each entry of a rearranged volume shows, (n_entries,)."""
     entries = np.zeros((sizes[0] + 1) * strides[0], np.int64)
@@ -291,7 +291,7 @@ def _entries(orders: Any, strides: Any, sizes: Any) -> Any:
     return entries
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step: Any) -> Any:
     """Grow one tree over the cells of the training rows into ``step``; return its gain."""
     strides = np.array([(sizes[1] + 1) * (sizes[2] + 1), sizes[2] + 1, 1])
@@ -318,7 +318,7 @@ def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step:
     return gain
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _take_step(cells: Any, side: Any, step: Any) -> Any:
     """Move raw scores and residuals by the values of their cells; return the fall of the loss."""
     fall = 0.0
@@ -331,7 +331,7 @@ def _take_step(cells: Any, side: Any, step: Any) -> Any:
     return fall
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _add_to_table(step: Any, sizes: Any, table: Any) -> None:
     """Add the cells of a flat volume to a grid of values."""
     for a in range(sizes[0]):
@@ -341,7 +341,7 @@ def _add_to_table(step: Any, sizes: Any, table: Any) -> None:
                 table[a, b, c] += step[start + c]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
     """Visit triples at random, those with larger gains more often."""
     done, largest = 0, max(growth.gains.max(), 1e-30)

@@ -71,7 +71,7 @@ class HigherOrders:
         def grow(bag: int) -> Grown:
             grown = self.bags.grow(bag, raw[:, bag])
             event = Event(
-                stage="grow", note=self.note, bag=bag, step=grown.rounds,
+                stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.components), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip

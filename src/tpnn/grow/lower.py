@@ -141,7 +141,7 @@ class LowerOrders:
             seed = (self.problem.seed * n_bags + bag) * 2 + number
             grown = self._grow(bag, starts[way.start][bag], seed, way.pair_tree)
             event = Event(
-                stage="grow", note=way.note, bag=bag, step=grown.rounds,
+                stage="grow", note=self.grower.noted(way.note), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.ordered), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn.grow.trees import bounded, draw_below, draw_uniform
 
 ORDERED, MISSING, NOMINAL = 0, 1, 2  # kinds of axes; the last node of MISSING is missing values
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
     """Sum ``values`` over the rows in each cell of a grid."""
     sums[:] = 0.0
@@ -29,7 +29,7 @@ def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
         sums[rows[i], columns[i]] += values[i]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def summed_area(sums: Any, area: Any) -> None:
     """Set ``area[a, b]`` to the sum of ``sums[:a, :b]``; area has one more row and column."""
     n_rows, n_columns = sums.shape
@@ -42,12 +42,12 @@ def summed_area(sums: Any, area: Any) -> None:
             area[a + 1, b + 1] = running + area[a, b + 1]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, inline="always")
+@compiled(fastmath=True, inline="always")
 def _box_sum(area: Any, top: int, bottom: int, left: int, right: int) -> Any:
     return area[bottom, right] - area[top, right] - area[bottom, left] + area[top, left]
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> Any:
     """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     top, bottom, left, right = box[0], box[1], box[2], box[3]
@@ -83,7 +83,7 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
     return best, best_axis, best_place
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     """Cut a box in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     for side in range(4):
@@ -92,7 +92,7 @@ def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     boxes[new, 2 * axis] = place
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -> Any:
     """Cut the grid best-first into ``boxes`` (n_leaves, 4); return their number and the gain."""
     n_rows, n_columns = residual.shape[0] - 1, residual.shape[1] - 1
@@ -120,7 +120,7 @@ def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -
         n_boxes += 1
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def fill_step(
     residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, table: Any, step: Any
 ) -> None:
@@ -136,14 +136,14 @@ def fill_step(
                 table[a, b] += value
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: Any) -> None:
     """Update the residual: each row loses its hessian times the step in its cell."""
     for i in range(len(residual)):
         residual[i] -= hessian[i] * step[rows[i], columns[i]]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def random_sides(kind: int, size: int, state: Any) -> Any:
     """Divide the nodes of an axis at random: at one place or, without order, one by one."""
     sides = np.zeros(size, np.int64)
@@ -154,7 +154,7 @@ def random_sides(kind: int, size: int, state: Any) -> Any:
     return sides
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def increasing(scores: Any) -> Any:
     """Return indices that sort scores (Shell sort); NumPy's argsort takes seconds to compile."""
     order = np.arange(len(scores))
@@ -172,7 +172,7 @@ def increasing(scores: Any) -> Any:
     return order
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def node_order(
     kind: int, other_kind: int, residual: Any, mass: Any, ridge: float, state: Any
 ) -> Any:
@@ -199,7 +199,7 @@ def node_order(
     return order
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def area_cells(area: Any, cells: Any) -> None:
     """Recover the cells from their summed areas: the inverse of ``summed_area``."""
     for a in range(cells.shape[0]):
@@ -207,7 +207,7 @@ def area_cells(area: Any, cells: Any) -> None:
             cells[a, b] = _box_sum(area, a, a + 1, b, b + 1)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def arranged(cells: Any, rows: Any, columns: Any) -> Any:
     """Return the cells with their rows and columns in the given order."""
     answer = np.empty_like(cells)

@@ -64,7 +64,9 @@ class MainDictionary:
     """Grids of main effects as linear functions of coefficients (n_features, D, n_bags)."""
 
     def __init__(self, marginal: Marginal, features: IntArray) -> None:
-        self.bases = dictionary(marginal, 1)[features]
+        missing = np.flatnonzero(marginal.missing)[:1]  # if any, all have a base for missing values
+        needed = marginal.of_features(np.append(features, missing))
+        self.bases = dictionary(needed, 1)[: len(features)]
 
     def zeros(self, n_bags: int) -> RealArray:
         """Coefficients of the zero function."""
@@ -187,6 +189,8 @@ class RidgeStart:
             gradient, hessian = self.objective.slopes(self.rows.y, raw, self.training)
             shift = (self.masses * gradient).sum(0) / (self.masses * hessian).sum(0)
             intercepts, raw = intercepts - shift, raw - shift
+            if limits.are_reached():
+                break
         return self.best
 
     def _solve(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn.grow.rectangles import (
     ORDERED,
     area_cells,
@@ -81,7 +81,7 @@ class Growth(NamedTuple):
     state: Any
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _move_intercept(growth: Any, settings: Any) -> None:
     shift = bounded(growth.residual.sum() / growth.hessian.sum(), settings)
     growth.intercept[0] += shift
@@ -89,7 +89,7 @@ def _move_intercept(growth: Any, settings: Any) -> None:
         growth.residual[i] -= growth.hessian[i] * shift
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _visit_unordered(
     first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
     kinds: Any, sign: float,
@@ -122,7 +122,7 @@ def _visit_unordered(
     return gain
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _visit(
     first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
     kinds: Any, sign: float,
@@ -145,7 +145,7 @@ def _visit(
     return gain
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True)
+@compiled(fastmath=True)
 def grow_rounds(
     rows: Any, growth: Any, n_rounds: int, sizes: Any, kinds: Any, signs: Any, main_tree: Any,
     pair_tree: Any, with_pairs: bool,

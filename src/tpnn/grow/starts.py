@@ -31,7 +31,8 @@ def measures(problem: Problem) -> tuple[Marginal, Marginal]:
 
 def zero_start(problem: Problem, constants: FloatArray) -> Tables:
     """Return grids of zeros with the given intercepts (K,)."""
-    fine, coarse = (marginal.n_nodes for marginal in measures(problem))
+    axes = problem.encoder.axes
+    fine, coarse = (max(a.n_nodes for a in order) for order in (axes[1], axes.get(2, axes[1])))
     n_outputs, n_mains = len(constants), len(problem.coded[0].features)
     n_pairs = len(problem.coded[1].features) if len(problem.coded) > 1 else 0
     mains = np.zeros((n_outputs, n_mains, fine, 1), np.float32)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn.problem.bits import scrambled
 
 UNVISITED_GAIN = 1e30  # gain of a component before its first visit
@@ -52,7 +52,7 @@ class TreeSettings(NamedTuple):
     largest: float = 1e30
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def one_way(settings: Any, sign: float, exempt: int) -> Any:
     """Return the settings of a tree with two leaves that steps in one direction."""
     return TreeSettings(
@@ -62,26 +62,26 @@ def one_way(settings: Any, sign: float, exempt: int) -> Any:
     )  # fmt: skip
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def bounded(value: float, settings: Any) -> Any:
     """Clip a leaf value to the bound of its tree."""
     return min(max(value, -settings.largest), settings.largest)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def draw(state: Any) -> Any:
     """Next 64 random bits (splitmix64); ``state`` is an array of one uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return scrambled(state[0])
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def draw_uniform(state: Any) -> Any:
     """Random number in [0, 1)."""
     return (draw(state) >> np.uint64(40)) * (1.0 / (1 << 24))
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def draw_below(state: Any, size: int) -> Any:
     """Random integer in [0, size)."""
     return np.int64(draw_uniform(state) * size)

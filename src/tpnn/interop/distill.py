@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -49,13 +50,14 @@ class DistilledModel(TPNNRegressor):
         X: Any = None,
         y: Any = None,
         title: str = "Report of a black box",
-        target: str = "its prediction",
+        target: str = "the black box's prediction",
         offset: Any = None,
     ) -> None:
         """Write the report of :meth:`TPNNRegressor.report`, with the fidelity among its scores."""
         scores = {"Fidelity to the black box, R2": self.fidelity_}
+        facts = replace(self._fit_facts(), scores=scores)
         write_report(
-            self.model_, path, X, y, title=title, target=target, scores=scores, offset=offset
+            self.model_, path, X, y, title=title, target=target, offset=offset, facts=facts
         )
 
 

@@ -1,7 +1,9 @@
 """Explainable boosting machines of the interpret package, read as sums of tables.
 
 An EBM is piecewise constant. It becomes linear between nodes by putting a node on both sides of
-each cut, the larger one on the cut itself, as an EBM counts a cut to the bin above it.
+each cut, the larger one on the cut itself, as an EBM counts a cut to the bin above it. Missing
+values and unseen levels have scores in every EBM, so they have nodes, of no mass where training had
+none. An EBM keeps its levels as text: 1, 1.0 and "1" are one level.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ EBM_LINKS = {"identity": "identity", "logit": "logit", "mlogit": "softmax", "log
 
 
 def sum_of_ebm(ebm: Any) -> TableSum:
-    """Read a fitted EBM. Values that it has not seen in training contribute nothing."""
+    """Read a fitted EBM."""
     if ebm.link_ not in EBM_LINKS:
         raise ValueError(
             f"model: an EBM with a link among {sorted(EBM_LINKS)} is needed, found {ebm.link_!r}. "
@@ -56,7 +58,9 @@ def _read_encoder(ebm: Any) -> TableEncoder:
     by_feature = [_read_axes(ebm, feature, orders) for feature in range(len(ebm.bins_))]
     axes = {order: tuple(found[order] for found in by_feature) for order in orders}
     features = tuple(
-        Feature(NOMINAL, axis.levels or ()) if axis.is_nominal else Feature(NUMBER)
+        Feature(NOMINAL, (axis.levels or ())[:-1], are_text=True)  # the last are the unseen ones
+        if axis.is_nominal
+        else Feature(NUMBER)
         for axis in axes[1]
     )
     return TableEncoder(tuple(ebm.feature_names_in_), axes, features)
@@ -86,11 +90,10 @@ def _bins_of(ebm: Any, feature: int, order: int) -> Any:
 def _read_axes(ebm: Any, feature: int, orders: Sequence[int]) -> dict[int, Axis]:
     """Axis of a feature for every order; cuts of an order are cuts of all lower ones."""
     bins, masses = _bin_masses(ebm, feature)
-    has_missing = bool(masses[0] > 0)
     finest = _bins_of(ebm, feature, 1)
     if isinstance(finest, dict):
         levels = tuple(sorted(finest, key=finest.__getitem__))
-        axis = level_axis(levels, np.empty(0), has_missing)
+        axis = level_axis(levels, np.empty(0), is_open=True)
         weights = _shared(masses, _bin_of_nodes(axis, bins))
         return dict.fromkeys(orders, replace(axis, weights=weights / weights.sum()))
     nodes: dict[int, FloatArray] = {}
@@ -98,8 +101,8 @@ def _read_axes(ebm: Any, feature: int, orders: Sequence[int]) -> dict[int, Axis]
     for order in reversed(orders):
         cuts = np.union1d(cuts, _bins_of(ebm, feature, order))
         nodes[order] = np.union1d(np.nextafter(cuts, -np.inf), cuts) if len(cuts) else np.zeros(1)
-    values = np.append(nodes[1], [np.nan] * has_missing)
-    axis = Axis(values, np.empty(0), has_missing=has_missing)
+    values = np.append(nodes[1], np.nan)
+    axis = Axis(values, np.empty(0), has_missing=True)
     weights = _shared(masses, _bin_of_nodes(axis, bins))
     return {order: make_axis(values, weights, nodes[order]) for order in orders}
 
@@ -127,9 +130,13 @@ def _shared(masses: FloatArray, bins: IntArray) -> FloatArray:
 
 
 def _bin_of_nodes(axis: Axis, bins: Any) -> IntArray:
-    """Bin of an EBM's table for every node of an axis; the first bin is for missing values."""
+    """Bin of an EBM's table for every node of an axis.
+
+    The first bin is for missing values, the last for unseen ones.
+    """
     if isinstance(bins, dict):
-        regular = np.array([bins[level] for level in axis.levels or ()], np.intp)
+        levels = (axis.levels or ())[:-1]
+        regular = np.array([*map(bins.__getitem__, levels), max(bins.values()) + 1], np.intp)
     else:
         regular = np.searchsorted(bins, axis.values[: axis.n_regular], side="right") + 1
-    return np.append(regular, np.zeros(int(axis.has_missing), np.intp))
+    return np.append(regular, 0)

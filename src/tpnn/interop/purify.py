@@ -36,6 +36,9 @@ def purify(
     Every table f_S is split into one part for each subset of S: the features outside the subset
     are averaged out, the table is centred along those inside. The parts of a table sum to it, so
     the total function does not change, and each part averages to zero along each of its features.
+    An EBM has scores for unseen levels and missing values, which stay what they are. Other models
+    have none: there every component is zero, before and after.
+
     The bands of an EBM are those of its bags. An AnovaModel no longer has its bags: components
     that do not change keep their bands, all others have none (a spread of zero).
 
@@ -47,8 +50,9 @@ def purify(
         For a dict of tables: the nodes of every feature, increasing numbers, between which the
         model is linear, or labels.
     X : table, optional
-        Rows whose marginals are the measure of the sum-to-zero law. By default those of the
-        model's training; for a dict of tables all nodes weigh the same.
+        Rows whose marginals are the measure of the sum-to-zero law, at least one with a known value
+        of each feature. By default those of the model's training; for a dict of tables all nodes
+        weigh the same.
     intercept : float, default=0.0
         For a dict of tables: a constant to add.
     link : str, default="identity"
@@ -75,7 +79,7 @@ def purify(
             f"{type(model).__name__}. Tabulate other models on a grid and pass the tables."
         )
     if X is not None:
-        given = replace(given, encoder=_reweighted(given.encoder, X))
+        given = replace(given, encoder=_reweighted(given, X))
     pure = _purified(given)
     return _with_known(pure, model) if isinstance(model, AnovaModel) else pure
 
@@ -123,22 +127,33 @@ def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
     return replace(pure, spreads=spreads, shapes=model.shapes)
 
 
-def _reweighted(encoder: TableEncoder, X: Any) -> TableEncoder:
-    """Give the nodes of an encoder the masses of other rows."""
+def _reweighted(given: TableSum, X: Any) -> TableEncoder:
+    """Nodes of a sum of tables with the masses of other rows; unused features keep theirs."""
+    encoder, used = given.encoder, {feature for component in given.tables for feature in component}
     columns = encoder.columns(encoder.read(X))
     axes = {
-        order: tuple(map(_with_masses, per_order, columns))
+        order: tuple(
+            _with_masses(axis, columns[feature], encoder.feature_names[feature])
+            if feature in used
+            else axis
+            for feature, axis in enumerate(per_order)
+        )
         for order, per_order in encoder.axes.items()
     }
     return replace(encoder, axes=axes)
 
 
-def _with_masses(axis: Axis, x: FloatArray) -> Axis:
+def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
     lower, fraction = axis.locate(x)
     weights = np.zeros(axis.n_nodes + 2)  # values without a node fall beyond the nodes
     np.add.at(weights, lower, 1 - fraction)
     np.add.at(weights, lower + 1, fraction)
     weights = weights[: axis.n_nodes]
+    if not weights.any():
+        raise ValueError(
+            f"X: the measure needs rows with values that the model knows, found none of {name!r} "
+            f"in {len(x)} rows. Pass other rows, or leave X out."
+        )
     return replace(axis, weights=weights / weights.sum())
 
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.loss.links import LINKS
-from tpnn.model.files import Label
+from tpnn.model.files import Label, storable_labels
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.frame import NOMINAL, NUMBER
+from tpnn.table.words import UNSEEN_WORD
 
 
 @dataclass(frozen=True)
@@ -99,26 +100,27 @@ def _read_table(
 def _read_nodes(name: str, nodes: NDArray[Any]) -> tuple[Axis, Feature]:
     """Axis on which every node has the same mass, and the feature that it stands for."""
     weights = np.full(len(nodes), 1 / max(len(nodes), 1))
-    if nodes.dtype.kind in "OU":
-        levels = tuple(map(str, nodes))
+    if nodes.dtype.kind in "OU" and nodes.ndim == 1 and len(set(nodes.tolist())) == len(nodes) > 0:
+        levels = tuple(storable_labels(nodes))
         return level_axis(levels, weights), Feature(NOMINAL, levels)
-    values = nodes.astype(np.float64)
-    if values.ndim != 1 or not len(values) or not (np.diff(values) > 0).all():
+    values = nodes.astype(np.float64) if nodes.dtype.kind in "biuf" else np.empty(0)
+    increasing = values.ndim == 1 and len(values) and (np.diff(values) > 0).all()
+    if not increasing or not np.isfinite(values).all():
         raise ValueError(
             f"nodes: those of {name!r} must be increasing numbers or labels, found "
-            f"{nodes.tolist()[:5]}. Sort them."
+            f"{nodes.tolist()[:5]}. Sort them, and leave out what is repeated or infinite."
         )
     return Axis(values, weights), Feature(NUMBER)
 
 
-def level_axis(levels: tuple[str, ...], weights: FloatArray, has_missing: bool = False) -> Axis:
-    """Axis with a node for each level, and one more for missing values where there are any."""
-    n_levels = len(levels)
+def level_axis(levels: tuple[Label, ...], weights: FloatArray, is_open: bool = False) -> Axis:
+    """Axis with a node for each level; an open one has two more, for unseen levels and missing."""
     return Axis(
-        values=np.append(np.arange(float(n_levels)), [np.nan] * has_missing),
+        values=np.append(np.arange(float(len(levels) + is_open)), [np.nan] * is_open),
         weights=weights,
         kind=NOMINAL,
-        levels=levels,
-        groups=np.arange(n_levels),
-        has_missing=has_missing,
+        levels=(*levels, *[UNSEEN_WORD] * is_open),
+        groups=np.arange(len(levels)),
+        has_missing=is_open,
+        has_unseen=is_open,
     )

@@ -20,7 +20,7 @@ from tpnn.loss.links import LINKS, Link
 
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
-N_NEWTON_STEPS = 30
+N_NEWTON_STEPS, N_HALVINGS = 30, 40
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
 MAX_MEAN_DEVIANCES = 3.0  # a bound on Pearson's statistic, which a few large values inflate
 NOT_NEGATIVE = "numbers of at least 0, not all 0"
@@ -61,6 +61,9 @@ class Objective:
         Whether the second derivative has no bound, so that Newton steps need a limit.
     power : float, optional
         Power of the Tweedie deviance that the loss is half of.
+    is_damped : bool
+        Whether the second derivative may be far below the curvature of the loss at a distance, so
+        that Newton steps are halved until the loss does not rise.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Objective:
     levels: tuple[float, ...] | None = None
     steep: bool = False
     power: float | None = None
+    is_damped: bool = False
 
     def losses(self, y: AnyArray, raw: AnyArray, weights: Any = None, xp: Any = np) -> AnyArray:
         """Loss of each row in each bag, (n, n_bags), of raw scores (n, n_bags * K)."""
@@ -131,14 +135,35 @@ class Objective:
         if self.levels is not None:
             return weighted_quantiles((y - offset)[:, 0], weights, self.levels)
         constant = self.link.forward(mean) - np.average(offset[:, 0], weights=weights)
+        if self.is_damped:  # Newton steps from far away are small; outliers move no median
+            median = weighted_quantiles((y - offset)[:, 0], weights, (0.5,))
+            losses = [self._total(y, offset + c, column) for c in (constant, median)]
+            constant = median if losses[1] < losses[0] else constant
         for _ in range(N_NEWTON_STEPS):
             gradient, hessian = self.slopes(y, offset + constant, column)
             step = (column * gradient).sum(0) / (column * hessian).sum(0)
             if not np.isfinite(step).all():
                 break
-            constant = constant - step
+            constant = constant - step * self._damping(y, offset + constant, column, step)
         _check_finite(self.losses(y, offset + constant, column), gradient, hessian)
         return np.asarray(constant, np.float64)
+
+    def _damping(self, y: AnyArray, raw: AnyArray, column: AnyArray, step: AnyArray) -> float:
+        """Share of a Newton step after which the loss is not higher: 1, 1/2, 1/4, ...
+
+        The second derivatives of built-in losses bound the loss or are exact, so they need none.
+        """
+        if not self.is_damped:
+            return 1.0
+        before = self._total(y, raw, column)
+        for share in 0.5 ** np.arange(N_HALVINGS):
+            if self._total(y, raw - share * step, column) <= before:
+                return float(share)
+        return 0.0
+
+    def _total(self, y: AnyArray, raw: AnyArray, column: AnyArray) -> float:
+        """Sum of the losses of raw scores (n, K), with weights (n, 1)."""
+        return float((column * self.losses(y, raw, column)).sum())
 
 
 def _check_finite(losses: AnyArray, gradient: AnyArray, hessian: AnyArray) -> None:
@@ -221,6 +246,7 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
         reweightings=4,
         standardised=False,
         steep=True,
+        is_damped=True,
     )
 
 

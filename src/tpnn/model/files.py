@@ -4,11 +4,13 @@ The file is a zip archive: ``header.json``, one ``.npy`` per array, and ``digest
 SHA-256 of all of them. NumPy and the standard library read it; nothing in it can run code.
 
 Parts that not every model has are there only where they are needed, so that other files are as they
-always were: ``has_offset`` and ``offset_column`` (name, place and whether it is an exposure) in the
-header, ``baseline_times`` and ``baseline_log_hazard`` of a survival model among the arrays. A file
-has the oldest version whose readers predict it right. Readers of version 1 would ignore an
-``offset_column`` and predict without the offset, so a file with one has version 2; every other file
-has version 1.
+always were: ``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
+``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
+``baseline_times`` and ``baseline_log_hazard`` of a survival model among the arrays. A file has the
+oldest version whose readers predict it right. Readers of version 1 would ignore an
+``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
+these have version 2; every other file has version 1. Such readers find columns with ``labels`` by
+position, as they always did.
 
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
 ``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
@@ -21,7 +23,6 @@ import io
 import json
 import math
 import os
-import uuid
 import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -32,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
@@ -42,7 +44,7 @@ from tpnn.table.frame import NOMINAL, OffsetColumn
 
 FORMAT_NAME = "tpnn-model"
 FORMAT_VERSION = 1  # of all files
-NEWEST_VERSION = 2  # but those of models that read their offset from a column
+NEWEST_VERSION = 2  # but those with an offset column or with nodes of unseen levels
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
@@ -78,7 +80,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     groups = [axis.groups for axis in axes if axis.groups is not None]
     header: Header = {
         "names": encoder.names,
-        "features": encoder.features,
+        "features": [tuple(f) if f.are_text else (f.kind, f.levels) for f in encoder.features],
         "orders": list(encoder.axes),
         "n_nodes": [axis.n_nodes for axis in axes],
         "levels": [axis.levels for axis in axes],
@@ -96,6 +98,11 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
         header["has_offset"] = True
     if encoder.offset_column is not None:
         header |= {"version": NEWEST_VERSION, "offset_column": encoder.offset_column._asdict()}
+    if encoder.labels:
+        header["labels"] = encoder.labels
+    if any(axis.has_unseen for axis in axes):
+        has_unseen = [axis.has_unseen for axis in axes]
+        header |= {"version": NEWEST_VERSION, "has_unseen": has_unseen}
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -145,17 +152,25 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     sizes = [(size,) for size in header["n_nodes"]]
     values = _unflatten(arrays["node_values"], sizes)
     weights = _unflatten(arrays["node_weights"], sizes)
-    features = tuple(Feature(kind, tuple(levels)) for kind, levels in header["features"])
+    features = tuple(
+        Feature(kind, tuple(levels), *text) for kind, levels, *text in header["features"]
+    )
     n_orders = len(header["orders"])
     kinds = [feature.kind for feature in features] * n_orders
     levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
     groups = _unpack_groups(features * n_orders, arrays["level_nodes"])
-    axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"])
+    has_unseen = header.get("has_unseen", [False] * len(sizes))
+    axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"], has_unseen)
     by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
-    names = tuple(header["names"]) if header["names"] else None
-    found = header.get("offset_column")
-    column = None if found is None else OffsetColumn(**found)
-    return TableEncoder(names, by_order, features, column)
+    names, labels = header["names"], header.get("labels")
+    column = header.get("offset_column")
+    return TableEncoder(
+        names=tuple(names) if names else None,
+        axes=by_order,
+        features=features,
+        offset_column=None if column is None else OffsetColumn(**column),
+        labels=tuple(labels) if labels else None,
+    )
 
 
 def _unpack_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
@@ -198,25 +213,12 @@ def write_archive(
     named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
     entries = {"header.json": json.dumps(named).encode()}
     for name, array in arrays.items():
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        entries[f"{name}.npy"] = buffer.getvalue()
-    target = Path(os.path.realpath(path))
-    if target.is_dir() or not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"path: must be a file in a folder that exists, found {os.fspath(path)!r}. "
-            "Create the folder, or save elsewhere."
-        )
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with open(temporary, "xb") as file:
-            _write_zip(file, entries | {"digest.txt": _digest(entries).encode()})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        content = io.BytesIO()
+        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+        entries[f"{name}.npy"] = content.getvalue()
+    buffer = io.BytesIO()
+    _write_zip(buffer, entries | {"digest.txt": _digest(entries).encode()})
+    write_file(path, buffer.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:

@@ -53,11 +53,12 @@ def _are_labels(values: Iterable[Any]) -> bool:
 
 
 def _check_encoder(encoder: TableEncoder) -> None:
-    names, n_features = encoder.names, encoder.n_features
+    n_features = encoder.n_features
     _require(n_features > 0, "there must be a feature")
-    if names is not None:
-        texts = all(isinstance(name, str) for name in names)
-        _require(texts and len(names) == n_features, "every feature must have a name")
+    for names, size in ((encoder.names, n_features), (encoder.labels, encoder.n_columns)):
+        texts = all(isinstance(name, str) for name in names or ())
+        named = names is None or len(names) == size
+        _require(texts and named, "every feature must have a name")
     orders = list(encoder.axes)
     _require(orders == list(range(1, len(orders) + 1)), "orders must count up from 1")
     for axes in encoder.axes.values():
@@ -70,7 +71,11 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     _require(
         feature.kind in KINDS and _are_labels(feature.levels), "kinds and levels must be known"
     )
-    _require(isinstance(axis.has_missing, bool), "has_missing must be true or false")
+    flags = (axis.has_missing, axis.has_unseen, feature.are_text)
+    _require(all(isinstance(flag, bool) for flag in flags), "flags must be true or false")
+    _require(axis.groups is not None or not axis.has_unseen, "only levels can be unseen")
+    texts = all(isinstance(level, str) for level in feature.levels)
+    _require(texts or not feature.are_text, "levels that are text must be strings")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
     nodes, masses = axis.values[: axis.n_regular], axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
@@ -84,7 +89,7 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     if feature.kind in (NOMINAL, ORDERED):
         _require(axis.levels is not None and len(feature.levels) > 0, "levels must have labels")
     if axis.groups is not None:
-        inside = (axis.groups >= 0) & (axis.groups < axis.n_regular)
+        inside = (axis.groups >= 0) & (axis.groups < axis.n_regular - axis.has_unseen)
         _require(
             len(inside) == len(feature.levels) and bool(inside.all()), "levels must have nodes"
         )

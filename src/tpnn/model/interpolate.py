@@ -23,12 +23,12 @@ def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
 
 
 def compiled_module(n_rows: int) -> Any:
-    """Return the compiled loops where rows are many and numba is installed, else None."""
+    """Return the compiled loops where rows are many and numba works, else None."""
     if n_rows < MIN_COMPILED_ROWS:
         return None
     try:
         return import_module("tpnn.model.interpolate_numba")
-    except ImportError:
+    except Exception:  # numba is absent, or fails to load: NumPy computes the same bits
         return None
 
 
@@ -59,7 +59,7 @@ class Predictor:
         in_tasks(add_rows, n_rows)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_add_rows`` where rows are many and numba is installed, else None."""
+        """Compiled ``_add_rows`` where rows are many and numba works, else None."""
         module = compiled_module(n_rows)
         if module is None:
             return None

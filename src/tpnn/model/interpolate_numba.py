@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn._typing import BoolArray, FloatArray, Int32Array
 from tpnn.model.flat import FlatTable, interpolate
 from tpnn.model.locate_numba import ODD, lay_out, locate_rows, starts_of
 from tpnn.table.axis import Axis
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _add_mains(
     cells: Any, starts: Any, features: Any, lower: Any, fraction: Any, targets: Any, sums: Any
 ) -> None:
@@ -30,7 +30,7 @@ def _add_mains(
             total[i] += value + along[i] * (cells[cell + 1] - value)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _add_pairs(
     cells: Any, starts: Any, down: Any, features: Any, lower: Any, fraction: Any, targets: Any,
     sums: Any,
@@ -60,7 +60,7 @@ def _add_pairs(
                 total[i] += cells[start + first[i] * stride + second[i]]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _code(
     x: Any, starts: Any, values: Any, parts: Any, targets: Any, codes: Any, known: Any
 ) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._compile import compiled
 from tpnn._typing import FloatArray, Int32Array
 from tpnn.table.axis import Axis
 
@@ -44,8 +44,8 @@ class Places(NamedTuple):
         Half of each node and of the distance to the next one; where each (order, feature) begins.
     ends : array of shape (n_orders, n_features, 2)
         First and last node.
-    missing, null : array of shape (n_orders, n_features)
-        Nodes of missing values and of values that fit has not seen.
+    missing, unseen : array of shape (n_orders, n_features)
+        Nodes of missing values and of levels that fit has not seen.
     """
 
     kinds: Any
@@ -61,10 +61,10 @@ class Places(NamedTuple):
     axis_starts: Any
     ends: Any
     missing: Any
-    null: Any
+    unseen: Any
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _find(
     nodes: Any, last: float, guesses: Any, halvings: int, x: Any, point: Any, found: Any
 ) -> bool:
@@ -84,7 +84,7 @@ def _find(
     return n_odd == 0
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _spread(
     own: Any, halves: Any, steps: Any, ends: Any, point: Any, found: Any, lower: Any, fraction: Any
 ) -> None:
@@ -97,7 +97,7 @@ def _spread(
         fraction[i] = (inside / 2 - halves[node]) / steps[node]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def locate_rows(x: Any, places: Any, lower: Any, fraction: Any) -> None:
     """Lower node and fraction of values x (n_features, n) at each order."""
     n_features, n_rows = x.shape
@@ -123,7 +123,7 @@ def locate_rows(x: Any, places: Any, lower: Any, fraction: Any) -> None:
             for i in range(0 if finite else n_rows):
                 if not np.abs(x[j, i]) < np.inf:
                     missing = np.isnan(x[j, i])
-                    lower[o, j, i] = places.missing[o, j] if missing else places.null[o, j]
+                    lower[o, j, i] = places.missing[o, j] if missing else places.unseen[o, j]
                     fraction[o, j, i] = 0.0
 
 
@@ -201,5 +201,5 @@ def lay_out(by_feature: Sequence[Sequence[Axis]]) -> Places:
         axis_starts=by_order(starts_of(gaps)[:-1]),
         ends=by_order([(axis.values[0], axis.values[axis.n_regular - 1]) for axis in flat]),
         missing=by_order([axis.missing_node for axis in flat]).astype(np.int32),
-        null=by_order([axis.n_nodes for axis in flat]).astype(np.int32),
+        unseen=by_order([axis.unseen_node for axis in flat]).astype(np.int32),
     )

@@ -184,6 +184,6 @@ class SumPredictor:
         return np.stack(codes).astype(np.float64), np.logical_and.reduce(known)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_code_rows`` where rows are many and numba is installed, else None."""
+        """Compiled ``_code_rows`` where rows are many and numba works, else None."""
         module = compiled_module(n_rows)
         return module and module.CompiledCodes([bundle.points for bundle in self.bundles]).code

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 
-@nb.njit(nogil=True, cache=True)
+
+@compiled()
 def scrambled(bits: Any) -> Any:
     """Scramble 64 bits, or an array of them (the finaliser of splitmix64).
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba as nb
 import numpy as np
 
+from tpnn._compile import compiled
 from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component
 from tpnn.table.encoder import TableEncoder
@@ -27,7 +27,7 @@ from tpnn.table.frame import Table
 ROWS_PER_BLOCK = 1024  # cells of one block of rows stay in the L1 cache
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _fill_cells(codes: Any, features: Any, n_nodes: int, start: int, stop: int, cells: Any) -> None:
     first = codes[features[0]]
     for i in range(start, stop):
@@ -38,7 +38,7 @@ def _fill_cells(codes: Any, features: Any, n_nodes: int, start: int, stop: int, 
             cells[i - start] = cells[i - start] * n_nodes + column[i]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _gather_one_lane(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
@@ -61,7 +61,7 @@ def _gather_one_lane(
                     raw[i - start] += table[cells[i - low]]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _gather(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
@@ -77,7 +77,7 @@ def _gather(
                     raw[i - start, lane] += table[cell, lane]
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled()
 def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any) -> None:
     n_rows, n_lanes = gradient.shape
     cells = np.empty(ROWS_PER_BLOCK, np.int64)

@@ -21,7 +21,7 @@ from tpnn.model.files import Label
 from tpnn.model.model import AnovaModel
 from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
-from tpnn.problem.scaling import Targets, scaled
+from tpnn.problem.scaling import Targets, centred_offset, scaled
 from tpnn.problem.solution import Solution
 from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
@@ -105,9 +105,10 @@ class Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
-        known = np.vstack([targets.y.T, targets.offset])
+        all_offsets = centred_offset(targets.offset, objective)
+        known = np.vstack([targets.y.T, all_offsets])
         distinct = distinct_rows(keys, known, targets.weights)
-        y, offset = targets.y[distinct.rows], targets.offset[distinct.rows, None]
+        y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
         target = scaled(y, offset, distinct.weights, objective)
         bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
         return cls(

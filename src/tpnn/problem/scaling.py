@@ -9,6 +9,9 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.loss.losses import Objective, weighted_quantiles
 
+LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
+LARGEST_LOG_RISK = 1e5  # of an offset
+LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
 QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 
 
@@ -47,6 +50,28 @@ class Scaled:
     scale: FloatArray
 
 
+def _check_log_risks(offset: FloatArray) -> None:
+    """Refuse offsets beside which single precision cannot hold the effects of features."""
+    if np.abs(offset).max(initial=0.0) > LARGEST_LOG_RISK:
+        raise ValueError(
+            f"offset: known log risks must lie between {-LARGEST_LOG_RISK:g} and "
+            f"{LARGEST_LOG_RISK:g}, found {offset.min():g} to {offset.max():g}. Subtract a "
+            "constant, which changes no relative risk, or correct them."
+        )
+
+
+def centred_offset(offset: FloatArray, objective: Objective) -> FloatArray:
+    """Offsets (n,); without their median if it is large and a constant changes no loss.
+
+    So the offset takes no digits from the raw scores, which are in single precision.
+    """
+    if not objective.couples_rows:
+        return offset
+    _check_log_risks(offset)
+    median = float(np.median(offset))
+    return offset - median if abs(median) > LARGEST_MEDIAN_OFFSET else offset
+
+
 def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Objective) -> Scaled:
     """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
     shift, scale = np.zeros(1), np.ones(1)
@@ -56,6 +81,8 @@ def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Ob
         measure = mean_and_deviation if squared else median_and_quartiles
         shift, scale = measure(y, weights)
         y = (y - shift) / scale
+        if not squared:  # the loss is linear out there, so that clipping moves no minimum
+            y = np.clip(y, -LARGEST_TARGET, LARGEST_TARGET)
     elif objective.is_relative:
         shift = np.log(weights @ y)
         y = y / np.exp(shift)
@@ -67,7 +94,7 @@ def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Ob
 
 def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
-    mean = weights @ y
+    mean = np.where((y == y[0]).all(0), y[0], weights @ y)  # the sum of equal values is rounded
     largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
     largest[largest == 0] = 1.0
     deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)

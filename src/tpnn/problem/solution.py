@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.terms import Terms
+
+LOGGER = logging.getLogger("tpnn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +19,8 @@ class Event:
 
     Parameters
     ----------
-    stage : {"search", "grow", "descent"}
-        Stage of the fit.
+    stage : {"search", "grow", "descent", "limit"}
+        Stage of the fit; "limit" says what the time limit cut short.
     note : str
         What was tried or decided, in words.
     bag, step : int
@@ -50,6 +53,14 @@ class Event:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dict."""
         return asdict(self)
+
+    def log(self, level: int) -> None:
+        """Send the fields that apply to the logger "tpnn", as one line."""
+        if LOGGER.isEnabledFor(level):
+            known = {key: value for key, value in asdict(self).items() if value is not None}
+            words = f"{known.pop('stage')}: {known.pop('note')}".rstrip(": ")
+            numbers = ", ".join(f"{key} {value:.4g}" for key, value in known.items())
+            LOGGER.log(level, "%s (%s)", words, numbers)
 
 
 @dataclass(frozen=True)

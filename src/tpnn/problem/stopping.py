@@ -39,6 +39,16 @@ class Limits:
         """Whether the time is up or the fit was interrupted."""
         return self.cancelled.is_set() or time.monotonic() >= self.deadline
 
+    @property
+    def has_no_deadline(self) -> bool:
+        """Whether the fit may take as long as it needs."""
+        return math.isinf(self.deadline)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline, negative after it."""
+        return self.deadline - time.monotonic()
+
     def share(self, share: float) -> Limits:
         """Limits with only a share of the remaining time; they are cancelled together."""
         now = time.monotonic()

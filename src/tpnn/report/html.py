@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tpnn._writing import write_file
 from tpnn.explain.explanation import Explanation
 from tpnn.loss.offset import checked_offset
+from tpnn.metrics import measure
 from tpnn.model.model import AnovaModel
-from tpnn.report.scoring import held_out_scores
-from tpnn.report.summary import summarise
+from tpnn.report.facts import FitFacts
+from tpnn.report.summary import describe, summarise
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("model.js", "charts.js", "view.js")
+SCRIPTS = ("model.js", "words.js", "charts.js", "curves.js", "parts.js", "view.js")
 
 
 def write_report(
@@ -26,8 +29,8 @@ def write_report(
     *,
     title: str = "Model report",
     target: str = "prediction",
-    scores: Mapping[str, float] | None = None,
     offset: Any = None,
+    facts: FitFacts | None = None,
 ) -> None:
     """Write one self-contained HTML page in which the model runs.
 
@@ -45,11 +48,11 @@ def write_report(
         Heading of the page.
     target : str, default="prediction"
         What is predicted.
-    scores : dict from str to float, optional
-        Further scores to show, by name.
     offset : array of shape (n_rows,), optional
         Known part of the raw score of these rows, as in ``predict``. A column of X that is the
         offset counts by itself.
+    facts : FitFacts, optional
+        How the model was fitted.
 
     Examples
     --------
@@ -65,18 +68,20 @@ def write_report(
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
     known = offset if X is None else model.offset_of(explanation.rows, offset)
-    shown = dict(scores or {})
+    fit, metrics = facts or FitFacts(), None
     if y is not None:
         passed = known if model.encoder.offset_column is None else None  # it is in the rows
-        shown |= held_out_scores(model, explanation.rows, y, passed)
+        metrics = measure(model, explanation.rows, y, passed, power=fit.power)
     texts = {"title": title, "target": target}
-    summary = summarise(model, explanation, checked_offset(known, n_rows), shown, texts)
-    Path(path).write_text(render(summary), encoding="utf-8")
+    shown = summarise(model, explanation, checked_offset(known, n_rows))
+    summary = texts | shown | describe(fit, metrics)
+    page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
+    write_file(path, page)
 
 
 def render(summary: Mapping[str, Any]) -> str:
     """Put the summary, the styles and the scripts into the page."""
-    data = json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
+    data = json.dumps(finite(summary), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     parts = {
         "/*STYLE*/": (PAGE / "style.css").read_text(encoding="utf-8"),
         "/*SCRIPT*/": "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
@@ -86,3 +91,16 @@ def render(summary: Mapping[str, Any]) -> str:
     for mark, text in parts.items():
         page = page.replace(mark, text)
     return page
+
+
+def finite(value: Any) -> Any:
+    """Replace numbers that JSON does not have, NaN and infinities, by None.
+
+    >>> finite({"a": [1.0, float("inf")], "b": "text"})
+    {'a': [1.0, None], 'b': 'text'}
+    """
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
+from tpnn import __version__
 from tpnn._typing import FloatArray, IntArray
 from tpnn.explain.explanation import Explanation
+from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.model.model import AnovaModel
+from tpnn.report.facts import FitFacts
 from tpnn.report.packing import Packed, pack
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
@@ -18,17 +20,14 @@ from tpnn.table.words import node_words
 MAX_ROWS = 200  # that the page offers to start from
 UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
 DIRECTIONS = ("increasing", "decreasing")
+CURVE_DIGITS = 5
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
 
-def summarise(
-    model: AnovaModel,
-    explanation: Explanation,
-    offset: FloatArray,
-    scores: Mapping[str, float],
-    texts: Mapping[str, str],
-) -> dict[str, Any]:
-    """Collect what the page shows.
+def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -> dict[str, Any]:
+    """Collect what the page shows of a model.
+
+    What has names is in lists: a page would sort the keys of a dict that look like numbers.
 
     Parameters
     ----------
@@ -38,15 +37,68 @@ def summarise(
         Its explanation, local where rows were given.
     offset : array of shape (n_rows,)
         Known part of the raw score of those rows.
-    scores : dict from str to float
-        Scores on held-out rows, by name; may be empty.
-    texts : dict from str to str
-        ``title`` and ``target``, the words for what is predicted.
     """
-    outputs, shown = list(model.output_names), _shown_rows(explanation)
+    shown = _shown_rows(explanation)
+    indices, places = explanation.sobol_indices(), list(model.feature_names)
+    return {
+        "link": model.link.name,
+        "hasBaseline": model.baseline is not None,
+        "outputs": list(model.output_names),
+        "classes": [str(label) for label in model.classes],
+        "intercept": model.intercepts.tolist(),
+        "error": model.identifiability_error(),
+        "orders": list(model.encoder.axes),
+        "features": _features(model),
+        "components": _components(model, explanation),
+        "sobol": [[places.index(name), *found] for name, found in indices.items()],
+        "shapes": list(_certified(model).items()),
+        "warnings": _warnings(explanation),
+        "rows": _rows(explanation, shown),
+        "offsets": offset[shown].tolist(),
+        "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
+        "packed": _packed(model, explanation.deviation())._asdict(),
+    }
+
+
+def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
+    """Collect what the page shows of a fit and of its scores.
+
+    Parameters
+    ----------
+    facts : FitFacts
+        How the model was fitted.
+    metrics : Metrics or None
+        What was measured on held-out rows; None without targets.
+    """
+    found = metrics or Metrics()
+    given = [Score(name, value) for name, value in facts.scores.items()]
+    return {
+        "scored": metrics is not None,
+        "scores": [list(score) for score in (*given, *found.scores)],
+        "rocs": [_shortened(roc) for roc in found.rocs],
+        "groups": [_shortened(groups) for groups in found.groups],
+        "survival": [_shortened(curve) for curve in found.survival],
+        "settings": list(facts.settings.items()),
+        "fitRows": facts.n_rows,
+        "version": __version__,
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def _shortened(record: Roc | Groups | SurvivalCurve) -> dict[str, Any]:
+    """Write a record's numbers with ``CURVE_DIGITS`` significant digits."""
+    return {
+        name: [_plain(float(f"{x:.{CURVE_DIGITS}g}")) for x in value.tolist()]
+        if isinstance(value, np.ndarray)
+        else value
+        for name, value in record._asdict().items()
+    }
+
+
+def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
+    """Features, importance, share of the variance and mean spread of every component."""
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
-    deviation = math.sqrt(sum(explanation.variances().values()))
-    components = [
+    return [
         {
             "features": list(features),
             "importance": importance[names],
@@ -57,28 +109,10 @@ def summarise(
             model.components, model.component_names, model.spreads, strict=True
         )
     ]
-    return {
-        **texts,
-        "link": model.link.name,
-        "outputs": outputs,
-        "classes": [str(label) for label in model.classes],
-        "intercept": model.intercepts.tolist(),
-        "error": model.identifiability_error(),
-        "scores": dict(scores),
-        "features": _features(model),
-        "components": components,
-        "sobol": {name: list(found) for name, found in explanation.sobol_indices().items()},
-        "shapes": _certified(model),
-        "warnings": _warnings(explanation),
-        "rows": _rows(explanation, shown),
-        "offsets": offset[shown].tolist(),
-        "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
-        "packed": _packed(model, deviation)._asdict(),
-    }
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
-    """Kind, levels, axes by order and summary of every feature."""
+    """Kind, levels, axes of every order and summary of every feature."""
     features = []
     for number, (name, feature) in enumerate(
         zip(model.feature_names, model.encoder.features, strict=True)
@@ -89,7 +123,7 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
                 "name": name,
                 "kind": feature.kind,
                 "levels": [str(level) for level in feature.levels],
-                "axes": {order: _axis(axis) for order, axis in by_order.items()},
+                "axes": [_axis(axis) for axis in by_order.values()],
                 "quantiles": _quantiles(by_order[1]),
                 "missing": float(by_order[1].weights[by_order[1].n_regular :].sum()),
             }
@@ -113,7 +147,13 @@ def _axis(axis: Axis) -> dict[str, Any]:
     """Everything about an axis but its numbers, which are packed."""
     words = node_words(axis)[: axis.n_regular] if axis.levels is not None else None
     groups = None if axis.groups is None else axis.groups.tolist()
-    return {"size": axis.n_nodes, "missing": axis.has_missing, "words": words, "groups": groups}
+    return {
+        "size": axis.n_nodes,
+        "missing": axis.has_missing,
+        "unseen": axis.has_unseen,
+        "words": words,
+        "groups": groups,
+    }
 
 
 def _quantiles(axis: Axis) -> list[float]:
@@ -175,7 +215,7 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
         if len(component) == 1
     ]
     tables = [table for values in model.tables for table in _outputs_first(values)]
-    return pack(nodes, [*weights, *spreads], tables, deviation)
+    return pack(nodes, weights, tables, deviation, spreads)
 
 
 def _outputs_first(table: FloatArray) -> FloatArray:

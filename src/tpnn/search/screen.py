@@ -65,12 +65,15 @@ class Ranking:
         Largest score that noise reaches among all candidates.
     n_candidates : int
         Number of candidates that were scored.
+    is_cut : bool
+        Whether a time limit left candidates unscored.
     """
 
     components: Sequence[Component]
     scores: Float32Array
     floor: float
     n_candidates: int
+    is_cut: bool = False
 
     @property
     def found(self) -> Sequence[Component]:
@@ -108,7 +111,7 @@ class Screen:
     seed : int
         Seed of the random signs.
     limits : Limits
-        Number of threads, and device to compute on; an NVIDIA card needs torch.
+        Number of threads, device to compute on (an NVIDIA card needs torch), and when to stop.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class Screen:
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
         self.block_scores: BlockScores = block_scores
-        self.n_threads = limits.n_threads
+        self.limits, self.n_threads = limits, limits.n_threads
         if limits.device == "cuda":
             card = import_module("tpnn.search.screen_cuda").CardScorer(codes, self.residuals)
             self.block_scores, self.n_threads = card.block_scores, 1
@@ -137,7 +140,11 @@ class Screen:
         return ranks.T - 0.5, self.residuals[0].T.astype(np.float64)
 
     def rank(self, order: int, most: int, features: Sequence[int] | None = None) -> Ranking:
-        """Rank all interactions of one order among the given features; keep the best ``most``."""
+        """Rank all interactions of one order among the given features; keep the best ``most``.
+
+        Where the limits are reached, only the interactions scored by then are ranked; the first
+        block is always scored.
+        """
         among = np.arange(len(self.codes)) if features is None else np.sort(features)
         if len(among) < order:
             return Ranking([], np.empty(0, np.float32), 0.0, 0)
@@ -149,7 +156,9 @@ class Screen:
         residuals = self.residuals[: 1 + SIGN_DRAWS.get(order, FEWEST_SIGN_DRAWS)]
         longest = max(BLOCK_COLUMNS // n_bases ** (order - 1), 1)
 
-        def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float]:
+        def best(piece: tuple[int, int]) -> tuple[IntArray, Float32Array, float, int]:
+            if piece[0] > 0 and self.limits.are_reached():
+                return np.empty((0, order), np.intp), np.empty(0, np.float32), 0.0, 0
             block = parents[slice(*piece)]
             first = int(last[slice(*piece)].min()) + 1
             scores = self.block_scores(columns, block, first, residuals)
@@ -157,7 +166,7 @@ class Screen:
             noise = float(scores[1:, new].max(initial=0.0))
             parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
             found = np.column_stack([block[parent], feature + first])
-            return found, scores[0, parent, feature], noise
+            return found, scores[0, parent, feature], noise, int(new.sum())
 
         with ONE_BLAS_THREAD, Workers(self.n_threads) as workers:
             blocks = workers.map(best, split(len(parents), longest))
@@ -166,7 +175,9 @@ class Screen:
         top = np.argsort(-scores, kind="stable")[:most]
         components = [tuple(s) for s in among[found[top]].tolist()]
         floor = max(block[2] for block in blocks)
-        return Ranking(components, scores[top], floor, math.comb(len(among), order))
+        n_scored = sum(block[3] for block in blocks)
+        is_cut = n_scored < math.comb(len(among), order)
+        return Ranking(components, scores[top], floor, n_scored, is_cut)
 
 
 def affordable_bases(n_features: int, order: int, n_rows: int) -> int:

@@ -7,6 +7,7 @@ adds those that rise above the noise, as long as the budget lasts and the held-o
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable
@@ -152,7 +153,7 @@ class Search:
     ) -> list[Component]:
         """Interactions of ``lowest`` or more features whose projections rise above the noise."""
         found: list[Component] = []
-        screen = self._screen(problem, solution)
+        screen = TableScreen(problem, solution, self.limits)
         for order in range(lowest, min(self.request.order, self.n_features) + 1):
             if self.limits.are_reached():
                 break
@@ -181,6 +182,8 @@ class Search:
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
+            if self._time_is_up(problem):
+                break
             solution = self._probe(problem)
             held_out = HeldOut(problem, solution)
             if before is not None and not _gains(before, held_out):
@@ -224,7 +227,7 @@ class Search:
         return self.solver.solve(problem, self.probe_limits, NoProgress())
 
     def _screen(self, problem: Problem, solution: Solution | None) -> TableScreen:
-        return TableScreen(problem, solution, self.limits)
+        return TableScreen(problem, solution, self.probe_limits)
 
     def _rank_pairs(self, problem: Problem) -> Ranking:
         screen = self._screen(problem, self._probe(problem))
@@ -245,8 +248,10 @@ class Search:
             seconds=time.monotonic() - self.began,
         )
         if ranking is not None:
+            cut = " (the time limit cut the screen short)" if ranking.is_cut else ""
             event = replace(
                 event,
+                note=note + cut,
                 n_candidates=ranking.n_candidates,
                 n_found=len(ranking.found),
                 best_score=float(ranking.scores[0]) if len(ranking.scores) else 0.0,
@@ -254,6 +259,7 @@ class Search:
             )
             self.evident |= set(ranking.found)
         self.events.append(event)
+        event.log(logging.INFO)
 
 
 def _gains(before: HeldOut, after: HeldOut) -> bool:

@@ -18,6 +18,7 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
+from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 
 N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noise
@@ -38,7 +39,7 @@ class Step:
     loss : float
         Held-out loss in the units of training: half the squared error over the variance of y;
         pinball and Huber loss of y in standard deviations; losses with a log link relative to their
-        dispersion; log-loss unchanged.
+        dispersion; log-loss unchanged. NaN if a time limit came first.
     standard_error : float
         Standard error of the difference between this loss and that of the full model.
     """
@@ -85,7 +86,7 @@ class Path:
 
     def one_standard_error(self) -> Step:
         """Sparsest step whose loss is within one standard error of the lowest."""
-        lowest = min(step.loss for step in self.steps)
+        lowest = np.nanmin([step.loss for step in self.steps])
         return next(step for step in self.steps if step.loss <= lowest + step.standard_error)
 
 
@@ -183,19 +184,23 @@ def select(
     keep: Keep,
     evident: Collection[Component] = (),
     shapes: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
 ) -> Path:
     """Path of a fitted model, with the number of components that ``keep`` asks for.
 
     Components that a screen found ``evident`` need not be told from noise again, unless the
     held-out rows speak against them. ``shapes``, by feature name, hold for every model of the path.
+    Where ``limits`` are reached, the components not yet ranked follow those that contribute, the
+    loss of the sparser models is NaN, and none of these is chosen unless ``keep`` allows no more.
     """
+    limits = limits or Limits()
     components = [tuple(sorted(s)) for s in held_out.components]
     names = dict(zip(full.components, full.component_names, strict=True))
-    ranked = _ranked(held_out, components, keep, evident)
+    ranked = _ranked(held_out, components, keep, evident, limits)
     steps = [
         Step(count, names[components[index]], held_out.loss + mean, error)
         for count, (index, (mean, error)) in enumerate(
-            zip(ranked.indices, _changes(held_out, ranked), strict=True), 1
+            zip(ranked.indices, _changes(held_out, ranked, limits), strict=True), 1
         )
     ]
     order = [components[index] for index in ranked.indices]
@@ -204,14 +209,21 @@ def select(
 
 
 def _ranked(
-    held_out: HeldOut, components: list[Component], keep: Keep, evident: Collection[Component]
+    held_out: HeldOut,
+    components: list[Component],
+    keep: Keep,
+    evident: Collection[Component],
+    limits: Limits,
 ) -> Ranked:
     """Rank components by how clearly the held-out rows tell them from noise."""
     indices = range(len(components))
-    noise = np.array([held_out.averaged_noise(index) for index in indices])
-    alone = [held_out.change(held_out.raw - held_out.values(index)) for index in indices]
-    pairs = zip(alone, noise, strict=True)
-    own = np.array([(mean + n) / max(error, 1e-300) for (mean, error), n in pairs])
+    noise, own = np.zeros((2, len(components)))
+    for index in indices:
+        if limits.are_reached():
+            break
+        noise[index] = held_out.averaged_noise(index)
+        mean, error = held_out.change(held_out.raw - held_out.values(index))
+        own[index] = (mean + noise[index]) / max(error, 1e-300)
     known = [s in evident for s in components] & (own > 0)
     known |= [s in keep.certain | keep.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
@@ -227,10 +239,16 @@ def _ranked(
     return Ranked(order, clarity[order], noise[order])
 
 
-def _changes(held_out: HeldOut, ranked: Ranked) -> list[tuple[float, float]]:
-    """Change of the loss, and its standard error, when only the best k components are kept."""
+def _changes(held_out: HeldOut, ranked: Ranked, limits: Limits) -> list[tuple[float, float]]:
+    """Change of the loss, and its standard error, when only the best k components are kept.
+
+    NaN for the sparser models where the limits are reached.
+    """
     changes, raw, removed = [(0.0, 0.0)], held_out.raw, 0.0
     for place in reversed(range(1, len(ranked.indices))):
+        if limits.are_reached():
+            changes += [(np.nan, np.nan)] * place
+            break
         raw = raw - held_out.values(ranked.indices[place])
         removed = removed + ranked.noise[place]
         mean, error = held_out.change(raw)

@@ -42,6 +42,8 @@ class Axis:
         Node of each level of a nominal feature.
     has_missing : bool
         Whether the last node stands for missing values.
+    has_unseen : bool
+        Whether the last node before it stands for levels that fit has not seen.
     """
 
     values: FloatArray
@@ -50,6 +52,7 @@ class Axis:
     levels: tuple[Any, ...] | None = None
     groups: IntArray | None = None
     has_missing: bool = False
+    has_unseen: bool = False
 
     def __post_init__(self) -> None:
         self.__setstate__(vars(self))
@@ -73,6 +76,11 @@ class Axis:
     def missing_node(self) -> int:
         """Node of missing values; M, where every component is zero, if fit has seen none."""
         return self.n_regular
+
+    @property
+    def unseen_node(self) -> int:
+        """Node of levels that fit has not seen; M, where every component is zero, without one."""
+        return self.n_regular - 1 if self.has_unseen else self.n_nodes
 
     @property
     def is_nominal(self) -> bool:
@@ -116,13 +124,14 @@ class Axis:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).
 
         Values beyond the outer nodes stay on them, so that nothing is extrapolated. What fit has
-        not seen, a new level or a first missing value, is on node M, where every component is zero.
+        not seen, a new level or a first missing value, is on node M, where every component is zero,
+        unless it has a node.
         """
         missing, unknown = np.isnan(x), np.isinf(x)
         odd = missing | unknown
         lower, fraction = self._locate_known(np.where(odd, self.values[0], x) if odd.any() else x)
         lower[missing] = self.missing_node
-        lower[unknown] = self.n_nodes
+        lower[unknown] = self.unseen_node
         fraction[odd] = 0.0
         return lower, fraction
 
@@ -170,7 +179,9 @@ class Axis:
             nearest = self.groups[np.nan_to_num(x).astype(np.intp)]
         else:
             nodes = self.values[: self.n_regular]
-            nearest = np.searchsorted(nodes[:-1] / 2 + nodes[1:] / 2, x, side="left")
+            middles = nodes[:-1] / 2 + nodes[1:] / 2
+            below = np.nextafter(nodes[1:], -np.inf)  # the middle of neighbours rounds to either
+            nearest = np.searchsorted(np.minimum(middles, below), x, side="left")
         return np.where(np.isnan(x), self.missing_node, nearest)
 
 

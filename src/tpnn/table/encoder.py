@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from tpnn.table.frame import (
     Table,
     all_finite,
 )
+from tpnn.table.source import LARGEST_EXACT_INTEGER
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -27,10 +29,22 @@ MAX_NODES_PER_BYTE = 256
 
 
 class Feature(NamedTuple):
-    """What fit learned about a column: its kind and, where it has levels, their labels."""
+    """What fit learned about a column.
+
+    Parameters
+    ----------
+    kind : {"number", "date", "duration", "ordered", "nominal"}
+        What its values stand for.
+    levels : tuple
+        Labels of its levels where it has levels.
+    are_text : bool
+        Whether levels are compared as text, so that 1, 1.0 and "1" are one level. The labels are
+        strings then.
+    """
 
     kind: str
     levels: tuple[Any, ...] = ()
+    are_text: bool = False
 
 
 class LevelRules(NamedTuple):
@@ -65,12 +79,16 @@ class TableEncoder:
         Kind and levels of every feature.
     offset_column : OffsetColumn, optional
         Column of the training table that is the offset of each row, and not a feature.
+    labels : tuple of str, optional
+        What the training table called all its columns, as text, where it was a data frame without
+        names that are strings: columns of new tables are found by these, too.
     """
 
     names: tuple[str, ...] | None
     axes: dict[int, tuple[Axis, ...]]
     features: tuple[Feature, ...]
     offset_column: OffsetColumn | None = None
+    labels: tuple[str, ...] | None = None
 
     @classmethod
     def fit(
@@ -96,7 +114,9 @@ class TableEncoder:
         """
         features, by_feature, counts = [], [], _row_counts(weights)
         for number in range(table.n_features):
-            column = _training_column(table.column(number), number in rules.nominal, weights)
+            is_nominal = number in rules.nominal
+            read = table.levels(number) if is_nominal else table.column(number)
+            column = _training_column(read, is_nominal, weights)
             values, masses = distinct(column.values, weights)
             sizes = list(max_nodes.values())
             if column.kind == NOMINAL:
@@ -109,7 +129,8 @@ class TableEncoder:
             by_feature.append(axes)
         by_order = zip(*by_feature, strict=True)
         axes_of = dict(zip(max_nodes, by_order, strict=True))
-        return cls(table.names, axes_of, tuple(features), table.offset_column)
+        labels = None if table.names else table.labels
+        return cls(table.names, axes_of, tuple(features), table.offset_column, labels)
 
     @property
     def n_features(self) -> int:
@@ -132,6 +153,9 @@ class TableEncoder:
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
         """Read a table to predict on: columns are found by name, or by position without names.
 
+        Names may be numbers. Where one table only counts its columns, 0, 1, 2, ..., as a data frame
+        made from an array does, and no name is shared, columns are found by position, too.
+
         The column of an offset is set aside. A table with names may lack it, since components do
         not need it; predictions do. ``reader`` is the class that error messages name.
         """
@@ -139,6 +163,9 @@ class TableEncoder:
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
+        known, found = self._column_labels(), table.labels
+        if known and found and known != found and _are_matched_by_name(known, found):
+            table = table.reorder(known)
         if table.n_columns != self.n_columns:
             raise ValueError(
                 f"X: the number of columns must be that of fit: X has {table.n_columns} features, "
@@ -146,6 +173,13 @@ class TableEncoder:
                 f"The features are {list(self.feature_names)[:10]}{self._offset_words()}."
             )
         return self._set_aside(table, None)
+
+    def _column_labels(self) -> tuple[str, ...] | None:
+        """Labels of all columns of the training table, that of an offset among them."""
+        column = self.offset_column
+        if self.names is None or column is None or column.name is None:
+            return self.names or self.labels
+        return (*self.names[: column.place], column.name, *self.names[column.place :])
 
     def _set_aside(self, table: Table, names: tuple[str, ...] | None) -> Table:
         """Table without its offset, found by name or, without names, by position."""
@@ -172,7 +206,9 @@ class TableEncoder:
         if np.isnan(column.values).all():
             return column.values
         if known.kind in (NOMINAL, ORDERED):
-            return _as_levels(column, known, name)
+            return _as_levels(table.levels(feature), known, name)
+        if known.kind == NUMBER and _level_types(column.levels) == {float}:
+            return _level_numbers(column)
         raise TypeError(
             f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
             f"{_described(column)}. Convert it."
@@ -230,7 +266,19 @@ class TableEncoder:
         """
         axis = self.axes[min(self.axes)][feature]
         name = self.names[feature] if self.names else axis.values.tobytes()
-        return name, axis.weights.tobytes(), repr(self.features[feature])
+        return name, axis.weights.tobytes(), repr(self.features[feature][:2])
+
+
+def _are_matched_by_name(known: tuple[str, ...], found: tuple[str, ...]) -> bool:
+    """Whether columns that are called differently are matched by what they are called.
+
+    >>> _are_matched_by_name(("0", "1"), ("1", "0")), _are_matched_by_name(("0", "1"), ("a", "b"))
+    (True, False)
+    """
+    counted = [labels == tuple(map(str, range(len(labels)))) for labels in (known, found)]
+    if any(counted):
+        return not all(counted) and not set(known).isdisjoint(found)
+    return True
 
 
 def _row_counts(weights: FloatArray | None) -> FloatArray | None:
@@ -244,10 +292,6 @@ def _row_counts(weights: FloatArray | None) -> FloatArray | None:
 def _training_column(column: Column, is_nominal: bool, weights: FloatArray | None) -> Column:
     """Column with its levels in canonical order, those without mass left out."""
     kind, values, levels = column
-    if is_nominal and kind == NUMBER:
-        numbers, inverse = np.unique(values, return_inverse=True)
-        kind, levels = NOMINAL, tuple(map(_shortest, numbers[~np.isnan(numbers)].tolist()))
-        values = np.where(np.isnan(values), np.nan, inverse.astype(np.float64))
     if not levels:
         return Column(NUMBER if kind in (NOMINAL, ORDERED) else kind, values)
     counted = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0)
@@ -261,40 +305,74 @@ def _training_column(column: Column, is_nominal: bool, weights: FloatArray | Non
     return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
 
 
-def _shortest(number: float) -> int | float:
-    return int(number) if number.is_integer() else number
-
-
 def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
     """Numbers of fit's levels; equal numbers are equal levels, a number never equals a string."""
     rank = {level: float(number) for number, level in enumerate(known.levels)}
-    labels: Sequence[Any] = column.levels
-    numbers = column.values
-    if column.kind == NUMBER:
-        values, inverse = np.unique(numbers, return_inverse=True)
-        labels, numbers = values.tolist(), inverse.astype(np.float64)
-        numbers[np.isnan(column.values)] = np.nan
-    found = [label for label in labels if label == label]
-    if not found or isinstance(found[0], str) != isinstance(known.levels[0], str):
+    labels = tuple(map(_text, column.levels)) if known.are_text else column.levels
+    if _level_types(labels).isdisjoint(_level_types(known.levels)):
         raise TypeError(
-            f"X: column {name!r} must hold levels like those of fit, {list(known.levels[:3])}, "
+            f"X: column {name!r} must hold levels like those of fit, {_sample(known.levels)}, "
             f"found {_described(column)}. Convert it to such levels."
         )
+    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, known.levels)):
+        raise TypeError(
+            f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
+            "are rounded. Pass integers, of the type Int64 where some are missing."
+        )
     ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
-    present = ~np.isnan(numbers)
-    answer = np.full(len(numbers), np.nan)
-    answer[present] = ranks[numbers[present].astype(np.intp)]
+    present = ~np.isnan(column.values)
+    answer = np.full(len(column.values), np.nan)
+    answer[present] = ranks[column.values[present].astype(np.intp)]
     return answer
+
+
+def _text(level: Any) -> str:
+    """Write a level.
+
+    >>> _text("1"), _text(1), _text(1.0), _text(True), _text(0.5), _text(1e17)
+    ('1', '1', '1', '1', '0.5', '1e+17')
+    """
+    if isinstance(level, str):
+        return level
+    return repr(level).removesuffix(".0") if isinstance(level, float) else str(int(level))
+
+
+def _level_types(levels: Iterable[Any]) -> set[type]:
+    """Types of levels: str, or float for numbers of all types."""
+    return {str if isinstance(level, str) else float for level in levels}
+
+
+def _is_large_integer(level: Any) -> bool:
+    return isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER
+
+
+def _is_rounded_float(level: Any) -> bool:
+    return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
+
+
+def _level_numbers(column: Column) -> FloatArray:
+    """Column of levels that are numbers, as these numbers."""
+    numbers = np.array(column.levels, np.float64)
+    present = ~np.isnan(column.values)
+    answer = np.full(len(column.values), np.nan)
+    answer[present] = numbers[column.values[present].astype(np.intp)]
+    return answer
+
+
+def _sample(levels: Sequence[Any]) -> str:
+    """Write the first levels, long ones with their middle left out."""
+    return reprlib.repr(list(levels[:3]))
 
 
 def _described(column: Column) -> str:
     if column.levels:
-        return f"levels such as {list(column.levels[:3])}"
+        word = "levels" if str in _level_types(column.levels) else "numbers"
+        return f"{word} such as {_sample(column.levels)}"
     return f"{column.kind}s"
 
 
 def _n_unseen(column: FloatArray, axis: Axis) -> int:
     if all_finite(column):
         return 0
-    unseen = np.isinf(column)
-    return int((unseen if axis.has_missing else unseen | np.isnan(column)).sum())
+    n_levels = 0 if axis.has_unseen else int(np.isinf(column).sum())
+    return n_levels if axis.has_missing else n_levels + int(np.isnan(column).sum())

@@ -14,6 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn.table.source import (
+    LARGEST_EXACT_INTEGER,
+    checked_matrix,
+    checked_names,
+    column_labels,
+    distinct_texts,
+    frame_in_memory,
+    is_rounded,
+)
 
 NUMBER, DATE, DURATION, ORDERED, NOMINAL = "number", "date", "duration", "ordered", "nominal"
 TIME_KINDS = {"M": DATE, "m": DURATION}  # by NumPy's kind
@@ -80,6 +89,9 @@ class Table:
         The data frame that was passed; anything else, such as a list, as an array.
     names : tuple of str, or None
         Names of the features; None for arrays and for frames whose columns are numbered.
+    labels : tuple of str, or None
+        What a frame calls all its columns, numbers and dates as text; None for arrays and where two
+        columns are called the same.
     n_features : int
         Number of columns that are features: all but that of an offset.
     offset_column : OffsetColumn or None
@@ -87,12 +99,17 @@ class Table:
     """
 
     def __init__(self, X: Any) -> None:
-        frame = _frame_in_memory(X)
-        self.source: Any = _checked_matrix(X) if frame is None else frame
-        self.names = None if frame is None else _checked_names(frame)
+        frame = frame_in_memory(X)
+        self.source: Any = checked_matrix(X) if frame is None else frame
+        called = () if frame is None else column_labels(frame)
+        self.names = checked_names(called)
+        self.labels = distinct_texts(called)
         self.offset_column: OffsetColumn | None = None
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
+        self._as_levels: dict[int, Column] = {}
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
+        self._places: Sequence[int] = range(self.n_features)  # of the features in the source
+        self._offset_place = 0  # of the column that is set aside
         if self.n_features == 0:
             raise ValueError(
                 f"X: a table needs columns, found 0 feature(s) (shape=({self.n_rows}, 0)) "
@@ -121,14 +138,13 @@ class Table:
 
     def name(self, feature: int) -> str:
         """Name of a feature; where the table has none, ``x`` and the position of its column."""
-        return self.names[feature] if self.names else f"x{self._place(feature)}"
+        return self.names[feature] if self.names else f"x{self._places[feature]}"
 
     def column(self, feature: int) -> Column:
         """Column of the given feature, checked to hold no infinite number."""
         if feature in self._labelled:
             return self._labelled[feature]
-        name = self.names[feature] if self.names else None
-        column = read_column(self._raw(name, self._place(feature)), self.name(feature))
+        column = read_column(self._raw(feature), self.name(feature))
         if column.levels:
             self._labelled[feature] = column
         if self.is_finite or all_finite(column.values):
@@ -142,13 +158,22 @@ class Table:
             )
         return column
 
-    def _place(self, feature: int) -> int:
-        """Position of a feature among all columns of a table without names."""
-        skipped = self.offset_column is not None and feature >= self.offset_column.place
-        return feature + skipped
+    def levels(self, feature: int) -> Column:
+        """Column of the given feature; numbers are levels, exact also where they are no doubles."""
+        column = self.column(feature)
+        if column.kind != NUMBER:
+            return column
+        if feature not in self._as_levels:
+            self._as_levels[feature] = number_levels(self._raw(feature), column.values)
+        return self._as_levels[feature]
 
-    def _raw(self, name: str | None, place: int) -> Any:
-        """Column as the user passed it, by its name or, without one, by its position."""
+    def _raw(self, feature: int) -> Any:
+        """Column of a feature as the user passed it."""
+        name = self.names[feature] if self.names else None
+        return self._source_column(name, self._places[feature])
+
+    def _source_column(self, name: str | None, place: int) -> Any:
+        """Column of the source, by its name or, without one, by its position."""
         if name is not None:
             return self.source[name]
         return getattr(self.source, "iloc", self.source)[:, place]
@@ -158,28 +183,34 @@ class Table:
         name = self.names[place] if self.names else None
         table = copy(self)
         table.offset_column = OffsetColumn(name, place, is_exposure)
+        table._offset_place = self._places[place]
+        table._places = [*self._places[:place], *self._places[place + 1 :]]
         table.names = self.names and self.names[:place] + self.names[place + 1 :]
-        table.n_features, table._labelled = self.n_features - 1, {}
+        table.n_features, table._labelled, table._as_levels = self.n_features - 1, {}, {}
         return table
 
     def read_offset_column(self) -> Column:
         """Column that was set aside, as it stands: missing and infinite numbers included."""
         assert self.offset_column is not None
-        name, place, _ = self.offset_column
-        return read_column(self._raw(name, place), self.offset_column.words)
+        raw = self._source_column(self.offset_column.name, self._offset_place)
+        return read_column(raw, self.offset_column.words)
 
-    def reorder(self, names: Sequence[str]) -> Table:
-        """Table with its columns in the order of ``names``; extra columns are left out."""
-        assert self.names is not None
-        missing = [name for name in names if name not in self.names]
+    def reorder(self, labels: Sequence[str]) -> Table:
+        """Table with its columns in the order of ``labels``; extra columns are left out."""
+        called = self.names or self.labels or ()
+        found = dict(zip(called, self._places, strict=True))
+        missing = [label for label in labels if label not in found]
         if missing:
             raise ValueError(
                 f"X: the columns seen during fit are needed, {missing[:5]} "
-                f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(self.names)[:10]}. "
+                f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(called)[:10]}. "
                 "Pass a table with those names."
             )
         table = copy(self)
-        table.names, table.n_features, table._labelled = tuple(names), len(names), {}
+        table.labels = tuple(labels)
+        table.names = None if self.names is None else table.labels
+        table._places = [found[label] for label in labels]
+        table.n_features, table._labelled, table._as_levels = len(labels), {}, {}
         return table
 
 
@@ -193,74 +224,6 @@ def all_finite(values: FloatArray) -> bool:
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def _frame_in_memory(X: Any) -> Any:
-    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads."""
-    if isinstance(X, np.ndarray | list | tuple):
-        return None
-    import narwhals as nw  # late: a saved model predicts on arrays with NumPy alone
-
-    X = nw.to_native(X, pass_through=True)
-    if nw.dependencies.is_into_dataframe(X):
-        return X
-    if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
-        raise TypeError(
-            f"X: a table in memory is needed, found a lazy {type(X).__name__}. "
-            "Pass X.collect(), or X.compute() where it is called so."
-        )
-    is_stream = hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema")  # record batches
-    return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
-
-
-def _checked_names(frame: Any) -> tuple[str, ...] | None:
-    """Column names, or None where columns are numbered rather than named."""
-    import narwhals as nw
-
-    is_arrow = nw.dependencies.is_pyarrow_table(frame)  # whose columns are not names
-    names = tuple(frame.column_names if is_arrow else frame.columns)
-    if not any(isinstance(name, str) for name in names):
-        return None
-    if not all(isinstance(name, str) for name in names):
-        odd = next(name for name in names if not isinstance(name, str))
-        raise TypeError(
-            f"X: feature names must all be strings, found {odd!r} of type {type(odd).__name__}. "
-            "Rename the columns, for example X.columns = X.columns.astype(str). "
-            "(Feature names are only supported if all input features have string names.)"
-        )
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(
-            f"X: column names must be unique, found {twice[:5]} more than once. "
-            "Rename or drop the repeated columns."
-        )
-    return names
-
-
-def _checked_matrix(X: Any) -> NDArray[Any]:
-    if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError(
-            "X: a dense table is needed, found a sparse matrix. Pass X.toarray() "
-            "(sparse input is not supported)."
-        )
-    matrix = _filled(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-    if matrix.dtype.kind in "US" and isinstance(X, list | tuple):  # numbers may be among them
-        matrix = np.array(X, dtype=object)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"X: a 2-dimensional table is needed, found shape {matrix.shape}. Reshape your data: "
-            "array.reshape(-1, 1) for one feature, array.reshape(1, -1) for one row."
-        )
-    return matrix
-
-
-def _filled(X: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
-    """Array in which the masked values are missing ones."""
-    is_time = X.dtype.kind in TIME_KINDS
-    dtype = X.dtype if is_time else float if X.dtype.kind in "biuf" else object
-    values = np.array(X.data, dtype)
-    values[np.ma.getmaskarray(X)] = "NaT" if is_time else np.nan
-    return values
-
-
 def read_column(raw: Any, name: str) -> Column:
     """Column of a data frame of any library, or of an array, as numbers.
 
@@ -271,14 +234,17 @@ def read_column(raw: Any, name: str) -> Column:
         return _read_array(raw, name)
     if hasattr(getattr(raw, "cat", None), "codes"):  # a category of pandas and its like
         return _read_levels(raw.cat.codes.to_numpy(), raw.cat.categories, raw.cat.ordered, name)
+    dtype = getattr(raw, "dtype", None)
+    arrow_type = getattr(dtype, "pyarrow_dtype", None)  # of pandas on Arrow
+    if hasattr(arrow_type, "ordered"):
+        raw = raw.array.__arrow_array__()
     if hasattr(getattr(raw, "type", None), "ordered"):  # an Arrow dictionary
         whole = raw.combine_chunks()
         codes = whole.indices.to_numpy(zero_copy_only=False)
         return _read_levels(codes, whole.dictionary.to_pylist(), whole.type.ordered, name)
     if hasattr(raw, "array") and getattr(raw.dtype, "kind", "") in "biuf":  # pandas, nullable too
         return Column(NUMBER, raw.to_numpy(np.float64, na_value=np.nan))
-    dtype = getattr(raw, "dtype", None)
-    if getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None) is not None:  # in pandas
+    if getattr(arrow_type or dtype, "tz", None) is not None:  # in pandas
         raw = raw.dt.tz_convert("UTC").dt.tz_localize(None)
     return _read_array(raw.to_numpy(), name)
 
@@ -297,10 +263,55 @@ def _read_array(values: NDArray[Any], name: str) -> Column:
 
 
 def _read_levels(codes: NDArray[Any], labels: Iterable[Any], ordered: bool, name: str) -> Column:
-    """Column of levels by their numbers; a negative one or NaN is a missing value."""
-    values = np.where(codes >= 0, codes.astype(np.float64), np.nan)
-    levels = tuple(_plain(level, name) for level in labels)
-    return Column(ORDERED if ordered else NOMINAL, values, levels)
+    """Column of levels by their numbers; -1 or NaN is a missing value.
+
+    Labels may be missing or repeated, as Arrow allows; "a" and b"a" are one level.
+    """
+    numbers_of: dict[Any, float] = {}
+    numbers = [_number_of(label, numbers_of, name) for label in labels]
+    places = codes if codes.dtype.kind in "iu" else np.nan_to_num(codes, nan=-1).astype(np.intp)
+    values = np.array([*numbers, np.nan])[places]
+    return Column(ORDERED if ordered else NOMINAL, values, tuple(numbers_of))
+
+
+def _number_of(label: Any, numbers_of: dict[Any, float], name: str) -> float:
+    """Return the number of a label, the next one if it is new; NaN for a missing value."""
+    if is_missing(label):
+        return np.nan
+    return numbers_of.setdefault(_plain(label, name), float(len(numbers_of)))
+
+
+def number_levels(raw: Any, values: FloatArray) -> Column:
+    """Column of numbers, each a level; ``values`` are the numbers of ``raw`` as doubles.
+
+    >>> number_levels(np.array([2**53, 2**53 + 1]), np.array([2.0**53, 2.0**53]))
+    Column(kind='nominal', values=array([0., 1.]), levels=(9007199254740992, 9007199254740993))
+    """
+    present = ~np.isnan(values)
+    exact = _exact_numbers(raw) if is_rounded(values) else None
+    numbers, codes = np.unique(values[present] if exact is None else exact, return_inverse=True)
+    numbered = np.full(len(values), np.nan)
+    numbered[present] = codes
+    return Column(NOMINAL, numbered, tuple(map(_shortest, numbers.tolist())))
+
+
+def _exact_numbers(raw: Any) -> NDArray[Any] | None:
+    """Non-missing whole numbers of a column, exactly; None where they are floats."""
+    if not isinstance(raw, np.ndarray):
+        import narwhals as nw
+
+        raw = nw.from_native(raw, series_only=True).drop_nulls().to_numpy()
+    if raw.dtype.kind == "O":
+        return np.array([_shortest(number) for number in raw if not is_missing(number)], object)
+    return None if raw.dtype.kind == "f" else raw
+
+
+def _shortest(number: Any) -> int | float:
+    """Make a number an int if that loses nothing; a large float may have lost digits already."""
+    is_float = isinstance(number, float | np.floating)
+    if is_float and abs(number) >= LARGEST_EXACT_INTEGER:
+        return float(number)
+    return int(number) if number == int(number) else float(number)
 
 
 def _seconds(times: NDArray[Any]) -> FloatArray:
@@ -333,8 +344,7 @@ def _read_objects(values: list[Any], name: str) -> Column:
         np.nan if is_missing(value) else numbers_of.setdefault(value, float(len(numbers_of)))
         for value in values
     ]
-    levels = tuple(_plain(level, name) for level in numbers_of)
-    return Column(NOMINAL, np.array(codes, np.float64), levels)
+    return _read_levels(np.array(codes, np.float64), numbers_of, ordered=False, name=name)
 
 
 def is_missing(value: Any) -> bool:

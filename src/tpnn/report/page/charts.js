@@ -1,12 +1,22 @@
 // Charts of components as SVG that needs no style sheet, so that it can be saved.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DAY = 86400;
+const LETTER = 6.7; // pixels, about
+const MOST_LEVELS_ACROSS = 6, LEVEL_HEIGHT = 21;
+const MOST_LEVELS_DRAWN = 100; // nominal ones by frequency; the table has them all
+const HEAVY_TAIL = 8; // medians, that a tail reaches, from which an axis is logarithmic
 
 function element(name, attributes = {}, text = "") {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   if (text) made.textContent = text;
+  return made;
+}
+
+// Text that loses its middle where it is too long, and shows all of it when one hovers.
+function label(attributes, text, most, short = middle(text, Math.max(3, Math.floor(most)))) {
+  const made = element("text", attributes, short);
+  if (made.textContent !== text) made.append(element("title", {}, text));
   return made;
 }
 
@@ -21,30 +31,6 @@ function mixture(from, to, share) {
   return [0, 1, 2].map(i => Math.round(channel(from, i) + share * (channel(to, i) - channel(from, i))));
 }
 
-function shortNumber(x) {
-  if (x === 0 || Math.abs(x) < 1e-12) return "0";
-  const size = Math.abs(x);
-  if (size >= 1e6 || size < 1e-4) return x.toExponential(2);
-  return String(+x.toPrecision(size >= 1000 ? 5 : 4));
-}
-
-function valueWord(feature, x) {
-  if (x === null || Number.isNaN(x)) return "missing";
-  if (x === UNSEEN) return "(unseen level)";
-  if (feature.levels.length) return feature.levels[x];
-  if (feature.kind === "date") return new Date(x * 1000).toISOString().slice(0, x % DAY ? 16 : 10);
-  if (feature.kind === "duration") return shortNumber(x / DAY) + " days";
-  return shortNumber(x);
-}
-
-function niceTicks(low, high, count) {
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(m => m * power).find(size => size >= rough) || power;
-  const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) ticks.push(+(k * step).toPrecision(12));
-  return ticks;
-}
-
 // Value at a rank between 0 and 1 of an ordered axis, by the mass at its nodes.
 function quantile(axis, rank) {
   const ranks = nodeRanks(axis);
@@ -52,7 +38,7 @@ function quantile(axis, rank) {
   for (let i = 1; i < axis.regular; i++) {
     if (rank <= ranks[i]) {
       const share = (rank - ranks[i - 1]) / (ranks[i] - ranks[i - 1] || 1);
-      return axis.values[i - 1] + share * (axis.values[i] - axis.values[i - 1]);
+      return (1 - share) * axis.values[i - 1] + share * axis.values[i];
     }
   }
   return axis.values[axis.regular - 1] ?? 0;
@@ -68,6 +54,23 @@ function nodeRanks(axis) {
   return axis.ranks;
 }
 
+// Smallest number that a logarithmic axis of a feature tells from zero, or 0 for a linear one:
+// logarithmic are positive numbers, or zeros and positive numbers, with a long upper tail.
+function logUnit(feature, main) {
+  if (feature.kind !== "number" || main.regular < 8 || !(main.values[0] >= 0)) return 0;
+  if (main.heavy === undefined) {
+    const [q5, q50, q95, top] = [0.05, 0.5, 0.95, 0.995].map(rank => quantile(main, rank));
+    const positive = main.values.findIndex(x => x > 0), least = Math.max(quantile(main, 0.02), main.values[positive]);
+    const center = q50 || least;
+    main.heavy = top / center >= HEAVY_TAIL && q95 - q50 >= 3 * (q50 - q5) ? least : 0;
+  }
+  return main.heavy;
+}
+
+function shortener(axis) {
+  return axis.shortener ??= new Shortener(axis.words);
+}
+
 // How one feature is laid out between two pixels: numbers by value, levels side by side, then missing.
 class Scale {
   constructor(feature, axis, main, from, to, edge = 0.005) {
@@ -78,11 +81,21 @@ class Scale {
     this.strip = [to - 0.75 * strip, to];
     const low = this.isLevels ? -0.5 : quantile(main, edge);
     const high = this.isLevels ? axis.regular - 0.5 : quantile(main, 1 - edge);
-    [this.low, this.high] = high > low ? [low, high] : [low - 0.5, low + 0.5];
+    [this.low, this.high] = high > low ? [low, high] : [low - (Math.abs(low) / 2 || 0.5), low + (Math.abs(low) / 2 || 0.5)];
+    this.unit = high > low ? logUnit(feature, main) : 0;
+    this.hasZero = this.unit > 0 && this.low <= 0;
   }
 
+  // Numbers on a logarithmic axis; zero is one unit below the smallest positive number.
+  warp(x) { return this.hasZero ? Math.log1p(x / this.unit) : Math.log(x); }
+
+  unwarp(y) { return this.hasZero ? this.unit * Math.expm1(y) : Math.exp(y); }
+
   // Pixel of a place: a value, or the number of a node that stands for a level.
-  at(place) { return this.from + (place - this.low) / (this.high - this.low) * (this.end - this.from); }
+  at(place) {
+    const share = this.unit ? shareBetween(this.warp(place), this.warp(this.low), this.warp(this.high)) : shareBetween(place, this.low, this.high);
+    return this.from + share * (this.end - this.from);
+  }
 
   // Pixel of a feature value.
   pixel(x) {
@@ -95,81 +108,184 @@ class Scale {
   value(pixel) {
     const inStrip = this.axis.missing && (pixel - this.strip[0]) * Math.sign(this.to - this.from) > 0;
     if (inStrip) return null;
-    const place = this.low + (pixel - this.from) / (this.end - this.from) * (this.high - this.low);
+    const share = (pixel - this.from) / (this.end - this.from);
+    const between = (low, high) => (1 - share) * low + share * high;
+    const place = this.unit ? this.unwarp(between(this.warp(this.low), this.warp(this.high))) : between(this.low, this.high);
     if (!this.isLevels) return Math.min(Math.max(place, this.low), this.high);
     const node = Math.min(Math.max(Math.round(place), 0), this.axis.regular - 1);
+    if (this.axis.unseen && node === this.axis.regular - 1) return UNSEEN;
     return this.axis.groups ? this.axis.groups.indexOf(node) : this.axis.values[node];
   }
 
+  // Every level where there is room for a line of text each, else as many as fit.
   ticks(count) {
     if (this.isLevels) {
-      const step = Math.ceil(this.axis.regular / count);
+      const room = Math.floor(Math.abs(this.end - this.from) / 12), step = Math.ceil(this.axis.regular / Math.max(room, 1));
       return this.axis.words.map((word, node) => [this.at(node), word]).filter((_, node) => node % step === 0);
     }
-    const unit = this.feature.kind === "date" || this.feature.kind === "duration" ? DAY : 1;
-    return niceTicks(this.low / unit, this.high / unit, count).map(tick => [this.at(tick * unit), valueWord(this.feature, tick * unit)]);
+    if (this.unit) {
+      const zero = this.hasZero ? [0] : [];
+      return [...zero, ...logTicks(this.hasZero ? this.unit : this.low, this.high, count)].map(tick => [this.at(tick), shortNumber(tick)]);
+    }
+    if (this.feature.kind === "date") return niceTicks(this.low / DAY, this.high / DAY, count).map(tick => [this.at(tick * DAY), valueWord(this.feature, tick * DAY)]);
+    const [unit, suffix] = this.feature.kind === "duration" ? [DAY, " days"] : [1, ""];
+    return tickWords(this.low / unit, this.high / unit, count).map(([tick, word]) => [this.at(tick * unit), word + suffix]);
   }
 
   allTicks(count) {
     const missing = this.axis.missing ? [[(this.strip[0] + this.strip[1]) / 2, "missing"]] : [];
     return [...this.ticks(count), ...missing];
   }
+
+  // A tick in at most so many letters; levels still differ.
+  short(word, most) {
+    const place = this.isLevels ? this.axis.words.indexOf(word) : -1;
+    return place < 0 ? middle(word, Math.max(3, Math.floor(most))) : shortener(this.axis).short(place, most);
+  }
+
+  // Letters of the longest tick.
+  longest() { return this.isLevels ? Math.max(...this.axis.words.map(word => word.length)) : 10; }
 }
 
-function frame(width, height, label) {
+function frame(width, height, text) {
   return element("svg", {
-    viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label, xmlns: SVG,
+    viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": text, xmlns: SVG,
     "font-family": "system-ui, sans-serif", "font-size": 12,
   });
 }
 
-function drawTicks(svg, colours, x, y, bottom, left) {
-  const clip = (word, most) => word.length > most ? word.slice(0, most - 1) + "…" : word;
-  const text = {fill: colours.faint, "font-size": 11.5};
-  const crowded = x.isLevels && x.axis.words.some(word => word.length > 9) && x.axis.regular > 3;
-  for (const [place, word] of x.allTicks(crowded || !x.isLevels ? 6 : 10)) {
+const TICK_FONT = {"font-size": 11.5};
+
+// Levels are written at an angle where they would touch.
+function isCrowded(x) {
+  return x.isLevels && (x.longest() + 2) * LETTER > Math.abs(x.end - x.from) / x.axis.regular;
+}
+
+function drawAcross(svg, colours, x, bottom) {
+  const crowded = isCrowded(x), room = Math.abs(x.to - x.from);
+  const ticks = x.allTicks(Math.max(2, Math.min(7, Math.floor(room / 55))));
+  for (const [place, word] of ticks) {
     svg.append(element("line", {x1: place, x2: place, y1: bottom, y2: bottom + 4, stroke: colours.line}));
-    const turn = crowded ? {transform: `rotate(-28 ${place} ${bottom + 16})`, "text-anchor": "end"} : {"text-anchor": "middle"};
-    svg.append(element("text", {x: place, y: bottom + 17, ...text, ...turn}, clip(word, 16)));
-  }
-  for (const [place, word] of y) {
-    svg.append(element("text", {x: left - 7, y: place + 4, ...text, "text-anchor": "end"}, clip(word, Math.floor((left - 24) / 6))));
+    const turn = crowded ? {transform: `rotate(-40 ${place} ${bottom + 14})`, "text-anchor": "end"} : {"text-anchor": "middle"};
+    const most = crowded ? 16 : x.isLevels ? room / ticks.length / LETTER : 20;
+    svg.append(label({x: place, y: bottom + 17, fill: colours.faint, ...TICK_FONT, ...turn}, word, most, x.short(word, most)));
   }
 }
 
+function drawDown(svg, colours, ticks, left, anchor = "end") {
+  for (const [place, word] of ticks) {
+    svg.append(label({x: left, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": anchor}, word, anchor === "end" ? left / LETTER : 9));
+  }
+}
+
+// Axis of effects: raw scores, and relativities beside them where the link has them.
+class Effects {
+  constructor(model, component, output, nodes, roomBelow) {
+    this.points = nodes.map(node => model.atNode(component, node, output));
+    let low = Math.min(0, ...this.points.map(([effect, band]) => effect - band));
+    let high = Math.max(0, ...this.points.map(([effect, band]) => effect + band));
+    if (!(high > low)) [low, high] = [-1, 1];
+    this.low = low - roomBelow * (high - low);
+    this.high = high;
+  }
+
+  at(value, from, to) { return from + shareBetween(value, this.low, this.high) * (to - from); }
+
+  ticks(count) { return tickWords(this.low, this.high, count); }
+}
+
 function drawMain(model, component, output, values, width) {
+  const axis = component.axes[0];
+  const isTall = axis.words !== null && (axis.regular > MOST_LEVELS_ACROSS || axis.words.some(word => word.length * LETTER > 0.7 * (width - 120) / axis.regular));
+  return (isTall ? drawLevels : drawCurve)(model, component, output, values, width);
+}
+
+// Main effect of a number, or of a few levels, from left to right.
+function drawCurve(model, component, output, values, width) {
   const colours = palette(), height = Math.max(260, Math.min(380, width * 0.55));
-  const left = 56, right = width - 12, top = 10, bottom = height - 62;
+  const left = 56, right = width - (model.hasFactors ? 56 : 12), top = 10, bottom = height - 62;
   const feature = model.data.features[component.features[0]], axis = component.axes[0];
   const svg = frame(width, height, `Main effect of ${feature.name}`);
   const x = new Scale(feature, axis, axis, left, right);
-  const step = model.data.packed.step;
-  const effect = Array.from(component.tables[output], unit => unit * step);
-  const band = Array.from(component.bands[output], spread => 2 * spread);
+  const inside = node => node === axis.regular || x.isLevels || (axis.values[node] >= x.low && axis.values[node] <= x.high);
+  const nodes = Array.from({length: axis.size}, (_, node) => node).filter(inside);
+  const effects = new Effects(model, component, output, nodes, 0.2), y = value => effects.at(value, bottom, top + 6);
   const place = node => node === axis.regular ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
-  const nodes = effect.map((_, node) => node).filter(node => node === axis.regular || x.isLevels || (axis.values[node] >= x.low && axis.values[node] <= x.high));
-  const lows = nodes.map(node => effect[node] - band[node]), highs = nodes.map(node => effect[node] + band[node]);
-  let low = Math.min(0, ...lows), high = Math.max(0, ...highs);
-  if (high - low < 1e-12) [low, high] = [-1, 1];
-  low -= 0.2 * (high - low);
-  const y = value => bottom - (value - low) / (high - low) * (bottom - top - 6);
-  for (const tick of niceTicks(low, high, 5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
+  for (const [tick] of effects.ticks(5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
   drawDensity(svg, colours, axis, x, bottom);
-  const regular = nodes.filter(node => node < axis.regular);
-  if (x.isLevels) {
-    regular.forEach(node => drawPoint(svg, colours, place(node), y, effect[node], band[node]));
-  } else {
-    const up = regular.map(node => `${place(node)},${y(effect[node] + band[node])}`);
-    const down = regular.map(node => `${place(node)},${y(effect[node] - band[node])}`).reverse();
-    svg.append(element("polygon", {points: [...up, ...down].join(" "), fill: colours.low, opacity: 0.2}));
-    svg.append(element("polyline", {points: regular.map(node => `${place(node)},${y(effect[node])}`).join(" "), fill: "none", stroke: colours.low, "stroke-width": 2, "stroke-linejoin": "round"}));
-  }
-  if (axis.missing) drawPoint(svg, colours, place(axis.regular), y, effect[axis.regular], band[axis.regular]);
-  drawTicks(svg, colours, x, niceTicks(low, high, 5).map(tick => [y(tick), shortNumber(tick)]), bottom, left);
-  svg.append(element("text", {x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, feature.name));
+  nodes.forEach((node, i) => { if (x.isLevels || node === axis.regular) drawPoint(svg, colours, place(node), y, ...effects.points[i]); });
+  if (!x.isLevels) drawBand(svg, colours, curvePoints(axis, x, nodes, effects.points), y);
+  drawAcross(svg, colours, x, bottom);
+  drawDown(svg, colours, effects.ticks(5).map(([tick, word]) => [y(tick), word]), left - 7);
+  if (model.hasFactors) drawDown(svg, colours, effects.ticks(5).map(([tick]) => [y(tick), relativity(tick)]), right + 6, "start");
+  svg.append(label({x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, feature.name + (x.unit ? " (log axis)" : ""), (right - left) / LETTER));
   const here = x.pixel(values[component.features[0]]);
   if (here !== null) drawRing(svg, colours, here, y(model.score(component, values, output)));
-  return {svg, pick: (px, _) => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null};
+  return {svg, pick: px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null};
+}
+
+// Points of a curve as [pixel, effect, band]; a line between nodes is curved on a logarithmic axis.
+function curvePoints(axis, x, nodes, points) {
+  const regular = nodes.filter(node => node < axis.regular), found = [];
+  regular.forEach((node, i) => {
+    found.push([x.at(axis.values[node]), ...points[i]]);
+    if (!x.unit || i + 1 === regular.length) return;
+    const pieces = Math.min(12, Math.ceil((x.at(axis.values[node + 1]) - x.at(axis.values[node])) / 6));
+    for (let k = 1; k < pieces; k++) {
+      const between = (from, to) => from + k / pieces * (to - from);
+      found.push([x.at(between(axis.values[node], axis.values[node + 1])), between(points[i][0], points[i + 1][0]), between(points[i][1], points[i + 1][1])]);
+    }
+  });
+  return found;
+}
+
+function drawBand(svg, colours, points, y) {
+  const up = points.map(([at, effect, band]) => `${at},${y(effect + band)}`);
+  const down = points.map(([at, effect, band]) => `${at},${y(effect - band)}`).reverse();
+  svg.append(element("polygon", {points: [...up, ...down].join(" "), fill: colours.low, opacity: 0.2}));
+  svg.append(element("polyline", {points: points.map(([at, effect]) => `${at},${y(effect)}`).join(" "), fill: "none", stroke: colours.low, "stroke-width": 2, "stroke-linejoin": "round"}));
+}
+
+// Main effect of many levels, or of levels with long names: a line of text each.
+function drawLevels(model, component, output, values, width) {
+  const colours = palette(), axis = component.axes[0], j = component.features[0], feature = model.data.features[j];
+  const drawn = Math.min(axis.regular, MOST_LEVELS_DRAWN);
+  const nodes = [...Array(drawn).keys(), ...(axis.missing ? [axis.regular] : [])];
+  const words = nodes.map(node => axis.words[node] ?? "missing");
+  const left = Math.min(0.42 * width, 16 + LETTER * Math.max(...words.map(word => word.length))), right = width - 16;
+  const top = model.hasFactors ? 26 : 8, bottom = top + LEVEL_HEIGHT * words.length, height = bottom + 44;
+  const svg = frame(width, height, `Main effect of ${feature.name}`);
+  const effects = new Effects(model, component, output, nodes, 0), x = value => effects.at(value, left + 8, right - 8);
+  const line = place => top + (place + 0.5) * LEVEL_HEIGHT, most = Math.max(...axis.weights);
+  const count = Math.max(2, Math.min(6, Math.floor((right - left) / 60)));
+  nodes.forEach((node, place) => svg.append(element("rect", {x: left, y: line(place) - 7, width: 0.25 * (right - left) * axis.weights[node] / most, height: 14, fill: colours.faint, opacity: 0.16})));
+  for (const [tick, word] of effects.ticks(count)) {
+    svg.append(element("line", {x1: x(tick), x2: x(tick), y1: top, y2: bottom, stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
+    svg.append(element("text", {x: x(tick), y: bottom + 16, fill: colours.faint, ...TICK_FONT, "text-anchor": "middle"}, word));
+    if (model.hasFactors) svg.append(element("text", {x: x(tick), y: top - 8, fill: colours.faint, ...TICK_FONT, "text-anchor": "middle"}, relativity(tick)));
+  }
+  words.forEach((word, place) => {
+    const [effect, band] = effects.points[place];
+    const letters = (left - 12) / LETTER, short = place < drawn ? shortener(axis).short(place, letters) : word;
+    svg.append(label({x: left - 8, y: line(place) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, letters, short));
+    svg.append(element("line", {x1: x(effect - band), x2: x(effect + band), y1: line(place), y2: line(place), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
+    svg.append(element("circle", {cx: x(effect), cy: line(place), r: 4.5, fill: colours.low}));
+  });
+  const rest = drawn < axis.regular ? `: ${drawn} of ${axis.regular} levels, all are in the table` : "";
+  svg.append(label({x: width / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, feature.name + rest, width / LETTER));
+  const here = nodes.indexOf(axis.locate(values[j])?.[0]);
+  if (here >= 0) drawRing(svg, colours, x(effects.points[here][0]), line(here));
+  const pick = (_, py) => {
+    const place = Math.floor((py - top) / LEVEL_HEIGHT);
+    return place >= 0 && place < nodes.length ? {[j]: nodeValue(axis, nodes[place])} : null;
+  };
+  return {svg, pick};
+}
+
+// Feature value that a node stands for.
+function nodeValue(axis, node) {
+  if (node >= axis.regular) return null;
+  return axis.groups ? axis.groups.indexOf(node) : axis.values[node];
 }
 
 function drawPoint(svg, colours, at, y, effect, band) {
@@ -189,7 +305,7 @@ function drawDensity(svg, colours, axis, x, bottom) {
   }
   const bins = new Array(48).fill(0);
   for (let node = 0; node < axis.regular; node++) {
-    const bin = Math.floor((axis.values[node] - x.low) / (x.high - x.low) * 48);
+    const bin = Math.floor((x.at(axis.values[node]) - x.from) / (x.end - x.from) * 48);
     if (bin >= 0 && bin < 48) bins[bin] += axis.weights[node];
   }
   const soft = bins.map((_, i) => ((bins[i - 1] || 0) + 2 * bins[i] + (bins[i + 1] || 0)) / 4), most = Math.max(...soft) || 1;
@@ -204,12 +320,15 @@ function drawRing(svg, colours, cx, cy) {
 
 // Heat map of the first two features; any others stay at the values of the case.
 function drawPair(model, component, output, values, width) {
-  const colours = palette(), height = Math.max(300, Math.min(460, width * 0.68));
-  const left = 84, right = width - 74, top = 10, bottom = height - 62;
-  const [j, k] = component.features, features = model.data.features;
+  const [j, k] = component.features, features = model.data.features, colours = palette();
+  const down = component.axes[1], lines = down.words ? 14 * down.regular + 90 : 0;
+  const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 1000));
+  const letters = down.words ? Math.max(...down.words.map(word => word.length)) : 7;
+  const left = Math.min(0.36 * width, Math.max(70, 34 + LETTER * letters)), right = width - 66;
   const svg = frame(width, height, `Interaction of ${component.name}`);
   const x = new Scale(features[j], component.axes[0], model.axes[1][j], left, right, 0.01);
-  const y = new Scale(features[k], component.axes[1], model.axes[1][k], bottom, top, 0.01);
+  const top = 10, bottom = height - (isCrowded(x) ? Math.min(96, 46 + 4.5 * Math.min(16, x.longest())) : 50);
+  const y = new Scale(features[k], down, model.axes[1][k], bottom, top, 0.01);
   const limit = heatLimit(component, output) * model.data.packed.step || 1;
   const image = heatImage(model, component, output, values, x, y, limit, colours);
   svg.append(element("image", {x: left, y: top, width: right - left, height: bottom - top, href: image, preserveAspectRatio: "none", style: "image-rendering: auto"}));
@@ -217,10 +336,12 @@ function drawPair(model, component, output, values, width) {
     const cx = x.pixel(row[j]), cy = y.pixel(row[k]);
     if (cx !== null && cy !== null) svg.append(element("circle", {cx, cy, r: 1.3, fill: colours.ink, opacity: 0.5}));
   }
-  drawTicks(svg, colours, x, y.allTicks(6), bottom, left);
-  svg.append(element("text", {x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, features[j].name));
-  svg.append(element("text", {x: 13, y: (top + bottom) / 2, fill: colours.ink, "text-anchor": "middle", transform: `rotate(-90 13 ${(top + bottom) / 2})`}, features[k].name));
-  drawLegend(svg, colours, limit, right + 16, top, bottom);
+  drawAcross(svg, colours, x, bottom);
+  svg.append(...y.allTicks(6).map(([place, word]) => label({x: left - 7, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": "end"}, word, (left - 28) / LETTER, y.short(word, (left - 28) / LETTER))));
+  const names = [x, y].map(scale => scale.feature.name + (scale.unit ? " (log axis)" : ""));
+  svg.append(label({x: (left + right) / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, names[0], (right - left) / LETTER));
+  svg.append(label({x: 13, y: (top + bottom) / 2, fill: colours.ink, "text-anchor": "middle", transform: `rotate(-90 13 ${(top + bottom) / 2})`}, names[1], (bottom - top) / LETTER));
+  drawLegend(svg, colours, limit, right + 10, top, bottom, model.hasFactors);
   const here = [x.pixel(values[j]), y.pixel(values[k])];
   if (here[0] !== null && here[1] !== null) drawRing(svg, colours, ...here);
   const inside = (px, py) => px >= left && px <= right && py >= top && py <= bottom;
@@ -258,14 +379,17 @@ function heatImage(model, component, output, values, x, y, limit, colours) {
   return canvas.toDataURL();
 }
 
-function drawLegend(svg, colours, limit, left, top, bottom) {
+function drawLegend(svg, colours, limit, left, top, bottom, hasFactors) {
   const n = 40, tall = (bottom - top) / n;
   for (let i = 0; i < n; i++) {
     const share = 1 - 2 * i / (n - 1);
     const colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
-    svg.append(element("rect", {x: left, y: top + i * tall, width: 10, height: tall + 0.5, fill: `rgb(${colour})`}));
+    svg.append(element("rect", {x: left, y: top + i * tall, width: 8, height: tall + 0.5, fill: `rgb(${colour})`}));
   }
-  for (const [share, at] of [[1, top + 9], [0, (top + bottom) / 2 + 4], [-1, bottom]]) {
-    svg.append(element("text", {x: left + 15, y: at, fill: colours.faint, "font-size": 11}, shortNumber(share * limit)));
+  const second = hasFactors ? 13 : 0;
+  for (const [share, at] of [[1, top + 9], [0, (top + bottom) / 2 + 4 - second / 2], [-1, bottom - second]]) {
+    const style = {x: left + 11, fill: colours.faint, "font-size": 10.5};
+    svg.append(element("text", {...style, y: at}, shortNumber(+(share * limit).toPrecision(2))));
+    if (hasFactors) svg.append(element("text", {...style, y: at + second}, relativity(share * limit)));
   }
 }

@@ -1,10 +1,11 @@
 // The model: tables on nodes, looked up and interpolated as tpnn.AnovaModel does.
 
 const UNSEEN = "unseen"; // a level that fit has not seen, among numbers and null for missing
+const LARGEST_SCORE = 300; // exponentials of larger ones are cut off, as in Python
 
 const LINKS = {
   identity: raw => raw,
-  log: raw => raw.map(Math.exp),
+  log: raw => raw.map(score => Math.exp(Math.max(-LARGEST_SCORE, Math.min(LARGEST_SCORE, score)))),
   logit: raw => raw.map(score => 1 / (1 + Math.exp(-score))),
   quantiles: raw => raw.slice().sort((a, b) => a - b),
   softmax: raw => {
@@ -46,6 +47,11 @@ function cumulate(units, shape) {
   return units;
 }
 
+// How far x is on the way from low to high; halves, because the way may be longer than any double.
+function shareBetween(x, low, high) {
+  return (x / 2 - low / 2) / (high / 2 - low / 2);
+}
+
 class Axis {
   constructor(spec, values) {
     Object.assign(this, spec);
@@ -53,9 +59,9 @@ class Axis {
     this.regular = values.length;
   }
 
-  // Lower node and fraction; null for what fit has not seen, where components are zero.
+  // Lower node and fraction; null for what has no node, where components are zero.
   locate(x) {
-    if (x === UNSEEN) return null;
+    if (x === UNSEEN) return this.unseen ? [this.regular - 1, 0] : null;
     if (x === null || Number.isNaN(x)) return this.missing ? [this.regular, 0] : null;
     if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
     const values = this.values, last = this.regular - 1;
@@ -66,7 +72,7 @@ class Axis {
       const middle = low + high >> 1;
       if (values[middle] <= x) low = middle; else high = middle;
     }
-    return [low, (x - values[low]) / (values[high] - values[low])];
+    return [low, shareBetween(x, values[low], values[high])];
   }
 }
 
@@ -74,21 +80,21 @@ class Model {
   constructor(data, {doubles, floats, units}) {
     this.data = data;
     this.outputs = data.intercept.length;
+    this.hasFactors = data.link === "log" || data.link === "logit"; // effects multiply predictions or odds
     let at = 0;
     const next = (array, size) => array.subarray(at, at += size);
-    const orders = Object.keys(data.features[0].axes);
     this.axes = {};
-    for (const order of orders) {
+    data.orders.forEach((order, place) => {
       this.axes[order] = data.features.map(feature => {
-        const spec = feature.axes[order];
+        const spec = feature.axes[place];
         return new Axis(spec, next(doubles, spec.size - (spec.missing ? 1 : 0)));
       });
-    }
+    });
     at = 0;
     this.axes[1].forEach(axis => { axis.weights = next(floats, axis.size); });
     const mains = data.components.filter(component => component.features.length === 1);
     for (const component of mains) {
-      component.bands = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
+      component.spreads = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
     }
     at = 0;
     for (const component of data.components) {
@@ -97,12 +103,19 @@ class Model {
       component.strides = component.shape.map((_, a) => component.shape.slice(a + 1).reduce((x, y) => x * y, 1));
       const size = component.shape.reduce((x, y) => x * y, 1);
       component.tables = this.perOutput(() => cumulate(next(units, size), component.shape));
-      component.name = component.features.map(j => data.features[j].name).join(" × ");
+      component.names = component.features.map(j => data.features[j].name);
+      component.name = component.names.join(" × ");
     }
   }
 
   perOutput(make) {
     return Array.from({length: this.outputs}, make);
+  }
+
+  // Value of a main effect at one of its nodes, and half the width of its band there.
+  atNode(component, node, output) {
+    const step = this.data.packed.step;
+    return [component.tables[output][node] * step, 2 * component.spreads[output][node] * step];
   }
 
   // Value of one component at the given feature values, multilinear between nodes.

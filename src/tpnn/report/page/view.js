@@ -1,29 +1,13 @@
 // The view: controls, answer, rankings and charts, kept in step with one state.
 
-const FIRST_SHOWN = 12, MOST_PARTS = 12;
-const byId = id => document.getElementById(id);
-
-function make(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
-
-function percent(share) {
-  return (100 * share).toFixed(share < 0.0995 ? 1 : 0) + " %";
-}
-
-function shown(x) {
-  return Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 1e-4) ? x.toExponential(5) : x.toPrecision(6);
-}
-
 class View {
   constructor(model) {
     this.model = model;
+    nameTag.known = new Shortener(model.data.features.map(feature => feature.name));
     this.data = model.data;
     this.output = 0;
     this.typical = this.data.features.map((feature, j) => feature.levels.length && !feature.quantiles.length
-      ? this.commonLevel(j) : feature.quantiles[2] ?? null);
+      ? this.commonLevel(j) : feature.quantiles.length ? this.rounded(feature, model.axes[1][j], feature.quantiles[2]) : null);
     this.values = this.typical.slice();
     this.offset = 0;
     this.ranked = this.data.components.map((_, i) => i).sort((a, b) => this.data.components[b].importance - this.data.components[a].importance);
@@ -33,10 +17,13 @@ class View {
     this.controls();
     this.rankings();
     this.list();
+    this.scores();
     this.trust();
     this.summary();
+    this.about();
     this.listen();
     this.update();
+    this.showCurves();
   }
 
   commonLevel(j) {
@@ -47,18 +34,27 @@ class View {
   isClass() { return this.data.link === "logit" || this.data.link === "softmax"; }
 
   heading() {
-    const {title, target, components, features, outputs, scores, error} = this.data;
+    const {title, components, features, outputs, scores, error} = this.data;
     document.title = title;
     byId("title").textContent = title;
-    const pairs = components.filter(component => component.features.length > 1).length;
-    byId("lede").textContent = `Predicts ${target} as a sum of ${components.length - pairs} main effects`
-      + (pairs ? ` and ${pairs} interactions` : "") + `, each shown below in full.`;
-    const facts = {Features: features.length, Components: components.length, ...(outputs.length ? {Outputs: outputs.length} : {})};
-    for (const [name, value] of Object.entries(scores)) facts[name] = shortNumber(value);
-    facts["Largest mean of a component"] = error.toExponential(0);
-    byId("facts").append(...Object.entries(facts).map(([name, value]) => make("div", {}, make("dt", {textContent: name}), make("dd", {textContent: value}))));
+    byId("lede").textContent = this.lede();
+    const facts = [["Features", features.length], ["Components", components.length], ...(outputs.length ? [["Outputs", outputs.length]] : []),
+      ...scores.slice(0, FIRST_SHOWN).map(([name, value, constant]) => [name, shortNumber(value), constant]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
+    const beside = constant => typeof constant === "number" ? [make("small", {textContent: `constant: ${shortNumber(constant)}`})] : [];
+    byId("facts").append(...facts.map(([name, value, constant]) => make("div", {}, make("dt", {textContent: name}), make("dd", {}, String(value), ...beside(constant)))));
     byId("output-pick").hidden = !outputs.length;
     byId("output").append(...outputs.map((name, k) => make("option", {value: k, textContent: name})));
+  }
+
+  lede() {
+    const {target, components, link} = this.data, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    const several = components.filter(component => component.features.length > 1).length;
+    const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + ", each shown below in full.";
+    const isNamed = target !== "prediction"; // the default
+    if (link === "log") return `The logarithm of ${isNamed ? target : "the prediction"} is ${sum}`;
+    if (link === "logit") return `The log-odds${isNamed ? ` of ${target}` : ""} are ${sum}`;
+    if (link === "softmax") return `The score of every class is ${sum}`;
+    return isNamed ? `Predicts ${target} as ${sum}` : `The prediction is ${sum}`;
   }
 
   rowPicker() {
@@ -69,13 +65,12 @@ class View {
   // Controls in the order of total importance.
   controls() {
     this.inputs = [];
-    const order = Object.keys(this.data.sobol).map(name => this.data.features.findIndex(feature => feature.name === name));
-    byId("controls").append(...order.map(j => this.control(j)));
+    fold(byId("controls"), this.data.sobol.map(([j]) => this.control(j)));
   }
 
   control(j) {
     const feature = this.data.features[j], axis = this.model.axes[1][j];
-    const label = make("label", {textContent: feature.name, htmlFor: `value-${j}`});
+    const label = nameTag([feature.name], "label", {htmlFor: `value-${j}`});
     const row = make("div", {className: "control"}, label);
     const control = {row};
     if (feature.levels.length) {
@@ -99,12 +94,15 @@ class View {
     control.field = make("input", {id: `value-${j}`, type: isDate ? "date" : "number", step: "any", className: "field"});
     control.slider = make("input", {type: "range", min: 0, max: 1000, step: 1, className: "slider"});
     control.slider.setAttribute("aria-label", `${feature.name}, from its smallest to its largest value`);
-    control.slider.oninput = () => this.set(j, this.rounded(feature, axis, control.slider.value / 1000));
+    control.slider.oninput = () => {
+      const rank = control.slider.value / 1000;
+      this.set(j, this.rounded(feature, axis, rank >= 1 ? axis.values[axis.regular - 1] : quantile(axis, rank)));
+    };
     control.field.oninput = () => {
       const x = isDate ? control.field.valueAsNumber / 1000 : control.field.valueAsNumber * unit;
       if (!Number.isNaN(x)) this.set(j, x, control.field);
     };
-    control.show = x => isDate ? new Date(x * 1000).toISOString().slice(0, 10) : String(x / unit);
+    control.show = x => isDate ? new Date(x * 1000).toISOString().slice(0, 10) : unit === 1 ? steppedNumber(x, stepOf(axis, x)) : String(+(x / unit).toPrecision(6));
     control.row.append(control.field, control.slider);
     if (axis.missing) {
       control.missing = make("input", {type: "checkbox", id: `missing-${j}`});
@@ -113,14 +111,10 @@ class View {
     }
   }
 
-  // Value at a rank, with no more digits than its range needs.
-  rounded(feature, axis, rank) {
-    const x = rank >= 1 ? axis.values[axis.regular - 1] : quantile(axis, rank);
+  // A value with no more digits than its step needs; dates and durations in days.
+  rounded(feature, axis, x) {
     if (feature.kind === "date" || feature.kind === "duration") return Math.round(x / DAY) * DAY;
-    const range = axis.values[axis.regular - 1] - axis.values[0];
-    const digits = Math.max(0, Math.min(12, 3 - Math.floor(Math.log10(range || 1))));
-    const whole = axis.values.every(Number.isInteger);
-    return whole ? Math.round(x) : +x.toFixed(digits);
+    return axis.values.every(Number.isInteger) ? Math.round(x) : +steppedNumber(x, stepOf(axis, x));
   }
 
   set(j, x, source = null) {
@@ -148,12 +142,14 @@ class View {
     if (control.select) control.select.value = isMissing ? "" : x;
     else {
       if (control.field !== source) control.field.value = isMissing ? "" : control.show(x);
+      control.field.title = isMissing || feature.kind === "date" ? "" : String(x);
       if (!isMissing && document.activeElement !== control.slider) control.slider.value = Math.round(1000 * this.rankOf(axis, x));
       control.slider.disabled = isMissing;
       if (control.missing) control.missing.checked = isMissing;
     }
     const part = this.share(j);
-    control.part.textContent = (part >= 0 ? "+" : "−") + shortNumber(Math.abs(+part.toPrecision(3)));
+    control.part.textContent = signed(part);
+    if (this.model.hasFactors) control.part.append(make("small", {textContent: relativity(part)}));
     control.part.className = "part " + (part > 0 ? "up" : part < 0 ? "down" : "");
   }
 
@@ -169,7 +165,13 @@ class View {
   // Shapley value of a feature: its equal share of every component it is in.
   share(j) {
     return this.data.components.reduce((sum, component, i) =>
-      component.features.includes(j) ? sum + this.answer.parts[i][this.output] / component.features.length : sum, 0);
+      component.features.includes(j) ? sum + this.part(i) / component.features.length : sum, 0);
+  }
+
+  // Contribution of a component; zero where it is rounding.
+  part(i) {
+    const value = this.answer.parts[i][this.output];
+    return Math.abs(value) < this.data.packed.step / 2 ? 0 : value;
   }
 
   showAnswer() {
@@ -179,56 +181,59 @@ class View {
     const name = isPair ? `probability of ${classes[1]}` : outputs[this.output];
     byId("answer-name").textContent = name !== undefined ? `${target}: ${name}` : target;
     const number = byId("prediction");
-    number.textContent = shown(prediction);
+    number.textContent = longNumber(prediction);
     number.dataset.value = prediction;
+    byId("base").textContent = this.baseWords(link, isPair, classes, intercept[this.output]);
+    const rows = outputs.length > 1 && this.isClass() ? outputs.map((output, k) => make("div", {className: "class" + (k === this.output ? " on" : "")},
+      nameTag([output]), bar(this.answer.predictions[k], "plain"), make("span", {textContent: percent(this.answer.predictions[k])}))) : [];
+    fold(byId("classes"), rows);
+  }
+
+  // The raw score and what it starts from, which relativities multiply.
+  baseWords(link, isPair, classes, intercept) {
     const raw = this.answer.raw[this.output];
     const scale = isPair ? `log-odds of ${classes[1]}` : link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
-    byId("base").textContent = (scale ? `${scale} ${shown(raw)}; ` : "") + `average ${scale || "prediction"} ${shortNumber(intercept[this.output])}`
-      + (this.offset ? `; offset ${shortNumber(this.offset)}` : "");
-    byId("classes").replaceChildren(...(outputs.length > 1 && this.isClass() ? outputs.map((output, k) => make("div", {className: "class" + (k === this.output ? " on" : "")},
-      make("span", {textContent: output}), bar(this.answer.predictions[k], "plain"), make("span", {textContent: percent(this.answer.predictions[k])}))) : []));
+    const words = [...(scale ? [`${scale} ${longNumber(raw)}`] : []), `average ${scale || "prediction"} ${shortNumber(intercept)}`, ...(this.offset ? [`offset ${shortNumber(this.offset)}`] : [])];
+    if (this.model.hasFactors) words.push(`base ${link === "log" ? "prediction" : "odds"} ${shortNumber(Math.exp(intercept))}, times the factors of the contributions` + (this.offset ? ` and ${relativity(this.offset)} of the offset` : ""));
+    return words.join("; ");
   }
 
   showContributions() {
-    const parts = this.data.components.map((component, i) => ({name: component.name, i, value: this.answer.parts[i][this.output]}))
-      .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    const rest = parts.splice(MOST_PARTS);
-    if (rest.length) parts.push({name: `${rest.length} others`, value: rest.reduce((sum, part) => sum + part.value, 0)});
-    const largest = Math.max(...parts.map(part => Math.abs(part.value))) || 1;
-    byId("contributions").replaceChildren(...parts.map(part => {
-      const width = 50 * Math.abs(part.value) / largest;
-      const fill = make("i", {className: part.value >= 0 ? "up" : "down"});
-      fill.style.cssText = `width:${width}%;${part.value >= 0 ? "left" : "right"}:50%`;
-      const name = part.i === undefined ? make("span", {textContent: part.name})
-        : make("button", {type: "button", className: "link", textContent: part.name, onclick: () => this.choose(part.i, true)});
-      return make("div", {className: "contribution"}, name, make("span", {className: "track"}, fill),
-        make("span", {className: "value", textContent: (part.value >= 0 ? "+" : "−") + shortNumber(Math.abs(+part.value.toPrecision(3)))}));
-    }));
+    const parts = this.data.components.map((component, i) => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const rest = parts.slice(FIRST_SHOWN), left = rest.reduce((sum, part) => sum + part.value, 0);
+    const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left)) || 1;
+    const rows = parts.map(({i, value}) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest));
+    const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest) : null;
+    fold(byId("contributions"), rows, others);
+  }
+
+  contribution(name, value, largest) {
+    const fill = make("i", {className: value >= 0 ? "up" : "down"});
+    fill.style.cssText = `width:${50 * Math.abs(value) / largest}%;${value >= 0 ? "left" : "right"}:50%`;
+    const factor = this.model.hasFactors ? [make("span", {className: "value factor", textContent: relativity(value)})] : [];
+    return make("div", {className: "contribution" + (factor.length ? " factors" : "")}, name, make("span", {className: "track"}, fill), make("span", {className: "value", textContent: signed(value)}), ...factor);
   }
 
   rankings() {
-    const components = this.ranked.map(i => this.data.components[i]).map((component, place) => make("div", {className: "rank"},
-      make("button", {type: "button", className: "link", textContent: component.name, onclick: () => this.choose(this.ranked[place], true)}),
-      bar(component.importance, component.features.length > 1 ? "pair" : ""),
-      make("span", {textContent: component.importance.toFixed(3)}), make("span", {textContent: percent(component.share)})));
-    const features = Object.entries(this.data.sobol).map(([name, [main, total, interaction]]) => make("div", {className: "rank"},
-      make("span", {textContent: name}), bar(main, "", interaction), make("span", {textContent: percent(main)}), make("span", {textContent: percent(total)})));
-    this.fold(byId("ranking"), byId("ranking-more"), [head("Component", "E|f|", "variance"), ...components]);
-    this.fold(byId("sobol"), byId("sobol-more"), [head("Feature", "alone", "in total"), ...features]);
-  }
-
-  fold(place, button, rows) {
-    place.replaceChildren(...rows.slice(0, FIRST_SHOWN + 1));
-    button.hidden = rows.length <= FIRST_SHOWN + 1;
-    button.textContent = `Show all ${rows.length - 1}`;
-    button.onclick = () => { place.replaceChildren(...rows); button.hidden = true; };
+    const components = this.ranked.map(i => {
+      const component = this.data.components[i];
+      return make("div", {className: "rank"}, nameTag(component.names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}),
+        bar(component.importance, component.features.length > 1 ? "pair" : ""),
+        make("span", {textContent: component.importance.toFixed(3)}), make("span", {textContent: percent(component.share)}));
+    });
+    const features = this.data.sobol.map(([j, main, total, interaction]) => make("div", {className: "rank"},
+      nameTag([this.data.features[j].name]), bar(main, "", interaction), make("span", {textContent: percent(main)}), make("span", {textContent: percent(total)})));
+    byId("ranking").append(head("Component", "E|f|", "variance"));
+    byId("sobol").append(head("Feature", "alone", "in total"));
+    fold(byId("ranking"), components);
+    fold(byId("sobol"), features);
   }
 
   list() {
     byId("list").append(...this.ranked.map(i => {
       const component = this.data.components[i];
       const item = make("div", {className: "item", id: `item-${i}`, onclick: () => this.choose(i)},
-        make("span", {textContent: component.name}), bar(component.importance, component.features.length > 1 ? "pair" : ""));
+        nameTag(component.names), bar(component.importance, component.features.length > 1 ? "pair" : ""));
       item.setAttribute("role", "option");
       return item;
     }));
@@ -262,7 +267,8 @@ class View {
     item.setAttribute("aria-selected", "true");
     list.setAttribute("aria-activedescendant", item.id);
     if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = item.offsetTop - list.clientHeight / 2;
-    byId("chart-title").textContent = component.name;
+    byId("chart-title").replaceChildren(nameTag(component.names));
+    this.showSlices(component);
     const draw = component.features.length === 1 ? drawMain : drawPair;
     const {svg, pick} = draw(this.model, component, this.output, this.values, Math.max(300, host.clientWidth || 640));
     const at = event => {
@@ -274,6 +280,24 @@ class View {
     svg.onpointerleave = () => this.read(component, {});
     host.replaceChildren(svg);
     this.read(component, {});
+    this.showValues(component);
+  }
+
+  // Sliders of a component of three features or more; those at hand stay, so that they can be dragged.
+  showSlices(component) {
+    if (this.sliced !== component) {
+      this.sliced = component;
+      this.slices = sliceControls(this.model, component, (j, x) => this.set(j, x));
+      byId("slices").replaceChildren(...this.slices.map(slice => slice.row));
+    }
+    this.slices.forEach(slice => slice.show(this.values));
+  }
+
+  showValues(component) {
+    const shown = `${this.chosen} ${this.output}`;
+    if (this.tabled === shown) return;
+    this.tabled = shown;
+    byId("values").replaceChildren(...(component.features.length === 1 ? [valuesTable(this.model, component, this.output, false)] : []));
   }
 
   read(component, changed) {
@@ -281,24 +305,48 @@ class View {
     const where = component.features.map(j => `${this.data.features[j].name} = ${valueWord(this.data.features[j], values[j])}`);
     const effect = this.model.score(component, values, this.output);
     const spread = component.features.length > 1 ? `; on average ±${shortNumber(2 * component.spread)} between bags` : "";
-    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${spread}`;
+    const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
+    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${spread}`;
+  }
+
+  scores() {
+    const {scores, scored, nRows} = this.data;
+    const none = nRows ? "This report was written with rows, but without their targets." : "This report was written without held-out rows.";
+    const words = scored ? `Measured on the ${nRows} rows given with the report, beside the constant prediction that fits these rows best.` : none;
+    byId("scores-note").textContent = words + " Scores are honest only for rows that the model was not fitted to.";
+    const names = ["Score", "Model", "Best constant"];
+    const rows = scores.map(([name, value, constant]) => make("tr", {}, make("th", {scope: "row", textContent: name}), ...[value, constant].map(x => make("td", {textContent: shortNumber(x)}))));
+    byId("scores-table").append(make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", textContent: name})))));
+    byId("scores-table").hidden = !rows.length;
+    fold(byId("scores-table"), rows);
+  }
+
+  showCurves() {
+    byId("curves").replaceChildren(...scoreFigures(this.data, this.output));
   }
 
   trust() {
-    const {scores, error, shapes, warnings, nRows} = this.data;
+    const {error, shapes, warnings, nRows} = this.data;
     const block = (title, ...content) => make("div", {className: "card"}, make("h3", {textContent: title}), ...content);
     const wide = (...content) => Object.assign(block(...content), {className: "card wide"});
     const line = text => make("p", {textContent: text});
-    const items = texts => make("ul", {}, ...texts.map(text => make("li", {textContent: text})));
-    const scored = Object.entries(scores);
+    const items = texts => { const list = make("ul"); fold(list, texts.map(text => make("li", {textContent: text}))); return list; };
     const blocks = [
-      block("One decomposition", line(`The largest mean of any component along any of its features is ${error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
-      block("Score on held-out rows", scored.length ? items(scored.map(([name, value]) => `${name}: ${shortNumber(value)}`)) : line("No held-out rows were given.")),
+      block("One decomposition", line(`The largest mean of any component along any of its features is ${error === null ? "not known" : error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
       block("Bands", line("The model is the average of several, each trained on a different part of the rows. The band around a curve reaches two of their standard deviations to either side. It is wide where rows are few or disagree.")),
-      block("Shapes, with proof", Object.keys(shapes).length ? items(Object.entries(shapes).map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
+      block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
     ];
     byId("trust-body").append(...blocks);
+  }
+
+  about() {
+    const {written, version, fitRows, nRows, settings, features} = this.data;
+    const facts = [["Written", written], ["tpnn", version], ["Rows of the fit", fitRows ?? "not known"], ["Rows of this report", nRows], ["Features", features.length]];
+    const row = ([name, value]) => make("tr", {}, make("th", {scope: "row", textContent: name}), make("td", {textContent: value}));
+    fold(byId("facts-table"), facts.map(row));
+    byId("settings-block").hidden = !settings.length;
+    fold(byId("settings"), settings.map(row));
   }
 
   summary() {
@@ -306,10 +354,11 @@ class View {
       const words = feature.quantiles.map(x => valueWord(feature, x));
       const common = valueWord(feature, this.typical[this.data.features.indexOf(feature)]);
       const cells = words.length ? words : [feature.levels.length ? `${feature.levels.length} levels` : "", "", common, "", ""];
-      return make("tr", {}, make("th", {textContent: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
+      return make("tr", {}, make("th", {textContent: middle(feature.name, 40), title: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
     });
     const names = ["Feature", "Kind", "Smallest", "5 %", "Middle or most common", "95 %", "Largest", "Missing"];
-    byId("summary").append(make("thead", {}, make("tr", {}, ...names.map(name => make("th", {textContent: name, scope: "col"})))), make("tbody", {}, ...rows));
+    byId("summary").append(make("thead", {}, make("tr", {}, ...names.map(name => make("th", {textContent: name, scope: "col"})))));
+    fold(byId("summary"), rows);
   }
 
   export() {
@@ -324,12 +373,32 @@ class View {
     download("what-if.csv", "text/csv", lines.join("\n") + "\n");
   }
 
+  // Paper is light, and shows every component.
+  beforePrint() {
+    if (this.printing) return;
+    this.printing = {theme: document.documentElement.dataset.theme || ""};
+    document.documentElement.dataset.theme = "light";
+    document.querySelectorAll(".name").forEach(tag => { tag.textContent = tag.title; });
+    this.showCurves();
+    byId("printed").replaceChildren(...this.ranked.map(i => printedComponent(this.model, this.data.components[i], this.output, this.values)));
+  }
+
+  afterPrint() {
+    if (!this.printing) return;
+    document.documentElement.dataset.theme = this.printing.theme;
+    this.printing = null;
+    byId("printed").replaceChildren();
+    document.querySelectorAll(".name").forEach(fitName);
+    this.showCurves();
+    this.showChart();
+  }
+
   listen() {
     const typical = () => this.setAll(this.typical, 0);
     byId("row").onchange = ({target: {value}}) => value === "" ? typical() : this.setAll(this.data.rows[+value], this.data.offsets[+value]);
     byId("reset").onclick = () => { byId("row").value = ""; typical(); };
     byId("export").onclick = () => this.export();
-    byId("output").onchange = event => { this.output = +event.target.value; this.update(); };
+    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); };
     byId("filter").oninput = () => this.filter();
     byId("previous").onclick = () => this.step(-1);
     byId("next").onclick = () => this.step(1);
@@ -338,12 +407,15 @@ class View {
       if (by) { event.preventDefault(); this.step(by); }
     };
     byId("save").onclick = () => download(`${this.data.components[this.chosen].name.replaceAll(" × ", "_x_")}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(byId("chart").firstChild));
+    const root = document.documentElement, redraw = () => { this.showChart(); this.showCurves(); };
     byId("theme").onclick = () => {
-      const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+      const dark = matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
-      this.showChart();
+      redraw();
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.showChart());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    window.addEventListener("beforeprint", () => this.beforePrint());
+    window.addEventListener("afterprint", () => this.afterPrint());
     byId("controls").onsubmit = event => event.preventDefault();
     new ResizeObserver(() => this.showChart()).observe(byId("chart"));
   }
@@ -358,7 +430,7 @@ function bar(share, kind, more = 0) {
 }
 
 function head(...names) {
-  return make("div", {className: "rank head"}, make("span", {textContent: names[0]}), make("span"), ...names.slice(1).map(name => make("span", {textContent: name})));
+  return make("div", {className: "rank head-row"}, make("span", {textContent: names[0]}), make("span"), ...names.slice(1).map(name => make("span", {textContent: name})));
 }
 
 function download(name, type, text) {

@@ -13,25 +13,12 @@ import pandas as pd
 import pytest
 
 import tpnn
+from tests.cli.commands import run
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.cli import main
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, table: Any) -> Path:
-    """A table in both formats, a model of numbers and one of classes."""
-    X, y = table
-    path: Path = tmp_path_factory.mktemp("cli")
-    X.assign(y=y).to_csv(path / "data.csv", index=False)
-    X.assign(y=np.where(y > y.median(), "high", "low")).to_parquet(path / "labels.parquet")
-    run("fit", path / "data.csv", "--target", "y", "--bags", 2, "-o", path / "model.tpnn")
-    run("fit", path / "labels.parquet", "--target", "y", "--bags", 2, "-o", path / "labels.tpnn")
-    return path
-
-
-def run(*arguments: Any) -> int:
-    return main([str(argument) for argument in arguments])
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tpnn.__file__).parents[1])}
 
 
 def test_fit_equals_the_library(folder: Path) -> None:
@@ -117,11 +104,10 @@ def test_a_file_without_rows_gives_the_header(folder: Path) -> None:
 
 
 def test_a_reader_that_stops_is_no_error(folder: Path) -> None:
-    root = str(Path(tpnn.__file__).parents[1])
     command = [sys.executable, "-m", "tpnn", "explain", "model.tpnn", "data.csv"]
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": root},
+        env=ENVIRONMENT,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stderr is not None
@@ -205,6 +191,81 @@ def test_problems_are_said_in_one_line(
     assert told[-1].startswith(f"tpnn {arguments[0]}: {words}")
 
 
+def test_ctrl_c_is_said_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TPNNRegressor, "fit", interrupted)
+    assert run("fit", folder / "data.csv", "--target", "y", "-o", folder / "never.tpnn") == 130
+    assert capsys.readouterr().err == "tpnn fit: interrupted\n"
+    assert not (folder / "never.tpnn").exists()
+
+
+def test_warnings_take_one_line(folder: Path) -> None:
+    pd.read_csv(folder / "data.csv").assign(smooth=np.nan).to_csv(folder / "gap.csv", index=False)
+    told = subprocess.run(
+        [sys.executable, "-m", "tpnn", "predict", "model.tpnn", "gap.csv"],
+        cwd=folder, capture_output=True, text=True, check=True, env=ENVIRONMENT,
+    ).stderr.splitlines()  # fmt: skip
+    assert len(told) == 1
+    assert told[0].startswith("tpnn predict: warning: X: levels or missing values that fit has")
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        (("fit", "{copy}.csv", "--target", "y"), "{copy}.csv"),
+        (("predict", "model.tpnn", "{copy}.csv"), "{copy}.csv"),
+        (("predict", "{copy}.tpnn", "data.csv"), "{copy}.tpnn"),
+        (("explain", "{copy}.tpnn"), "{copy}.tpnn"),
+        (("report", "{copy}.tpnn"), "{copy}.tpnn"),
+        (("compare", "model.tpnn", "{copy}.tpnn", "data.csv", "--target", "y"), "{copy}.tpnn"),
+    ],
+)
+def test_no_command_overwrites_what_it_reads(
+    folder: Path, command: Any, written: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for suffix, name in {".csv": "data.csv", ".tpnn": "model.tpnn"}.items():
+        (folder / f"copy{suffix}").write_bytes((folder / name).read_bytes())
+    link = folder / "link"  # another name of the same file
+    link.unlink(missing_ok=True)
+    link.hardlink_to(folder / written.format(copy="copy"))
+    files = [folder / a.format(copy="copy") if "." in a else a for a in command]
+    before = link.read_bytes()
+    assert run(*files, "-o", link) == 1
+    assert "--output: must not be a file that is read, found" in capsys.readouterr().err
+    assert link.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of POSIX")
+def test_a_model_can_be_written_to_standard_output(folder: Path) -> None:
+    options = ["--target", "y", "--bags", "1", "--order", "1", "--held-out", "0"]
+    told = subprocess.run(
+        [sys.executable, "-m", "tpnn", "fit", "data.csv", *options, "-o", "/dev/stdout"],
+        cwd=folder, capture_output=True, check=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    (folder / "streamed.tpnn").write_bytes(told.stdout)
+    assert load_model(folder / "streamed.tpnn").link.name == "identity"
+    assert told.stderr.splitlines()[-1].endswith(b"saved to /dev/stdout")
+
+
+def test_a_full_disk_keeps_the_old_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for suffix in ("csv", "parquet"):
+        output = folder / f"old.{suffix}"
+        output.write_text("old")
+        assert run("predict", folder / "model.tpnn", folder / "data.csv", "-o", output) == 1
+        assert "No space left on device" in capsys.readouterr().err
+        assert output.read_text() == "old"
+
+
 def test_wrong_usage_exits_with_two() -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["fit"])
@@ -282,7 +343,7 @@ def test_a_report_without_a_target_has_rows_and_no_scores(folder: Path) -> None:
     page = folder / "rows.html"
     assert run("report", folder / "model.tpnn", folder / "data.csv", "-o", page) == 0
     assert '"nRows":400' in page.read_text()
-    assert '"scores":{}' in page.read_text()
+    assert '"scores":[]' in page.read_text()
 
 
 def test_the_demo_writes_pictures_and_a_report(
@@ -316,7 +377,6 @@ def test_the_demo_does_without_matplotlib(
 
 
 def test_predicting_loads_no_scikit_learn(folder: Path) -> None:
-    root = str(Path(tpnn.__file__).parents[1])
     code = (
         "import sys; from tpnn.cli import main; main(sys.argv[1:]);"
         "print(sorted({'sklearn', 'torch', 'numba', 'matplotlib'} & set(sys.modules)))"
@@ -324,6 +384,6 @@ def test_predicting_loads_no_scikit_learn(folder: Path) -> None:
     command = [sys.executable, "-c", code, "predict", "model.tpnn", "data.csv", "-o", "answers.csv"]
     told = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": root},
+        env=ENVIRONMENT,
     )  # fmt: skip
     assert told.stdout.strip() == "[]"

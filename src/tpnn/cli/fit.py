@@ -1,0 +1,161 @@
+"""``tpnn fit``: a model of a table, and its score on held-out rows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import tpnn
+from tpnn._typing import BoolArray
+from tpnn._writing import is_stream
+from tpnn.cli.columns import column_of, features_of, targets_of
+from tpnn.cli.reading import CsvFormat, read_training_table
+from tpnn.cli.writing import check_output
+from tpnn.loss.losses import resolve
+from tpnn.metrics import measure
+
+MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
+
+
+class Rows(NamedTuple):
+    """Features and targets of some rows, and their weights where there are any."""
+
+    X: pd.DataFrame
+    y: Any
+    weights: Any
+
+    def take(self, chosen: BoolArray) -> Rows:
+        """Those rows that are chosen."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return Rows(self.X[chosen], self.y[chosen], weights)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Fit a model to all rows, save it, and tell how a fit to some of them does on the others."""
+    check_output(given.output, given.data)
+    rows = _read(given)
+    task = _task(given, rows.y)
+    held_out = _held_out(rows.y, task, given.held_out, given.seed)
+    scores = _held_out_scores(rows, held_out, task, given)
+    model = _fit(rows, task, given)
+    model.save(given.output)
+    result = {
+        "task": task,
+        "rows": len(rows.X),
+        "components": len(model.components),
+        "model": given.output,
+        "held_out_rows": int(held_out.sum()),
+        "scores": scores,
+    }
+    screen = sys.stderr if is_stream(given.output) else sys.stdout
+    print(json.dumps(result) if given.json else _words(result), file=screen)
+
+
+def _words(result: dict[str, Any]) -> str:
+    lines = ["{task}: {rows} rows, {components} components, saved to {model}".format(**result)]
+    if result["scores"]:
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in result["scores"].items())
+        lines.append(f"on {result['held_out_rows']} held-out rows, fitted to the others: {scores}")
+    return "\n".join(lines)
+
+
+def _read(given: argparse.Namespace) -> Rows:
+    """Read the rows that have a target."""
+    table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
+    asked = {"--offset": given.offset, "--exposure": given.exposure}
+    for option, name in [*asked.items(), *(("--categorical", c) for c in given.categorical)]:
+        if name is not None:
+            column_of(table, name, option)
+    y = targets_of(table, given)
+    present = pd.DataFrame(y).notna().all(axis=1)
+    if not present.all():
+        print(f"leaving out {(~present).sum()} rows without a target", file=sys.stderr)
+        table, y = table[present], y[present]
+    weights = given.weights and column_of(table, given.weights, "--weights").to_numpy()
+    X = features_of(table, given).drop(columns=given.weights or [])
+    return Rows(X, y, weights)
+
+
+def _task(given: argparse.Namespace, y: Any) -> str:
+    """Task that is asked for, or that the options and the target say."""
+    task: str = given.task
+    if task == "auto":
+        task = _guessed_task(given, y)
+    for option, value in {"--objective": given.objective, "--exposure": given.exposure}.items():
+        if value is not None and task != "regression":
+            raise ValueError(
+                f"{option}: is for regression, found a task of {task}. Leave it out, or pass "
+                "--task regression."
+            )
+    if (given.event is not None) != (task == "survival"):
+        raise ValueError(
+            f"--event: survival, and no other task, needs it, found a task of {task} "
+            f"{'without' if given.event is None else 'with'} it. Name the column of events, or "
+            "change --task."
+        )
+    return task
+
+
+def _guessed_task(given: argparse.Namespace, y: Any) -> str:
+    if given.event is not None:
+        return "survival"
+    if given.objective is not None:
+        return "regression"
+    is_number = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
+    return "regression" if is_number and y.nunique() > MAX_CLASS_NUMBERS else "classification"
+
+
+def _held_out(y: Any, task: str, share: float, seed: int) -> BoolArray:
+    """Rows to hold out, drawn from every class, and from events and censored rows, alike."""
+    strata = np.zeros(len(y)) if task == "regression" else pd.DataFrame(y).iloc[:, -1].to_numpy()
+    rng, held_out = np.random.default_rng(seed), np.zeros(len(y), bool)
+    for code in range(1 + int((codes := pd.factorize(strata)[0]).max(initial=0))):
+        rows = np.flatnonzero(codes == code)
+        held_out[rng.permutation(rows)[: int(share * len(rows))]] = True
+    return held_out
+
+
+def _held_out_scores(
+    rows: Rows, held_out: BoolArray, task: str, given: argparse.Namespace
+) -> dict[str, float]:
+    """Scores on held-out rows of a fit to the others."""
+    if not held_out.any():
+        return {}
+    model = _fit(rows.take(~held_out), task, given)
+    power = resolve(given.objective or "squared_error", n_targets=1).power
+    X, y, _ = rows.take(held_out)
+    with warnings.catch_warnings():  # levels of one row alone may well be held out
+        warnings.filterwarnings("ignore", "X: levels or missing values that fit has not seen")
+        scores = measure(model, X, y, power=power).scores
+    return {score.name: score.value for score in scores}
+
+
+def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
+    settings: dict[str, Any] = {
+        "order": given.order,
+        "max_components": given.max_components,
+        "monotone": dict(given.monotone) or None,
+        "categorical": given.categorical or "auto",
+        "offset": given.offset,
+        "n_bags": given.bags,
+        "random_state": given.seed,
+        "verbose": 1,
+    }
+    for name in ("objective", "exposure"):
+        if getattr(given, name) is not None:
+            settings[name] = getattr(given, name)
+    kinds = {
+        "regression": tpnn.TPNNRegressor,
+        "classification": tpnn.TPNNClassifier,
+        "survival": tpnn.TPNNSurvival,
+    }
+    estimator: Any = kinds[task](**settings)
+    estimator.fit(rows.X, rows.y.to_numpy(), rows.weights)
+    model: tpnn.AnovaModel = estimator.model_
+    return model

@@ -1,0 +1,93 @@
+"""``tpnn summary``: what a model consists of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+import tpnn
+from tpnn.cli.explain import ranking
+from tpnn.model.files import read_archive
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print facts, features and components of a model, as tables or as JSON."""
+    model = tpnn.load_model(given.model)
+    facts = _facts(model) | {"format_version": read_archive(given.model)[0]["version"]}
+    features, components = _features(model), ranking(tpnn.Explanation(model))
+    if given.json:
+        whole = facts | {
+            "features": features.to_dict("records"),
+            "components": components.to_dict("records"),
+        }
+        print(json.dumps(whole))
+        return
+    width = max(map(len, facts)) + 2
+    for name, value in facts.items():
+        words = name.removeprefix("n_").removeprefix("has_").replace("_", " ")
+        print(f"{words:<{width}}{_words(value)}")
+    for table in (features, components):
+        print("\n" + table.to_string(index=False, float_format="{:.4g}".format))
+
+
+def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
+    return {
+        "link": model.link.name,
+        "classes": list(model.classes),
+        "outputs": list(model.output_names),
+        "intercept": model.intercepts.tolist(),
+        "offset": _offset(model),
+        "has_baseline": model.baseline is not None,
+        "shapes": model.shapes,
+        "n_features": len(model.feature_names),
+        "n_components": len(model.components),
+        "n_components_by_order": dict(Counter(map(len, model.components))),
+    }
+
+
+def _offset(model: tpnn.AnovaModel) -> str | None:
+    """Where the known part of the raw score comes from."""
+    column = model.encoder.offset_column
+    if column is not None:
+        return f"logarithm of {column.words}" if column.is_exposure else column.words
+    return "an argument of predict" if model.has_offset else None
+
+
+def _words(value: Any) -> str:
+    """Value in words.
+
+    >>> _words([]), _words(["a", 0.25]), _words({"age": "convex"}), _words(True)
+    ('none', 'a, 0.25', 'age: convex', 'yes')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {item}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_words, value)) or "none"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _features(model: tpnn.AnovaModel) -> pd.DataFrame:
+    """Kind, levels, nodes and share of the variance, interactions included, of every feature."""
+    indices = tpnn.Explanation(model).sobol_indices()
+    known = zip(model.feature_names, model.encoder.features, model.encoder.axes[1], strict=True)
+    return pd.DataFrame(
+        [
+            {
+                "feature": name,
+                "kind": feature.kind,
+                "levels": len(feature.levels),
+                "nodes": axis.n_regular,
+                "missing_values": axis.has_missing,
+                "variance_share": indices[name].total,
+            }
+            for name, feature, axis in known
+        ]
+    )

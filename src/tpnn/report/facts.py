@@ -1,0 +1,28 @@
+"""Facts: what a report says about a fit that the frozen model does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitFacts:
+    """How a model was fitted; every field may be left out.
+
+    Parameters
+    ----------
+    settings : dict from str to str
+        Parameters of the estimator, in words.
+    n_rows : int, optional
+        Number of rows of the fit.
+    power : float, optional
+        Power of the Tweedie deviance that was fitted.
+    scores : dict from str to float
+        Further scores to show, by name.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    n_rows: int | None = None
+    power: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)

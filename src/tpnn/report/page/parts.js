@@ -1,0 +1,87 @@
+// Parts of the page that belong to one component: its table of values, the sliders of its slices.
+
+const N_RANKS = 10; // nodes of a number that its table shows at first, evenly spaced by rank
+
+// Node that others are compared with: the most common level, or the middle of a number.
+function baseNode(axis) {
+  if (axis.words) return axis.weights.subarray(0, axis.regular).reduce((best, weight, node, all) => weight > all[best] ? node : best, 0);
+  return nearestNode(axis, 0.5);
+}
+
+function nearestNode(axis, rank) {
+  const ranks = nodeRanks(axis);
+  return ranks.reduce((best, found, node) => Math.abs(found - rank) < Math.abs(ranks[best] - rank) ? node : best, 0);
+}
+
+// Nodes in the order of the table: those that are shown at first, then the others.
+function tableNodes(axis) {
+  const all = Array.from({length: axis.size}, (_, node) => node);
+  if (axis.words || axis.regular <= N_RANKS) return [all, all];
+  const picked = new Set(Array.from({length: N_RANKS}, (_, i) => nearestNode(axis, i / (N_RANKS - 1))));
+  picked.add(baseNode(axis));
+  if (axis.missing) picked.add(axis.regular);
+  return [all.filter(node => picked.has(node)), all];
+}
+
+// Table of a main effect: value, share of rows, effect, band, and relativities where the link has them.
+function valuesTable(model, component, output, showsAll) {
+  const axis = component.axes[0], feature = model.data.features[component.features[0]];
+  const [few, all] = tableNodes(axis), base = baseNode(axis);
+  const [atBase] = axis.regular ? model.atNode(component, base, output) : [0];
+  const names = [feature.name, "Share of rows", "Effect", "Band", ...(model.hasFactors ? ["Relativity", "To base"] : [])];
+  const row = node => {
+    const [effect, band] = model.atNode(component, node, output);
+    const word = axis.words && node < axis.regular ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
+    const cells = [percent(axis.weights[node]), signed(effect), "±" + shortNumber(+band.toPrecision(2)), ...(model.hasFactors ? [relativity(effect), node === base ? "base" : relativity(effect - atBase)] : [])];
+    return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: middle(word, 40)}), ...cells.map(text => make("td", {textContent: text})));
+  };
+  const table = make("table", {className: "values"}, make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", title: name, textContent: middle(name, 28)})))));
+  if (axis.words || showsAll || few.length === all.length) fold(table, (axis.words ? all : few).map(row));
+  else {
+    table.append(...few.map(row));
+    const button = make("button", {type: "button", className: "unfold", textContent: `Show all ${all.length} values`});
+    button.onclick = () => table.replaceChildren(table.tHead, ...all.map(row));
+    table.append(wrapped(table, button));
+  }
+  return table;
+}
+
+// One slider for every feature of a component beyond the first two; it moves the case.
+function sliceControls(model, component, set) {
+  return component.features.slice(2).map((j, place) => {
+    const feature = model.data.features[j], axis = component.axes[place + 2];
+    const input = make("input", {type: "range", min: 0, max: axis.size - 1, step: 1, className: "slider"});
+    input.setAttribute("aria-label", `Slice along ${feature.name}`);
+    input.oninput = () => set(j, nodeValue(axis, +input.value));
+    const word = make("output", {className: "slice-value"});
+    const row = make("div", {className: "slice"}, make("span", {textContent: "Slice at"}), nameTag([feature.name]), input, word);
+    return {row, show: values => {
+      const located = axis.locate(values[j]);
+      if (located && document.activeElement !== input) input.value = located[0] + Math.round(located[1]);
+      word.textContent = valueWord(feature, values[j]);
+    }};
+  });
+}
+
+// Values of the further features at which a printed page shows slices: low, middle and high, or common levels.
+function printedSlices(model, component, values) {
+  if (component.features.length < 3) return [values];
+  const j = component.features[2], axis = component.axes[2], main = model.axes[1][j];
+  const nodes = axis.words ? Array.from({length: axis.regular}, (_, node) => node).slice(0, 3).map(node => nodeValue(axis, node)) : [0.1, 0.5, 0.9].map(rank => quantile(main, rank));
+  return nodes.map(x => Object.assign(values.slice(), {[j]: x}));
+}
+
+// A component as printed: every value of it, without controls.
+function printedComponent(model, component, output, values) {
+  const block = make("figure", {className: "card printed"}, make("h3", {textContent: component.name}));
+  if (component.features.length === 1) {
+    block.append(drawMain(model, component, output, values, 640).svg, valuesTable(model, component, output, true));
+    return block;
+  }
+  for (const slice of printedSlices(model, component, values)) {
+    const where = component.features.slice(2).map(j => `${model.data.features[j].name} = ${valueWord(model.data.features[j], slice[j])}`);
+    if (where.length) block.append(make("p", {className: "note", textContent: `Slice at ${where.join(", ")}`}));
+    block.append(drawPair(model, component, output, slice, where.length ? 480 : 640).svg);
+  }
+  return block;
+}
