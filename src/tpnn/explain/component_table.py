@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BAND_DEVIATIONS = 2.0  # half the width of a band, in standard deviations over the bags
+MAX_ROWS_SHOWN = 10  # of a frame, in a notebook
 OWN_COLUMNS = ("output", "effect", "lower", "upper", "density")  # of a frame, beside the features
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComponentTable:
     """One component on the scales of its features.
 
@@ -53,6 +55,19 @@ class ComponentTable:
         """Effect minus and plus two standard deviations over the bags."""
         reach = BAND_DEVIATIONS * self.spread
         return self.effect - reach, self.effect + reach
+
+    def __repr__(self) -> str:
+        """Say what the component is, without its numbers."""
+        nodes = " x ".join(str(axis.n_nodes) for axis in self.axes)
+        outputs = f", {len(self.output_names)} outputs" if self.output_names else ""
+        return (
+            f"ComponentTable({' x '.join(self.names)}: {nodes} nodes{outputs}, "
+            f"effects from {self.effect.min():.3g} to {self.effect.max():.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the frame in a notebook, which leaves out the middle of a long one."""
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(max_rows=MAX_ROWS_SHOWN)}"
 
     def to_frame(self) -> pd.DataFrame:
         """One line per node and output: feature values, effect, lower, upper and density.

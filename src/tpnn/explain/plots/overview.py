@@ -14,7 +14,7 @@ from tpnn.explain.plots.style import (
     LABEL_SIZE,
     axes_or_new,
     joined_names,
-    load_pyplot,
+    new_panels,
     tidy_names,
 )
 from tpnn.explain.reading import Reading, Wanted
@@ -42,10 +42,7 @@ def components(explanation: Reading, n_components: int = 9, n_columns: int = 3) 
     check_explanation(explanation)
     drawn = [names for names in explanation.importance() if len(names) <= 2][:n_components]
     n_rows = math.ceil(len(drawn) / n_columns)
-    figure, panels = load_pyplot().subplots(
-        n_rows, n_columns, figsize=(3.6 * n_columns, 2.7 * n_rows), layout="constrained",
-        squeeze=False,
-    )  # fmt: skip
+    figure, panels = new_panels(n_rows, n_columns, 3.6 * n_columns, 2.7 * n_rows)
     for names, axes in zip(drawn, panels.flat, strict=False):
         component(explanation, names, ax=axes)
     for axes in panels.flat[len(drawn) :]:

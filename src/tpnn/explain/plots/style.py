@@ -30,9 +30,19 @@ def load_pyplot() -> Any:
 
 def axes_or_new(ax: Axes | None, width: float = 4.2, height: float = 3.0) -> Any:
     """Return the axes given, or those of a new figure; width and height in inches."""
-    if ax is not None:
-        return ax
-    return load_pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    return new_panels(1, 1, width, height)[1][0, 0] if ax is None else ax
+
+
+def new_panels(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
+    """Return a new figure and its axes, (n_rows, n_columns); width and height in inches."""
+    pyplot = load_pyplot()
+    from tpnn.explain.plots.figure import PlotFigure
+
+    figure, panels = pyplot.subplots(
+        n_rows, n_columns, figsize=(width, height), layout="constrained", squeeze=False,
+        FigureClass=PlotFigure,
+    )  # fmt: skip
+    return figure, panels
 
 
 def tidy(axes: Any) -> None:
