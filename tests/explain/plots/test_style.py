@@ -6,7 +6,7 @@ import pytest
 from matplotlib import pyplot
 
 from tpnn import Explanation, plots
-from tpnn.explain.plots.style import axes_or_new, joined_names, paler, tidy_names
+from tpnn.explain.plots.style import axes_or_new, paler, tidy_names
 
 
 def test_missing_matplotlib(local: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +34,3 @@ def test_lists_of_names_have_no_line_and_no_ticks() -> None:
     assert not ax.spines["left"].get_visible()
     assert not ax.spines["top"].get_visible()
     assert ax.spines["bottom"].get_visible()
-
-
-def test_names_are_joined() -> None:
-    assert joined_names(["a"]) == "a"
-    assert joined_names(["a", "b"]) == "a × b"

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.explain.plots.style import LABEL_SIZE
+from tpnn.explain.plots.labels import (
+    LETTER_WIDTH,
+    label_levels,
+    name_axis,
+    points_along,
+    width_of,
+)
+from tpnn.explain.plots.style import TICK_SIZE
+from tpnn.loss.links import Link
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.words import SECONDS_PER_DAY, node_words
 
 MAIN_RANKS, PAIR_RANKS = (0.005, 0.995), (0.01, 0.99)  # shares of the data that a plot shows
-MAX_TICK_LABELS = 12  # of levels along an axis
-MAX_LABEL_LETTERS = 14  # of one label; longer ones are cut
-MAX_LETTERS_IN_A_ROW = 24  # of all labels; more of them are turned
+HEAVY_TAIL_SHARE = 0.12  # of a range, if half of the nodes are in less, it has heavy tails
+SMALL_RANK = 0.1  # of the values other than zero: below it a logarithmic axis with zero is linear
+MISSING_LABEL = "missing"
+MOST_TICKS = 6
+WIDE_RATIO = 5.0  # of responses; above it an axis of factors is labelled at powers
+PLAIN_RANGE = (1e-4, 1e7)  # numbers beyond are written as powers
 
 
 def unit_of(axis: Axis) -> float:
@@ -42,38 +55,181 @@ def shown_range(axis: Axis, ranks: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (places[0] - 0.5, places[-1] + 0.5)
 
 
-def missing_strip(limits: tuple[float, float]) -> tuple[float, float]:
+def has_heavy_tails(axis: Axis) -> bool:
+    """Whether half of a feature's nodes are crowded into a small part of the range shown.
+
+    >>> has_heavy_tails(Axis(np.arange(1.0, 9.0), np.ones(8) / 8))
+    False
+    >>> has_heavy_tails(Axis(10.0 ** np.arange(8), np.ones(8) / 8))
+    True
+    """
+    if axis.levels is not None or axis.kind == DATE or axis.n_regular < 4:
+        return False
+    low, high = shown_range(axis, MAIN_RANKS)
+    quarters = np.quantile(node_places(axis).clip(low, high), (0.25, 0.75))
+    return bool(np.diff(quarters)[0] < HEAVY_TAIL_SHARE * (high - low))
+
+
+def heavy_tails(model: AnovaModel, component: Sequence[str], log_axes: bool) -> list[bool]:
+    """Whether each feature of a component gets a logarithmic axis.
+
+    The nodes of main effects decide, so that a feature has the same axis in all plots.
+    """
+    features = [model.feature_names.index(name) for name in component]
+    return [log_axes and has_heavy_tails(model.encoder.axes[1][j]) for j in features]
+
+
+def set_logarithmic(axis: Axis, drawn: Any) -> None:
+    """Make a matplotlib axis logarithmic, and linear around zero if it contains zero."""
+    places, set_scale = node_places(axis), drawn.axes.set_xscale
+    if drawn.axis_name == "y":
+        set_scale = drawn.axes.set_yscale
+    if places[0] > 0:
+        set_scale("log")
+    else:
+        small = np.quantile(np.abs(places[places != 0]), SMALL_RANK)
+        set_scale("symlog", linthresh=10.0 ** math.floor(math.log10(small)))
+
+
+def drawn_places(drawn: Any, places: FloatArray) -> FloatArray:
+    """Places along a matplotlib axis as they are drawn: on a logarithmic one, logarithms."""
+    found: FloatArray = drawn.get_transform().transform(np.asarray(places, np.float64))
+    return found
+
+
+def even_places(drawn: Any, limits: tuple[float, float], n: int) -> FloatArray:
+    """Return n places that are drawn at equal distances."""
+    low, high = drawn_places(drawn, np.array(limits))
+    found: FloatArray = drawn.get_transform().inverted().transform(np.linspace(low, high, n))
+    return found
+
+
+def missing_strip(drawn: Any, limits: tuple[float, float]) -> tuple[float, float]:
     """Left and right edge of the strip of missing values, to the right of the others."""
-    width = limits[1] - limits[0]
-    return limits[1] + 0.04 * width, limits[1] + 0.1 * width
+    low, high = drawn_places(drawn, np.array(limits))
+    ends = high + (high - low) * np.array([0.04, 0.1])
+    left, right = drawn.get_transform().inverted().transform(ends)
+    return float(left), float(right)
+
+
+def missing_place(drawn: Any, limits: tuple[float, float]) -> float:
+    """Middle of the strip of missing values."""
+    return float(even_places(drawn, missing_strip(drawn, limits), 3)[1])
 
 
 def label_axis(axis: Axis, name: str, drawn: Any, limits: tuple[float, float]) -> None:
-    """Label a matplotlib axis with levels, dates and missing values; ``drawn`` is axes.xaxis."""
-    drawn.set_label_text(name + (" (days)" if axis.kind == DURATION else ""), fontsize=LABEL_SIZE)
-    if axis.kind == DATE:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-        locator = AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
-        drawn.set_major_locator(locator)
-        drawn.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    """Limit a matplotlib axis such as ``axes.xaxis`` and label its values, missing ones last."""
+    last = missing_strip(drawn, limits)[1] if axis.has_missing else limits[1]
+    set_limits = drawn.axes.set_xlim if drawn.axis_name == "x" else drawn.axes.set_ylim
+    set_limits(limits[0], last)
+    drawn.set_tick_params(labelsize=TICK_SIZE)
+    name_axis(drawn, name, " (days)" if axis.kind == DURATION else "")
     if axis.levels is not None:
-        words = node_words(axis)[: axis.n_regular]
-        step = -(-len(words) // MAX_TICK_LABELS)
-        drawn.set_ticks(node_places(axis)[::step], [shortened(word) for word in words[::step]])
-        if drawn.axis_name == "x" and sum(map(len, words[::step])) > MAX_LETTERS_IN_A_ROW:
-            drawn.set_tick_params(labelrotation=40)
+        missing = [missing_place(drawn, limits)] * axis.has_missing
+        words = [*node_words(axis)[: axis.n_regular], *[MISSING_LABEL] * axis.has_missing]
+        label_levels(drawn, [*node_places(axis), *missing], words)
+        return
+    if axis.kind == DATE:
+        name_axis(drawn, name, _label_dates(drawn))
+    else:
+        _label_numbers(drawn, limits)
     if axis.has_missing:
-        middle = sum(missing_strip(limits)) / 2
-        ticks = [tick for tick in drawn.get_ticklocs() if limits[0] <= tick <= limits[1]]
-        format_ticks = drawn.get_major_formatter().format_ticks
-        drawn.set_ticks([*ticks, middle], [*format_ticks(ticks), "missing"])
+        _label_missing(drawn, limits)
 
 
-def shortened(word: str) -> str:
-    """Return a word that is no longer than a tick label may be.
+def _label_dates(drawn: Any) -> str:
+    """Label dates and return what they have in common, such as their year, for the axis label."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    >>> shortened("Constantinople"), shortened("Constantinople's")
-    ('Constantinople', 'Constantinopl…')
+    locator = AutoDateLocator(minticks=2, maxticks=MOST_TICKS)  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    drawn.set_major_locator(locator)
+    drawn.set_major_formatter(formatter)
+    formatter.format_ticks(drawn.get_ticklocs())
+    common = formatter.get_offset()
+    formatter.show_offset = False  # the axis label says it
+    return f" ({common})" if common else ""
+
+
+def _label_numbers(drawn: Any, limits: tuple[float, float]) -> None:
+    """Label as many numbers as fit, without a common factor apart from them."""
+    from matplotlib.ticker import (
+        FixedLocator,
+        FuncFormatter,
+        MaxNLocator,
+        NullLocator,
+        ScalarFormatter,
+    )
+
+    drawn.set_minor_locator(NullLocator())
+    places = np.abs(even_places(drawn, limits, 3))
+    smallest, largest = places[places > 0].min(), places.max()
+    is_plain = PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1]
+    if drawn.get_scale() == "linear":
+        letters = max(len(f"{limit:.4g}") for limit in limits) + 2
+        most = _n_labels(drawn, letters) - 1
+        drawn.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+        plain = ScalarFormatter(useOffset=False)
+        plain.set_scientific(False)
+        drawn.set_major_formatter(plain if is_plain else FuncFormatter(lambda x, _: f"{x:.4g}"))
+        return
+    if is_plain and smallest >= PLAIN_RANGE[0]:
+        write = FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}"))
+        drawn.set_major_formatter(write)
+    most = _n_labels(drawn, len(f"{largest:,.0f}") if is_plain else 4)
+    if drawn.get_scale() == "log":
+        drawn.set_major_locator(FixedLocator(round_places(limits, most)))
+    else:
+        drawn.get_major_locator().set_params(numticks=most)
+
+
+def round_places(limits: tuple[float, float], most: int) -> FloatArray:
+    """Round numbers between two limits for a logarithmic axis: powers of ten, or 1, 2 and 5 times.
+
+    >>> round_places((30.0, 2e6), 3), round_places((0.4, 30.0), 6)
+    (array([1.e+02, 1.e+04, 1.e+06]), array([ 0.5, 1. , 2. , 5. , 10. , 20. ]))
     """
-    return word if len(word) <= MAX_LABEL_LETTERS else word[: MAX_LABEL_LETTERS - 1] + "…"
+    low, high = limits
+    powers = 10.0 ** np.arange(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    inside = powers[(powers >= low) & (powers <= high)]
+    if len(inside) < 3:
+        steps = np.outer(powers, (1.0, 2.0, 5.0)).ravel()
+        inside = steps[(steps >= low) & (steps <= high)]
+    return inside[:: math.ceil(len(inside) / most)]
+
+
+def label_through(drawn: Any, link: Link, limits: tuple[float, float], mark: str = "") -> None:
+    """Label raw scores by the responses that they stand for, at round responses."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = (float(link.inverse(np.float64(limit))) for limit in limits)
+    if link.name == "log" and high > WIDE_RATIO * low:
+        shown = round_places((low, high), MOST_TICKS)
+    else:
+        shown = MaxNLocator(MOST_TICKS - 1).tick_values(low, high)
+    shown = shown[(shown >= low) & (shown <= high)]
+    drawn.set_ticks(link.forward(shown), [f"{mark}{value:.4g}" for value in shown])
+
+
+def _n_labels(drawn: Any, letters: int) -> int:
+    """Count the labels that fit along an axis, at least 2."""
+    each = 2.5 * TICK_SIZE
+    if drawn.axis_name == "x":
+        each = LETTER_WIDTH * TICK_SIZE * (letters + 1)
+    return int(np.clip(points_along(drawn) / each, 2, MOST_TICKS))
+
+
+def _label_missing(drawn: Any, limits: tuple[float, float]) -> None:
+    """Add the label of missing values, and drop those of values that it would run into."""
+    ticks = np.array([t for t in drawn.get_ticklocs() if limits[0] <= t <= limits[1]], float)
+    words = drawn.get_major_formatter().format_ticks(ticks)
+    middle = missing_place(drawn, limits)
+    first, end, label = drawn_places(
+        drawn, np.array([limits[0], missing_strip(drawn, limits)[1], middle])
+    )
+    points = (label - drawn_places(drawn, ticks)) / (end - first) * points_along(drawn)
+    needed = 1.5 * TICK_SIZE
+    if drawn.axis_name == "x":
+        needed = width_of([MISSING_LABEL, *words], TICK_SIZE)
+    kept = np.flatnonzero(points > needed)
+    drawn.set_ticks([*ticks[kept], middle], [*(words[k] for k in kept), MISSING_LABEL])

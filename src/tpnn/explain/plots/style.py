@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tpnn.loss.links import LINKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ BLUE, RED, GREY, PALE = "#2a6fbb", "#c3423f", "#8a8f98", "#d9dde3"
 COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
 DIVERGING = "RdBu_r"
 LABEL_SIZE, TICK_SIZE = 9, 8  # font sizes in points
+MOST_INCHES = 12.0  # of a figure that grows with its labels
 SMOOTHING_KERNEL = np.array([1, 4, 6, 4, 1]) / 16  # for densities on bins of equal width
 
 
@@ -49,27 +51,34 @@ def tidy(axes: Any) -> None:
     """Leave two thin lines and small ticks around a plot."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.7)
-    axes.tick_params(length=3, width=0.7, labelsize=TICK_SIZE)
+    axes.tick_params(length=3, width=0.7)
+    axes.yaxis.set_tick_params(labelsize=TICK_SIZE)
 
 
 def tidy_names(axes: Any) -> None:
     """Tidy a plot whose y axis is a list of names: without its line and ticks."""
     tidy(axes)
+    axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=LABEL_SIZE)
 
 
-def colour_bar(axes: Any, image: Any) -> Any:
+def colour_bar(axes: Any, image: Any, label: str = "") -> Any:
     """Add a thin colour bar."""
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=28)
+    bar.set_label(label, fontsize=LABEL_SIZE)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=TICK_SIZE, length=2)
     return bar
 
 
-def joined_names(names: Sequence[str]) -> str:
-    """Names of a component's features as one label."""
-    return " × ".join(names)
+def write_factor(number: float, _: Any = None) -> str:
+    """Write exp of a number as a factor.
+
+    >>> write_factor(0.4)
+    '×1.49'
+    """
+    return f"×{float(LINKS['log'].inverse(np.float64(number))):.3g}"
 
 
 def paler(colour: str) -> tuple[float, ...]:
