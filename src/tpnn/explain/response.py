@@ -144,8 +144,9 @@ def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
     if value is None and axis.levels is not None and axis.n_regular:
         return int(np.argmax(axis.weights[: axis.n_regular])), 0.0
     if value is None:
-        middle = np.searchsorted(axis.positions[: axis.n_regular], 0.5)
-        return int(np.clip(middle, 0, max(axis.n_regular - 1, 0))), 0.0
+        up_to = np.cumsum(axis.weights[: axis.n_regular])
+        middle = np.searchsorted(up_to, up_to[-1:].sum() / 2)  # no value but missing ones: node 0
+        return int(middle), 0.0
     if axis.levels is not None:
         words = node_words(axis)
         if str(value) not in words:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from matplotlib import pyplot
 
@@ -34,3 +36,14 @@ def test_lists_of_names_have_no_line_and_no_ticks() -> None:
     assert not ax.spines["left"].get_visible()
     assert not ax.spines["top"].get_visible()
     assert ax.spines["bottom"].get_visible()
+
+
+def test_fonts_are_embedded_and_no_setting_is_changed(local: Explanation, tmp_path: Path) -> None:
+    """Type 3 fonts hold drawings of letters; publishers refuse them."""
+    before = dict(pyplot.rcParams)
+    for name, draw in {"one": local.plot("smooth").figure, "all": plots.components(local)}.items():
+        draw.savefig(tmp_path / f"{name}.pdf", metadata={"CreationDate": None})
+        page = (tmp_path / f"{name}.pdf").read_bytes()
+        assert b"/Type3" not in page
+        assert b"/FontFile2" in page
+    assert dict(pyplot.rcParams) == before

@@ -13,8 +13,6 @@ from tpnn.explain.plots.checks import check_one_output
 from tpnn.explain.plots.labels import inches_for_levels, name_reference
 from tpnn.explain.plots.scales import (
     MAIN_RANKS,
-    drawn_places,
-    even_places,
     heavy_tails,
     label_axis,
     missing_place,
@@ -35,6 +33,7 @@ from tpnn.explain.plots.style import (
     paler,
     tidy,
 )
+from tpnn.explain.plots.ticks import drawn_places, even_places
 from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
@@ -141,7 +140,8 @@ def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[flo
         hills.bar(places, shares, width=0.7, color=PALE)
         highest = shares.max(initial=0.0)
     else:
-        edges = np.linspace(*drawn_places(axes.xaxis, np.array(limits)), N_DENSITY_BINS + 1)
+        low, high = drawn_places(axes.xaxis, np.array(limits))
+        edges = np.linspace(low, high, N_DENSITY_BINS + 1)
         counts = np.convolve(
             np.histogram(places, edges, weights=shares)[0], SMOOTHING_KERNEL, mode="same"
         )

@@ -19,10 +19,8 @@ from tpnn.explain.plots.labels import (
 )
 from tpnn.explain.plots.scales import (
     PAIR_RANKS,
-    even_places,
     heavy_tails,
     label_axis,
-    label_through,
     missing_strip,
     node_places,
     set_logarithmic,
@@ -36,6 +34,7 @@ from tpnn.explain.plots.style import (
     axes_or_new,
     colour_bar,
 )
+from tpnn.explain.plots.ticks import even_places, label_through
 from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW, ScaledEffect
 from tpnn.loss.links import LINKS
@@ -50,6 +49,7 @@ COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest
 CONTOUR_SHARES = (0.5, 0.9)  # of the rows that a contour encloses
 CONTOUR_COLOUR = "#20242b"
 N_CONTOUR_BINS = 24
+LEFT_BY_COLOUR_BAR = 0.8  # share of an axis
 
 
 def pair_effect(
@@ -177,7 +177,7 @@ def _heat_map(
         _clip(axes, mesh, x.span, y.span)
     labelled = zip(both, names, sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
-        label_axis(axis, name, side, limits)
+        label_axis(axis, name, side, limits, room=LEFT_BY_COLOUR_BAR)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=3, width=0.7)
     return image

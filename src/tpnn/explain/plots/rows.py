@@ -15,7 +15,6 @@ from tpnn.explain.plots.labels import (
     letters_beside,
     shortened,
 )
-from tpnn.explain.plots.scales import label_through
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
@@ -27,6 +26,7 @@ from tpnn.explain.plots.style import (
     tidy_names,
     write_factor,
 )
+from tpnn.explain.plots.ticks import label_through
 from tpnn.explain.reading import Reading
 from tpnn.explain.response import RAW, RESPONSE, is_factor
 from tpnn.loss.links import LINKS
@@ -73,7 +73,6 @@ def waterfall(
     link, intercept = explanation.model.link, explanation.model.intercept
     as_factor = is_factor(link.name, scale)
     write = write_factor if as_factor else _signed
-    show = link.inverse if scale == RESPONSE else np.asarray
     scores = explanation.scores[row]
     order = np.argsort(-np.abs(scores))
     letters = letters_beside(ax)
@@ -89,10 +88,11 @@ def waterfall(
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.use_sticky_edges = False
-    total, start = (f"{float(show(np.float64(score))):.4g}" for score in (ends[0], intercept))
+    both = np.array([ends[0], intercept])
+    total, start = link.inverse(both) if scale == RESPONSE else both
     title = "prediction" if scale == RESPONSE else "raw score"
-    axes.set_title(f"{title} {total}", fontsize=LABEL_SIZE, loc="right")
-    axes.set_xlabel(f"from the intercept, {start}", fontsize=LABEL_SIZE)
+    axes.set_title(f"{title} {total:.4g}", fontsize=LABEL_SIZE, loc="right")
+    axes.set_xlabel(f"from the intercept, {start:.4g}", fontsize=LABEL_SIZE)
     if scale == RESPONSE:
         label_through(axes.xaxis, link, axes.get_xlim())
     tidy_names(axes)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.explain.plots.labels import (
-    LETTER_WIDTH,
-    label_levels,
-    name_axis,
-    points_along,
-    width_of,
-)
+from tpnn.explain.plots.labels import MISSING_LABEL, label_levels, name_axis, points_along
 from tpnn.explain.plots.style import TICK_SIZE
-from tpnn.loss.links import Link
+from tpnn.explain.plots.ticks import (
+    drawn_places,
+    even_places,
+    keep_apart,
+    label_dates,
+    label_numbers,
+)
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
@@ -26,10 +26,6 @@ from tpnn.table.words import SECONDS_PER_DAY, node_words
 MAIN_RANKS, PAIR_RANKS = (0.005, 0.995), (0.01, 0.99)  # shares of the data that a plot shows
 HEAVY_TAIL_SHARE = 0.12  # of a range, if half of the nodes are in less, it has heavy tails
 SMALL_RANK = 0.1  # of the values other than zero: below it a logarithmic axis with zero is linear
-MISSING_LABEL = "missing"
-MOST_TICKS = 6
-WIDE_RATIO = 5.0  # of responses; above it an axis of factors is labelled at powers
-PLAIN_RANGE = (1e-4, 1e7)  # numbers beyond are written as powers
 
 
 def unit_of(axis: Axis) -> float:
@@ -91,19 +87,6 @@ def set_logarithmic(axis: Axis, drawn: Any) -> None:
         set_scale("symlog", linthresh=10.0 ** math.floor(math.log10(small)))
 
 
-def drawn_places(drawn: Any, places: FloatArray) -> FloatArray:
-    """Places along a matplotlib axis as they are drawn: on a logarithmic one, logarithms."""
-    found: FloatArray = drawn.get_transform().transform(np.asarray(places, np.float64))
-    return found
-
-
-def even_places(drawn: Any, limits: tuple[float, float], n: int) -> FloatArray:
-    """Return n places that are drawn at equal distances."""
-    low, high = drawn_places(drawn, np.array(limits))
-    found: FloatArray = drawn.get_transform().inverted().transform(np.linspace(low, high, n))
-    return found
-
-
 def missing_strip(drawn: Any, limits: tuple[float, float]) -> tuple[float, float]:
     """Left and right edge of the strip of missing values, to the right of the others."""
     low, high = drawn_places(drawn, np.array(limits))
@@ -117,119 +100,27 @@ def missing_place(drawn: Any, limits: tuple[float, float]) -> float:
     return float(even_places(drawn, missing_strip(drawn, limits), 3)[1])
 
 
-def label_axis(axis: Axis, name: str, drawn: Any, limits: tuple[float, float]) -> None:
-    """Limit a matplotlib axis such as ``axes.xaxis`` and label its values, missing ones last."""
+def label_axis(
+    axis: Axis, name: str, drawn: Any, limits: tuple[float, float], room: float = 1.0
+) -> None:
+    """Limit a matplotlib axis such as ``axes.xaxis`` and label its values, missing ones last.
+
+    ``room`` is the share of the axis that will be left when the figure is laid out.
+    """
     last = missing_strip(drawn, limits)[1] if axis.has_missing else limits[1]
     set_limits = drawn.axes.set_xlim if drawn.axis_name == "x" else drawn.axes.set_ylim
     set_limits(limits[0], last)
     drawn.set_tick_params(labelsize=TICK_SIZE)
-    name_axis(drawn, name, " (days)" if axis.kind == DURATION else "")
+    points = room * points_along(drawn)
+    missing = [missing_place(drawn, limits)] * axis.has_missing
+    unit = " (days)" if axis.kind == DURATION else ""
     if axis.levels is not None:
-        missing = [missing_place(drawn, limits)] * axis.has_missing
         words = [*node_words(axis)[: axis.n_regular], *[MISSING_LABEL] * axis.has_missing]
-        label_levels(drawn, [*node_places(axis), *missing], words)
-        return
-    if axis.kind == DATE:
-        name_axis(drawn, name, _label_dates(drawn))
-    else:
-        _label_numbers(drawn, limits)
-    if axis.has_missing:
-        _label_missing(drawn, limits)
-
-
-def _label_dates(drawn: Any) -> str:
-    """Label dates and return what they have in common, such as their year, for the axis label."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(minticks=2, maxticks=MOST_TICKS)  # type: ignore[no-untyped-call]
-    formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-    drawn.set_major_locator(locator)
-    drawn.set_major_formatter(formatter)
-    formatter.format_ticks(drawn.get_ticklocs())
-    common = formatter.get_offset()
-    formatter.show_offset = False  # the axis label says it
-    return f" ({common})" if common else ""
-
-
-def _label_numbers(drawn: Any, limits: tuple[float, float]) -> None:
-    """Label as many numbers as fit, without a common factor apart from them."""
-    from matplotlib.ticker import (
-        FixedLocator,
-        FuncFormatter,
-        MaxNLocator,
-        NullLocator,
-        ScalarFormatter,
-    )
-
-    drawn.set_minor_locator(NullLocator())
-    places = np.abs(even_places(drawn, limits, 3))
-    smallest, largest = places[places > 0].min(), places.max()
-    is_plain = PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1]
-    if drawn.get_scale() == "linear":
-        letters = max(len(f"{limit:.4g}") for limit in limits) + 2
-        most = _n_labels(drawn, letters) - 1
-        drawn.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
-        plain = ScalarFormatter(useOffset=False)
-        plain.set_scientific(False)
-        drawn.set_major_formatter(plain if is_plain else FuncFormatter(lambda x, _: f"{x:.4g}"))
-        return
-    if is_plain and smallest >= PLAIN_RANGE[0]:
-        write = FuncFormatter(lambda x, _: f"{x:,.10g}".replace("-", "\N{MINUS SIGN}"))
-        drawn.set_major_formatter(write)
-    most = _n_labels(drawn, len(f"{largest:,.0f}") if is_plain else 4)
-    if drawn.get_scale() == "log":
-        drawn.set_major_locator(FixedLocator(round_places(limits, most)))
-    else:
-        drawn.get_major_locator().set_params(numticks=most)
-
-
-def round_places(limits: tuple[float, float], most: int) -> FloatArray:
-    """Round numbers between two limits for a logarithmic axis: powers of ten, or 1, 2 and 5 times.
-
-    >>> round_places((30.0, 2e6), 3), round_places((0.4, 30.0), 6)
-    (array([1.e+02, 1.e+04, 1.e+06]), array([ 0.5, 1. , 2. , 5. , 10. , 20. ]))
-    """
-    low, high = limits
-    powers = 10.0 ** np.arange(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    inside = powers[(powers >= low) & (powers <= high)]
-    if len(inside) < 3:
-        steps = np.outer(powers, (1.0, 2.0, 5.0)).ravel()
-        inside = steps[(steps >= low) & (steps <= high)]
-    return inside[:: math.ceil(len(inside) / most)]
-
-
-def label_through(drawn: Any, link: Link, limits: tuple[float, float], mark: str = "") -> None:
-    """Label raw scores by the responses that they stand for, at round responses."""
-    from matplotlib.ticker import MaxNLocator
-
-    low, high = (float(link.inverse(np.float64(limit))) for limit in limits)
-    if link.name == "log" and high > WIDE_RATIO * low:
-        shown = round_places((low, high), MOST_TICKS)
-    else:
-        shown = MaxNLocator(MOST_TICKS - 1).tick_values(low, high)
-    shown = shown[(shown >= low) & (shown <= high)]
-    drawn.set_ticks(link.forward(shown), [f"{mark}{value:.4g}" for value in shown])
-
-
-def _n_labels(drawn: Any, letters: int) -> int:
-    """Count the labels that fit along an axis, at least 2."""
-    each = 2.5 * TICK_SIZE
-    if drawn.axis_name == "x":
-        each = LETTER_WIDTH * TICK_SIZE * (letters + 1)
-    return int(np.clip(points_along(drawn) / each, 2, MOST_TICKS))
-
-
-def _label_missing(drawn: Any, limits: tuple[float, float]) -> None:
-    """Add the label of missing values, and drop those of values that it would run into."""
-    ticks = np.array([t for t in drawn.get_ticklocs() if limits[0] <= t <= limits[1]], float)
-    words = drawn.get_major_formatter().format_ticks(ticks)
-    middle = missing_place(drawn, limits)
-    first, end, label = drawn_places(
-        drawn, np.array([limits[0], missing_strip(drawn, limits)[1], middle])
-    )
-    points = (label - drawn_places(drawn, ticks)) / (end - first) * points_along(drawn)
-    needed = 1.5 * TICK_SIZE
-    if drawn.axis_name == "x":
-        needed = width_of([MISSING_LABEL, *words], TICK_SIZE)
-    kept = np.flatnonzero(points > needed)
-    drawn.set_ticks([*ticks[kept], middle], [*(words[k] for k in kept), MISSING_LABEL])
+        label_levels(drawn, [*node_places(axis), *missing], words, points)
+    elif axis.kind == DATE:
+        unit = label_dates(drawn)
+    elif axis.n_regular:
+        label_numbers(drawn, limits, points)
+    if axis.levels is None:
+        keep_apart(drawn, limits, missing, points)
+    name_axis(drawn, name, unit, points)

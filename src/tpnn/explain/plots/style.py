@@ -78,7 +78,7 @@ def write_factor(number: float, _: Any = None) -> str:
     >>> write_factor(0.4)
     '×1.49'
     """
-    return f"×{float(LINKS['log'].inverse(np.float64(number))):.3g}"
+    return f"×{LINKS['log'].inverse(np.array(number)):.3g}"
 
 
 def paler(colour: str) -> tuple[float, ...]:
