@@ -69,8 +69,8 @@ def main_effect(
     ax : Axes, optional
         Where to draw; by default a new figure.
     scale, reference
-        As in :meth:`ComponentTable.to_frame`: raw effects, or relativities, odds ratios or
-        differences to a reference.
+        Raw effects, or relativities, odds ratios or differences to a reference, as in
+        :meth:`~tpnn.explain.component_table.ComponentTable.to_frame`.
     log_axes : bool, default=True
         Whether a feature with heavy tails gets a logarithmic axis, linear around zero.
     """
@@ -165,7 +165,7 @@ def comparison(
 
     Fits given by name each get a colour and an entry in the legend; unnamed ones are thin lines of
     one colour. Levels stand in the order of the first fit, followed by those it does not have. The
-    other arguments are those of :func:`main_effect`.
+    other arguments are those of :func:`tpnn.plots.main_effect`.
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)
