@@ -93,7 +93,7 @@ history_ : list of dict
     All records have the same keys, so ``pandas.DataFrame(model.history_)`` shows them.
 n_features_in_ : int
     Number of columns of X: the features and, where there is one, the column of the offset.
-feature_names_in_ : array of shape (n_features_in_,)
+feature_names_in_ : array of shape (n_columns,)
     Names of these columns, if the table has them; ``model_.feature_names`` are the features.
 """
 

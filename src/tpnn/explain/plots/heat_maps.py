@@ -49,7 +49,8 @@ COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest
 CONTOUR_SHARES = (0.5, 0.9)  # of the rows that a contour encloses
 CONTOUR_COLOUR = "#20242b"
 N_CONTOUR_BINS = 24
-LEFT_BY_COLOUR_BAR = 0.8  # share of an axis
+LEFT_BY_COLOUR_BAR = 0.8  # share of the width
+SLICE_HEIGHT = 0.8  # of a triple's axes
 
 
 def pair_effect(
@@ -98,12 +99,12 @@ def triple_effect(
     table = explanation.component(component)
     scaled, third = table.on_scale(scale, reference), table.axes[2]
     width, height = _inches(table.axes[:2])
-    axes = axes_or_new(ax, max(8.4, 4.2 + width), height)
+    axes = axes_or_new(ax, max(8.4, 4.2 + width), height / SLICE_HEIGHT)
     axes.set_axis_off()
     limit = _colour_limit(scaled.difference)
     tails = heavy_tails(explanation.model, table.names[:2], log_axes)
     for number, node in enumerate(_slices(third)):
-        panel = axes.inset_axes([0.36 * number, 0.1, 0.28, 0.8])
+        panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
         slice_of = scaled.difference[:, :, node]
         image = _heat_map(panel, table.axes[:2], table.names[:2], slice_of, limit, tails)
         letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
@@ -177,7 +178,8 @@ def _heat_map(
         _clip(axes, mesh, x.span, y.span)
     labelled = zip(both, names, sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
-        label_axis(axis, name, side, limits, room=LEFT_BY_COLOUR_BAR)
+        room = LEFT_BY_COLOUR_BAR if side is axes.xaxis else 1.0
+        label_axis(axis, name, side, limits, room)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=3, width=0.7)
     return image
