@@ -52,10 +52,11 @@ for name, rate in {"constant rate": constant, "model": expected, "truth": truth}
     print(f"{name:14} deviance {mean_poisson_deviance(claims[test], rate):.4f}")
 
 # %%
-# A tariff table: the factors of a main effect, and the share of the policies that they apply to.
+# A tariff table: the relativities of a main effect, with the suburb as the base level, and the share
+# of the policies that they apply to.
 
-region = model.explain().component("region").to_frame()
-print(region.assign(factor=np.exp(region["effect"]))[["region", "factor", "density"]].round(3))
+region = model.explain().component("region").to_frame(scale="response", reference="suburb")
+print(region[["region", "effect", "reference", "density"]].round(3))
 
 # %%
 # The rate of a full year by age, for a weak and a strong car, beside the truth.

@@ -42,7 +42,9 @@ RECORDS = (  # what methods return
     "explain.reasons.Reason",
     "explain.concurvity.Concurvity",
     "explain.reading.SobolIndices",
+    "explain.response.ScaledEffect",
     "explain.stability.Stability",
+    "report.written.Report",
     "interop.distill.FidelityWarning",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")

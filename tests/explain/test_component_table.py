@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.models import random_model
 from tpnn import Explanation, TPNNRegressor
-from tpnn.explain.component_table import BAND_DEVIATIONS, ComponentTable, joint_density
+from tpnn.explain.component_table import ComponentTable, joint_density
+from tpnn.explain.response import BAND_DEVIATIONS
 from tpnn.table.axis import Axis
 
 

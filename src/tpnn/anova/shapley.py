@@ -40,6 +40,10 @@ class ShapValues:
     data: NDArray[Any]
     feature_names: list[str]
 
+    def __repr__(self) -> str:
+        """Say how large the arrays are, without their numbers."""
+        return f"ShapValues(values {self.values.shape}, {len(self.feature_names)} features)"
+
 
 def value_weights(components: Sequence[Component], n_features: int) -> FloatArray:
     """Weights W with phi = scores @ W, shape (n_components, n_features).

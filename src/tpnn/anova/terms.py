@@ -31,6 +31,15 @@ class Terms(NamedTuple):
     gamma: FloatArray
     beta: FloatArray
 
+    def __repr__(self) -> str:
+        """Say how many terms there are, without their numbers.
+
+        >>> Terms(("age",), np.zeros((1, 5)), np.ones((1, 5)), np.zeros(5))
+        Terms(features=('age',), 5 terms: b and gamma (1, 5), beta (5,))
+        """
+        shapes = f"b and gamma {np.shape(self.b)}, beta {np.shape(self.beta)}"
+        return f"Terms(features={self.features}, {len(self.beta)} terms: {shapes})"
+
 
 def step_terms(table: FloatArray, axes: Sequence[Axis]) -> Terms:
     """Terms of a table as a sum of steps between its nodes.

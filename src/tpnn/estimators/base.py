@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tpnn._announce import announcing
 from tpnn._rules import check_parameters
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
@@ -26,7 +27,7 @@ from tpnn.grow.solver import Grow
 from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
-from tpnn.report import FitFacts, write_report
+from tpnn.report import FitFacts, Report, write_report
 from tpnn.search.select import Path
 from tpnn.table.frame import Table
 
@@ -157,7 +158,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         title: str = "Model report",
         target: str = "prediction",
         offset: Any = None,
-    ) -> None:
+    ) -> Report:
         """Write one HTML page that shows the model and runs it in the browser.
 
         Parameters
@@ -175,10 +176,15 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             Known part of the raw score of each row, as in ``predict``; it counts in the scores and
             in the page's predictions for these rows. A column of X that is the offset counts by
             itself.
+
+        Returns
+        -------
+        Report
+            Knows the ``path`` of the page; a notebook shows the page.
         """
         check_is_fitted(self)
         facts = self._fit_facts()
-        write_report(
+        return write_report(
             self.model_, path, X, y, title=title, target=target, offset=offset, facts=facts
         )
 
@@ -195,7 +201,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def _fit(self, X: Any, targets: Targets, task: Task) -> None:
         """Run the pipeline and store its results."""
         settings = Settings.of(self.get_params(deep=False))
-        with ProgressBar(type(self).__name__, self.verbose) as progress:
+        progress = ProgressBar(type(self).__name__, self.verbose)
+        with progress, announcing(progress.say):
             fitted = run(X, targets, task, settings, progress)
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
         self._path_, self.model_ = fitted.path, fitted.model

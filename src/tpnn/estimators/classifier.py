@@ -17,6 +17,7 @@ from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_target, checked_weights
+from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
@@ -26,23 +27,16 @@ from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
 
+@documented
 class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     """Classifier with logit P(y = 1 | x) = intercept + sum_S f_S(x_S) and unique components.
 
     With more than two classes, each class has a raw score, and a softmax turns the scores into
     probabilities. The scores are centred over the classes, so that they are unique too.
 
-    The parameters and attributes are those of :class:`TPNNRegressor`, except for the objective and
-    the exposure, and in addition:
+    <parameters>
 
-    Parameters
-    ----------
-    class_weight : {"balanced"} or dict from class to weight, optional
-        Factor by which the weights of a class's rows are multiplied; "balanced" gives all classes
-        the same total weight.
-
-    Attributes
-    ----------
+    <attributes>
     classes_ : array of shape (n_classes,)
         The labels, sorted.
 

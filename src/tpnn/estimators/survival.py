@@ -10,6 +10,7 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
+from tpnn.estimators.docstrings import documented
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
 from tpnn.loss.times import checked_survival
@@ -18,15 +19,16 @@ from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
 
+@documented
 class TPNNSurvival(TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
 
     The partial likelihood does not depend on a constant, so the intercept is only what centring
-    the components moves there. The parameters and attributes are those of :class:`TPNNRegressor`,
-    except for the objective and the exposure, and in addition:
+    the components moves there.
 
-    Attributes
-    ----------
+    <parameters>
+
+    <attributes>
     event_times_ : array of shape (n_times,)
         Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)

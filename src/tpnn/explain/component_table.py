@@ -5,22 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.table.axis import Axis
 from tpnn.table.words import originals
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BAND_DEVIATIONS = 2.0  # half the width of a band, in standard deviations over the bags
-OWN_COLUMNS = ("output", "effect", "lower", "upper", "density")  # of a frame, beside the features
+MAX_ROWS_SHOWN = 10  # of a frame, in a notebook
+OWN_COLUMNS = (
+    "output",
+    "effect",
+    "lower",
+    "upper",
+    "reference",
+    "density",
+)  # of a frame, beside the features
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComponentTable:
     """One component on the scales of its features.
 
@@ -39,6 +48,8 @@ class ComponentTable:
         rows. None where the joint distribution is not known.
     output_names : tuple of str
         Names of the outputs; empty for one output.
+    link : str
+        Link of the model, which says what the response scale is.
     """
 
     names: tuple[str, ...]
@@ -47,17 +58,47 @@ class ComponentTable:
     spread: FloatArray
     density: FloatArray | None
     output_names: tuple[str, ...] = ()
+    link: str = "identity"
 
     @property
     def band(self) -> tuple[FloatArray, FloatArray]:
         """Effect minus and plus two standard deviations over the bags."""
-        reach = BAND_DEVIATIONS * self.spread
-        return self.effect - reach, self.effect + reach
+        return self.on_scale().band
 
-    def to_frame(self) -> pd.DataFrame:
+    def on_scale(self, scale: str = RAW, reference: Any = None) -> ScaledEffect:
+        """Effect and band on the raw or on the response scale; arguments as in ``to_frame``."""
+        check_scale(scale)
+        if scale == RAW:
+            return ScaledEffect(self.effect, self.spread)
+        return compared(self.names, self.axes, self.effect, self.spread, self.link, reference)
+
+    def __repr__(self) -> str:
+        """Say what the component is, without its numbers."""
+        nodes = " x ".join(str(axis.n_nodes) for axis in self.axes)
+        outputs = f", {len(self.output_names)} outputs" if self.output_names else ""
+        return (
+            f"ComponentTable({' x '.join(self.names)}: {nodes} nodes{outputs}, "
+            f"effects from {self.effect.min():.3g} to {self.effect.max():.3g})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the frame in a notebook, which leaves out the middle of a long one."""
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(max_rows=MAX_ROWS_SHOWN)}"
+
+    def to_frame(self, scale: str = RAW, reference: Any = None) -> pd.DataFrame:
         """One line per node and output: feature values, effect, lower, upper and density.
 
         A feature that has one of these names becomes the column "effect (feature)" and so on.
+
+        Parameters
+        ----------
+        scale : {"raw", "response"}, default="raw"
+            On the response scale the effect is compared with that at a reference: a factor on the
+            prediction for a log link, on the odds for a logit, else a difference. The column
+            ``reference`` marks the line of the reference. The band is that of the effect itself;
+            it holds no uncertainty of the reference.
+        reference : value, tuple of values or dict from feature to value, optional
+            The reference of each feature; by default the most frequent level or the median.
         """
         import pandas as pd
 
@@ -70,8 +111,11 @@ class ComponentTable:
             columns[name] = originals(axis.kind, _numbers(axis), axis.levels)[place]
         if self.output_names:
             columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
-        lower, upper = self.band
-        columns |= {"effect": self.effect.ravel(), "lower": lower.ravel(), "upper": upper.ravel()}
+        scaled = self.on_scale(scale, reference)
+        bounds = dict(zip(("lower", "upper"), map(np.ravel, scaled.band), strict=True))
+        columns |= {"effect": scaled.values.ravel(), **bounds}
+        if scale == RESPONSE:
+            columns["reference"] = _is_at(scaled.reference, places)
         if self.density is not None:
             columns["density"] = self.density[tuple(places[: len(self.axes)])]
         return pd.DataFrame(columns)
@@ -94,6 +138,14 @@ def joint_density(axes: Sequence[Axis], columns: Sequence[FloatArray]) -> FloatA
     counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=math.prod(shape))
     known = tuple(slice(size - 1) for size in shape)
     return counts.reshape(shape)[known] / max(len(columns[0]), 1)
+
+
+def _is_at(node: tuple[int, ...] | None, places: IntArray) -> BoolArray:
+    """Which of the places, (d[ + 1], n), are at a node of d features."""
+    if node is None:
+        return np.zeros(places.shape[1], bool)
+    at: BoolArray = (places[: len(node)] == np.array(node)[:, None]).all(0)
+    return at
 
 
 def _numbers(axis: Axis) -> FloatArray:

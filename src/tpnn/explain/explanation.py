@@ -6,6 +6,7 @@ from typing import Any
 
 from tpnn.explain import plots
 from tpnn.explain.reading import Reading, Wanted
+from tpnn.explain.response import RAW
 
 
 class Explanation(Reading):
@@ -33,8 +34,21 @@ class Explanation(Reading):
     ('X4',)
     """
 
-    def plot(self, component: Wanted | None = None, ax: Any = None) -> Any:
-        """Draw one component or, if none is named, the importance of all; return the Axes."""
+    def plot(
+        self,
+        component: Wanted | None = None,
+        ax: Any = None,
+        *,
+        scale: str = RAW,
+        reference: Any = None,
+        log_axes: bool = True,
+    ) -> Any:
+        """Draw one component or, if none is named, the importance of all; return the Axes.
+
+        The arguments are those of :func:`tpnn.plots.main_effect`.
+        """
         if component is None:
             return plots.importance(self, ax=ax)
-        return plots.component(self, component, ax=ax)
+        return plots.component(
+            self, component, ax, scale=scale, reference=reference, log_axes=log_axes
+        )

@@ -17,6 +17,7 @@ from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.reasons import Reason, reasons
+from tpnn.explain.response import RAW, is_factor
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel, squeezed
 from tpnn.table.axis import Axis
@@ -128,6 +129,7 @@ class Reading:
             spread=squeezed(self.model.spreads[index]),
             density=self._density(features, axes),
             output_names=self.model.output_names,
+            link=self.model.link.name,
         )
 
     def find(self, component: Wanted) -> int:
@@ -213,7 +215,9 @@ class Reading:
         """
         return self._packed(self._shared(interaction_weights))
 
-    def reasons(self, n_reasons: int = 4, adverse: str | None = None) -> list[list[Reason]]:
+    def reasons(
+        self, n_reasons: int = 4, adverse: str | None = None, scale: str = RAW
+    ) -> list[list[Reason]]:
         """Say in words what moved each row's raw score away from the average, most important first.
 
         Parameters
@@ -223,9 +227,14 @@ class Reading:
         adverse : {"low", "high"}, optional
             Which raw scores are unfavourable: only contributions in that direction are listed, as
             in a letter of refusal. By default contributions in both directions are listed.
+        scale : {"raw", "response"}, default="raw"
+            On the response scale contributions are factors where the link is a log or a logit:
+            "multiplies the prediction by 1.49".
         """
         self.check_one_output()
-        return reasons(self.model, self.columns, self._shared(value_weights), n_reasons, adverse)
+        as_factor = is_factor(self.model.link.name, scale)
+        shares = self._shared(value_weights)
+        return reasons(self.model, self.columns, shares, n_reasons, adverse, as_factor)
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.

@@ -27,7 +27,8 @@ class Reason:
     value : str
         Its value in the row, in words.
     contribution : float
-        Shapley value of the feature.
+        Shapley value of the feature or, on the response scale of a log or logit link, its
+        exponential: the factor on the prediction or on the odds.
     words : str
         One sentence, for a letter.
     """
@@ -47,6 +48,7 @@ def reasons(
     contributions: FloatArray,
     n_reasons: int,
     adverse: str | None,
+    as_factor: bool = False,
 ) -> list[list[Reason]]:
     """List the largest contributions of every row, in words.
 
@@ -62,6 +64,8 @@ def reasons(
         Largest number of reasons per row.
     adverse : {"low", "high"} or None
         The unfavourable direction of the raw score; contributions in the other are left out.
+    as_factor : bool, default=False
+        Whether to write contributions as factors.
     """
     if adverse not in (None, "low", "high"):
         raise ValueError(
@@ -77,7 +81,7 @@ def reasons(
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
         [
-            _reason(model, feature, columns[feature][row], contributions[row, feature])
+            _reason(model, feature, columns[feature][row], contributions[row, feature], as_factor)
             for feature in features
             if strength[row, feature] > 0
         ]
@@ -85,18 +89,21 @@ def reasons(
     ]
 
 
-def _reason(model: AnovaModel, feature: int, number: float, contribution: float) -> Reason:
-    name = model.feature_names[feature]
+def _reason(
+    model: AnovaModel, feature: int, number: float, contribution: float, as_factor: bool
+) -> Reason:
+    name, link = model.feature_names[feature], model.link.name
     value = value_word(model.encoder.features[feature], number)
-    verb = "raises" if contribution > 0 else "lowers"
-    score = SCORE_NAMES.get(model.link.name, "raw score")
-    if model.link.name == "logit" and model.classes:
+    shown, verb = contribution, "raises" if contribution > 0 else "lowers"
+    score = SCORE_NAMES.get(link, "raw score")
+    if as_factor:
+        shown, verb = float(np.exp(contribution)), "multiplies"
+        score = "odds" if link == "logit" else "prediction"
+    if link == "logit" and model.classes:
         score += f" of {model.classes[1]}"
-    words = (
-        f"{name} = {value}{_standing(model.encoder.axes[1][feature], number)} {verb} the {score} "
-        f"by {abs(contribution):.3g}."
-    )
-    return Reason(name, value, float(contribution), words)
+    standing = _standing(model.encoder.axes[1][feature], number)
+    words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}."
+    return Reason(name, value, float(shown), words)
 
 
 def _standing(axis: Axis, number: float) -> str:

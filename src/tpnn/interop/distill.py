@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 from tpnn.estimators.checks import check_rows, seed_from
+from tpnn.estimators.docstrings import documented
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.loss.links import LINKS
-from tpnn.report import write_report
+from tpnn.report import Report, write_report
 from tpnn.table.frame import Table
 
 HELD_OUT_SHARE = 0.2  # of the rows, to measure fidelity
@@ -33,11 +34,13 @@ class FidelityWarning(UserWarning):
     """The decomposition is too far from its black box to explain it."""
 
 
+@documented
 class DistilledModel(TPNNRegressor):
     """A TPNNRegressor that was fitted to the answers of a black box.
 
-    Attributes
-    ----------
+    <parameters>
+
+    <attributes>
     fidelity_ : float
         R2 of the black box's answers on rows that were held out.
     """
@@ -52,11 +55,11 @@ class DistilledModel(TPNNRegressor):
         title: str = "Report of a black box",
         target: str = "the black box's prediction",
         offset: Any = None,
-    ) -> None:
+    ) -> Report:
         """Write the report of :meth:`TPNNRegressor.report`, with the fidelity among its scores."""
         scores = {"Fidelity to the black box, R2": self.fidelity_}
         facts = replace(self._fit_facts(), scores=scores)
-        write_report(
+        return write_report(
             self.model_, path, X, y, title=title, target=target, offset=offset, facts=facts
         )
 

@@ -27,9 +27,11 @@ def compiled_module(n_rows: int) -> Any:
     if n_rows < MIN_COMPILED_ROWS:
         return None
     try:
-        return import_module("tpnn.model.interpolate_numba")
+        compiled = import_module("tpnn.model.interpolate_numba")
+        import_module("tpnn._announce").announcer()  # compiling takes seconds: say so
     except Exception:  # numba is absent, or fails to load: NumPy computes the same bits
         return None
+    return compiled
 
 
 class Predictor:

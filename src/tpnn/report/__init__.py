@@ -2,5 +2,6 @@
 
 from tpnn.report.facts import FitFacts
 from tpnn.report.html import write_report
+from tpnn.report.written import Report
 
-__all__ = ["FitFacts", "write_report"]
+__all__ = ["FitFacts", "Report", "write_report"]

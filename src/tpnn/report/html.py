@@ -16,6 +16,7 @@ from tpnn.metrics import measure
 from tpnn.model.model import AnovaModel
 from tpnn.report.facts import FitFacts
 from tpnn.report.summary import describe, summarise
+from tpnn.report.written import Report
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = ("model.js", "words.js", "charts.js", "curves.js", "parts.js", "view.js")
@@ -31,7 +32,7 @@ def write_report(
     target: str = "prediction",
     offset: Any = None,
     facts: FitFacts | None = None,
-) -> None:
+) -> Report:
     """Write one self-contained HTML page in which the model runs.
 
     Parameters
@@ -54,6 +55,11 @@ def write_report(
     facts : FitFacts, optional
         How the model was fitted.
 
+    Returns
+    -------
+    Report
+        The page's path; a notebook shows the page.
+
     Examples
     --------
     >>> import tempfile
@@ -61,7 +67,9 @@ def write_report(
     >>> X, y = datasets.load("abalone")
     >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(X[500:], y[500:])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(model.model_, f"{folder}/report.html", X[:500], y[:500])
+    ...     report = write_report(model.model_, f"{folder}/report.html", X[:500], y[:500])
+    ...     report.path.name
+    'report.html'
     """
     if y is not None and X is None:
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
@@ -77,6 +85,7 @@ def write_report(
     summary = texts | shown | describe(fit, metrics)
     page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
     write_file(path, page)
+    return Report(Path(path))
 
 
 def render(summary: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ class Step:
     standard_error: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Path:
     """Models from sparse to full, and the one that was chosen.
 
@@ -73,6 +73,9 @@ class Path:
     steps: list[Step]
     chosen: int
     shapes: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Path({len(self.steps)} models, chosen: the one of {self.chosen} components)"
 
     def model(self, n_components: int) -> AnovaModel:
         """Model of the best components, with the shapes imposed."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tpnn import Explanation, TPNNRegressor, plots, purify
+from tpnn.loss.links import LINKS
 
 
 def test_main_effect_draws_the_table(local: Explanation) -> None:
@@ -100,3 +102,17 @@ def test_comparison_aligns_levels_by_their_labels() -> None:
         drawn = {labels[int(x)]: y + model.intercept for x, y in zip(*line.get_data(), strict=True)}
         given = dict(zip(at["town"], table["town",], strict=True))
         assert drawn == pytest.approx(given)
+
+
+def test_relativities_are_drawn_around_one() -> None:
+    tables: dict[Any, Any] = {("town",): [0.0, 1.0, 3.0]}
+    model = replace(purify(tables, nodes={"town": ["u", "v", "w"]}), link=LINKS["log"])
+    axes = plots.main_effect(Explanation(model), "town", scale="response", reference="v")
+    assert drawn_points(axes)[1] == pytest.approx(np.exp([-1.0, 0.0, 2.0]))
+    assert axes.lines[0].get_ydata()[0] == 1.0
+    assert axes.get_ylabel() == "relativity"
+    assert axes.get_title(loc="right") == "1 at town = v"
+    lines = plots.comparison(
+        [Explanation(model)] * 2, "town", scale="response", reference="v"
+    ).lines
+    assert lines[1].get_ydata() == pytest.approx(np.exp([-1.0, 0.0, 2.0]))

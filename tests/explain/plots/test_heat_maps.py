@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.models import random_model
 from tpnn import Explanation, plots, purify
+from tpnn.loss.links import LINKS
 
 
 def test_triples_are_cut_into_slices() -> None:
@@ -65,3 +68,31 @@ def test_a_component_of_zeros_is_drawn() -> None:
     pure = purify({("a", "b"): np.zeros((3, 2))}, nodes={"a": [0, 1, 2], "b": [0, 1]})
     mesh = plots.pair_effect(Explanation(pure), ("a", "b")).collections[0]
     assert mesh.get_clim() == (-1.0, 1.0)
+
+
+def test_slices_of_levels_are_the_most_frequent_ones() -> None:
+    rng = np.random.default_rng(0)
+    towns = ["rare", "often", "mostly", "seldom"]
+    rows = pd.DataFrame({"a": np.arange(20) % 2, "b": np.arange(20) % 2.0,
+                         "town": np.repeat(towns, [1, 6, 10, 3])})  # fmt: skip
+    nodes = {"a": [0.0, 1.0], "b": [0.0, 1.0], "town": towns}
+    model = purify({("a", "b", "town"): rng.normal(size=(2, 2, 4))}, nodes=nodes, X=rows)
+    panels = plots.triple_effect(Explanation(model), ("a", "b", "town")).child_axes
+    titles = [panel.get_title() for panel in panels]
+    assert titles == ["town = mostly", "town = often", "town = seldom"]
+
+
+def test_a_slice_is_drawn_once() -> None:
+    nodes = {"a": [0.0, 1.0], "b": [0.0, 1.0], "c": [0.0, 1.0]}
+    model = purify({("a", "b", "c"): np.arange(8.0).reshape(2, 2, 2) ** 2}, nodes=nodes)
+    panels = plots.triple_effect(Explanation(model), ("a", "b", "c")).child_axes
+    assert [panel.get_title() for panel in panels] == ["c = 0", "c = 1"]
+
+
+def test_colours_of_relativities_are_labelled_as_factors() -> None:
+    pure = purify({("a", "b"): [[0.0, 1.0], [0.0, 0.0]]}, nodes={"a": [0, 1], "b": [0, 1]})
+    explanation = Explanation(replace(pure, link=LINKS["log"]))
+    figure = plots.pair_effect(explanation, ("a", "b"), scale="response").figure
+    (bar,) = (axes for axes in figure.axes if axes.get_ylabel() == "relativity")
+    for place, label in zip(bar.get_yticks(), bar.get_yticklabels(), strict=True):
+        assert float(label.get_text().removeprefix("×")) == pytest.approx(np.exp(place))

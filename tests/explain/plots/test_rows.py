@@ -81,3 +81,38 @@ def test_a_swarm_stays_near_its_line_and_spreads_equal_points(points: np.ndarray
     for value in np.unique(points):
         same = heights[points == value]
         assert len(np.unique(same)) == len(same)
+
+
+def test_bars_of_a_waterfall_name_the_values_of_the_row(
+    mixed: pd.DataFrame, mixed_local: Explanation
+) -> None:
+    axes = plots.waterfall(mixed_local, row=8, n_components=50)
+    labels = {label.get_text() for label in axes.get_yticklabels()}
+    town, day = mixed["town"][8], mixed["since"][8]
+    assert f"town = {town}" in labels
+    assert f"since = {day:%Y-%m-%d}" in labels
+    assert f"skewed = (missing) × town = {town}" in labels
+
+
+def test_steps_of_a_waterfall_do_not_run_into_names(local: Explanation) -> None:
+    axes = plots.waterfall(local, row=2)
+    axes.figure.canvas.draw()
+    right = axes.get_window_extent().x1
+    assert len(axes.texts) == len(axes.patches)
+    assert all(text.get_window_extent().x0 > right for text in axes.texts)
+
+
+def test_a_waterfall_of_counts_shows_factors(table: Any, quick: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**{**quick, "objective": "poisson"}).fit(X, np.exp(y - y.max()))
+    local = model.explain(X[:3])
+    axes = plots.waterfall(local, row=1, n_components=50, scale="response")
+    factors = [float(text.get_text().removeprefix("×")) for text in axes.texts]
+    drawn = [np.exp(bar.get_width()) for bar in axes.patches]
+    assert factors == pytest.approx(drawn, rel=0.01)
+    assert axes.get_title(loc="right") == f"prediction {model.predict(X[1:2])[0]:.4g}"
+    places = axes.get_xticks()
+    shown = [float(label.get_text()) for label in axes.get_xticklabels()]
+    assert np.exp(places) == pytest.approx(shown)
+    summary = plots.shap_summary(local, scale="response")
+    assert {label.get_text()[0] for label in summary.get_xticklabels()} == {"×"}

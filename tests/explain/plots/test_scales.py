@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
-from tpnn import Explanation, TPNNRegressor, plots, purify
+from tpnn import TPNNRegressor, plots
 from tpnn.explain.plots.scales import (
     MAIN_RANKS,
-    MAX_TICK_LABELS,
     missing_strip,
     node_places,
     shown_range,
@@ -70,18 +70,11 @@ def test_the_range_of_one_value_of_none_and_of_levels(axis: Axis, expected: Any)
 
 
 def test_missing_values_have_a_strip_to_the_right() -> None:
-    left, right = missing_strip((10.0, 20.0))
-    assert 20.0 < left < right
-
-
-def test_many_levels_have_few_labels_and_long_ones_are_turned() -> None:
-    levels = [f"a long name of level {number}" for number in range(40)]
-    pure = purify({("town",): np.arange(40.0)}, nodes={"town": levels})
-    axes = plots.main_effect(Explanation(pure), "town")
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert 1 < len(labels) <= MAX_TICK_LABELS
-    assert all(label.endswith("…") for label in labels)
-    assert {label.get_rotation() for label in axes.get_xticklabels()} == {40.0}
+    axes = pyplot.subplots()[1]
+    left, right = missing_strip(axes.xaxis, (10.0, 20.0))
+    assert 20.0 < left < right < 22.0
+    axes.set_xscale("log")
+    assert missing_strip(axes.xaxis, (10.0, 1000.0))[1] == pytest.approx(1000 * 100**0.1)
 
 
 def test_durations_are_labelled_in_days(table: Any, quick: Any) -> None:

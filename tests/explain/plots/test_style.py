@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from matplotlib import pyplot
 
 from tpnn import Explanation, plots
-from tpnn.explain.plots.style import axes_or_new, joined_names, paler, tidy_names
+from tpnn.explain.plots.style import axes_or_new, paler, tidy_names
 
 
 def test_missing_matplotlib(local: Explanation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +38,12 @@ def test_lists_of_names_have_no_line_and_no_ticks() -> None:
     assert ax.spines["bottom"].get_visible()
 
 
-def test_names_are_joined() -> None:
-    assert joined_names(["a"]) == "a"
-    assert joined_names(["a", "b"]) == "a × b"
+def test_fonts_are_embedded_and_no_setting_is_changed(local: Explanation, tmp_path: Path) -> None:
+    """Type 3 fonts hold drawings of letters; publishers refuse them."""
+    before = dict(pyplot.rcParams)
+    for name, draw in {"one": local.plot("smooth").figure, "all": plots.components(local)}.items():
+        draw.savefig(tmp_path / f"{name}.pdf", metadata={"CreationDate": None})
+        page = (tmp_path / f"{name}.pdf").read_bytes()
+        assert b"/Type3" not in page
+        assert b"/FontFile2" in page
+    assert dict(pyplot.rcParams) == before

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.explain.component_table import BAND_DEVIATIONS
 from tpnn.explain.plots.checks import check_one_output
+from tpnn.explain.plots.labels import inches_for_levels, name_reference
 from tpnn.explain.plots.scales import (
     MAIN_RANKS,
+    heavy_tails,
     label_axis,
-    missing_strip,
+    missing_place,
     node_places,
+    set_logarithmic,
     shown_range,
 )
 from tpnn.explain.plots.style import (
@@ -23,6 +25,7 @@ from tpnn.explain.plots.style import (
     COLOURS,
     GREY,
     LABEL_SIZE,
+    MOST_INCHES,
     PALE,
     SMOOTHING_KERNEL,
     TICK_SIZE,
@@ -30,72 +33,122 @@ from tpnn.explain.plots.style import (
     paler,
     tidy,
 )
+from tpnn.explain.plots.ticks import drawn_places, even_places
 from tpnn.explain.reading import Reading, Wanted
+from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
+from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 N_DENSITY_BINS = 40
+N_CURVE_POINTS = 200  # between the nodes, on a logarithmic axis
 
 
-def main_effect(explanation: Reading, component: Wanted, ax: Axes | None = None) -> Axes:
+def main_effect(
+    explanation: Reading,
+    component: Wanted,
+    ax: Axes | None = None,
+    *,
+    scale: str = RAW,
+    reference: Any = None,
+    log_axes: bool = True,
+) -> Axes:
     """Draw a main effect on the feature's own scale, with two standard deviations of the bags.
 
     Levels are points; missing values are a point to the right of the others. The grey hills or
     bars along the bottom are the density of the data.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What is drawn.
+    component : str, int or tuple
+        The feature, by name or position.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    scale, reference
+        Raw effects, or relativities, odds ratios or differences to a reference, as in
+        :meth:`~tpnn.explain.component_table.ComponentTable.to_frame`.
+    log_axes : bool, default=True
+        Whether a feature with heavy tails gets a logarithmic axis, linear around zero.
     """
     check_one_output(explanation)
     table = explanation.component(component)
-    (axis,) = table.axes
-    axes, limits = axes_or_new(ax), shown_range(axis, MAIN_RANKS)
+    (axis,), scaled = table.axes, table.on_scale(scale, reference)
+    axes, limits = _new_axes(ax, axis), shown_range(axis, MAIN_RANKS)
+    if heavy_tails(explanation.model, table.names, log_axes)[0]:
+        set_logarithmic(axis, axes.xaxis)
     places, n = node_places(axis), axis.n_regular
-    lower, upper = table.band
-    axes.axhline(0, color=GREY, linewidth=0.7, zorder=1)
+    values, (lower, upper) = scaled.values, scaled.band
+    axes.axhline(scaled.neutral, color=GREY, linewidth=0.7, zorder=1)
     if axis.levels is not None:
-        _draw_points(axes, places, table.effect[:n], table.spread[:n])
-    else:
-        axes.fill_between(places, lower[:n], upper[:n], color=BLUE, alpha=0.18, linewidth=0)
-        axes.plot(places, table.effect[:n], color=BLUE, linewidth=1.6)
-    right = limits[1]
+        _draw_points(axes, places, values[:n], lower[:n], upper[:n])
+    elif n:
+        _draw_curve(axes, places, values[:n], lower[:n], upper[:n])
     if axis.has_missing:
-        left, right = missing_strip(limits)
-        _draw_points(axes, np.array([(left + right) / 2]), table.effect[n:], table.spread[n:])
+        middle = np.array([missing_place(axes.xaxis, limits)])
+        _draw_points(axes, middle, values[n:], lower[n:], upper[n:])
     inside = (places >= limits[0]) & (places <= limits[1])
     drawn = np.append(inside, [True] * axis.has_missing).astype(bool)
     low, high = float(lower[drawn].min()), float(upper[drawn].max())
     height = (high - low) or 1.0
-    axes.set(xlim=(limits[0], right), ylim=(low - 0.22 * height, high + 0.05 * height))
+    axes.set_ylim(low - 0.22 * height, high + 0.05 * height)
+    label_axis(axis, table.names[0], axes.xaxis, limits)
     if table.density is not None:
         _density_hills(axes, axis, table.density, limits)
-    label_axis(axis, table.names[0], axes.xaxis, limits)
-    axes.set_xlim(limits[0], right)
-    axes.set_ylabel("effect", fontsize=LABEL_SIZE)
+    axes.set_ylabel(scaled.label, fontsize=LABEL_SIZE)
+    name_reference(axes, scaled)
     tidy(axes)
     return axes  # type: ignore[no-any-return]
 
 
-def _draw_points(axes: Any, places: FloatArray, effect: FloatArray, spread: FloatArray) -> None:
+def _new_axes(ax: Axes | None, axis: Axis) -> Any:
+    """Axes given, or new ones that have room for the labels of all levels."""
+    along, across = inches_for_levels(() if axis.levels is None else node_words(axis))
+    return axes_or_new(ax, min(max(4.2, 0.8 + along), MOST_INCHES), max(3.0, 2.2 + across))
+
+
+def _draw_curve(
+    axes: Any, places: FloatArray, values: FloatArray, lower: FloatArray, upper: FloatArray
+) -> None:
+    """Draw a function that is linear between its nodes, and its band."""
+    x = places
+    if axes.xaxis.get_scale() != "linear":  # where a straight line between nodes is drawn bent
+        between = even_places(axes.xaxis, (places[0], places[-1]), N_CURVE_POINTS)
+        x = np.union1d(places, between)
+    low, high = (np.interp(x, places, bound) for bound in (lower, upper))
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
+    axes.plot(x, np.interp(x, places, values), color=BLUE, linewidth=1.6)
+
+
+def _draw_points(
+    axes: Any, places: FloatArray, values: FloatArray, lower: FloatArray, upper: FloatArray
+) -> None:
+    reach = np.stack([values - lower, upper - values]).clip(0)
     axes.errorbar(
-        places, effect, BAND_DEVIATIONS * spread, fmt="o", color=BLUE, markersize=4.5, elinewidth=4,
+        places, values, reach, fmt="o", color=BLUE, markersize=4.5, elinewidth=4,
         ecolor=paler(BLUE),
     )  # fmt: skip
 
 
 def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[float, float]) -> None:
     hills = axes.inset_axes([0, 0, 1, 0.13], zorder=0)
-    places, shares = node_places(axis), density[: axis.n_regular]
+    places, shares = drawn_places(axes.xaxis, node_places(axis)), density[: axis.n_regular]
     if axis.levels is not None:
         hills.bar(places, shares, width=0.7, color=PALE)
-        highest = shares.max()
+        highest = shares.max(initial=0.0)
     else:
-        edges = np.linspace(*limits, N_DENSITY_BINS + 1)
+        low, high = drawn_places(axes.xaxis, np.array(limits))
+        edges = np.linspace(low, high, N_DENSITY_BINS + 1)
         counts = np.convolve(
             np.histogram(places, edges, weights=shares)[0], SMOOTHING_KERNEL, mode="same"
         )
         hills.fill_between((edges[:-1] + edges[1:]) / 2, counts, color=PALE, linewidth=0)
         highest = counts.max()
-    hills.set(xlim=axes.get_xlim(), ylim=(0, float(highest) * 1.02 or 1.0))
+    ends = drawn_places(axes.xaxis, np.array(axes.get_xlim()))
+    hills.set(xlim=tuple(ends.tolist()), ylim=(0, float(highest) * 1.02 or 1.0))
     hills.set_axis_off()
 
 
@@ -103,33 +156,40 @@ def comparison(
     explanations: Mapping[str, Reading] | Sequence[Reading],
     component: Wanted,
     ax: Axes | None = None,
+    *,
+    scale: str = RAW,
+    reference: Any = None,
+    log_axes: bool = True,
 ) -> Axes:
     """Draw the same main effect of several fits, as the paper does to show their stability.
 
     Fits given by name each get a colour and an entry in the legend; unnamed ones are thin lines of
-    one colour. Levels stand in the order of the first fit, followed by those it does not have.
+    one colour. Levels stand in the order of the first fit, followed by those it does not have. The
+    other arguments are those of :func:`tpnn.plots.main_effect`.
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)
     labels = list(explanations) if isinstance(explanations, Mapping) else [""] * len(fits)
-    axes = axes_or_new(ax)
-    axes.axhline(0, color=GREY, linewidth=0.7)
     for fit in fits:
         check_one_output(fit)
     tables = [fit.component(component) for fit in fits]
     axis = _with_all_levels([table.axes[0] for table in tables])
-    for number, (table, label) in enumerate(zip(tables, labels, strict=True)):
+    axes = _new_axes(ax, axis)
+    if heavy_tails(fits[0].model, tables[0].names, log_axes)[0]:
+        set_logarithmic(axis, axes.xaxis)
+    scaled = [table.on_scale(scale, reference) for table in tables]
+    axes.axhline(scaled[0].neutral, color=GREY, linewidth=0.7)
+    for number, (table, shown, label) in enumerate(zip(tables, scaled, labels, strict=True)):
         style = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.5, "label": label}
         plain = {"color": BLUE, "linewidth": 0.9, "alpha": 0.6}
         places = node_places(table.axes[0])
         if axis.levels is not None:
             places = np.array([axis.levels.index(level) for level in table.axes[0].levels or ()])
         order = np.argsort(places)
-        axes.plot(places[order], table.effect[order], **(style if named else plain))
-    limits = shown_range(axis, MAIN_RANKS)
-    label_axis(replace(axis, has_missing=False), tables[0].names[0], axes.xaxis, limits)
-    axes.set_xlim(*limits)
-    axes.set_ylabel("effect", fontsize=LABEL_SIZE)
+        axes.plot(places[order], shown.values[order], **(style if named else plain))
+    label_axis(axis, tables[0].names[0], axes.xaxis, shown_range(axis, MAIN_RANKS))
+    axes.set_ylabel(scaled[0].label, fontsize=LABEL_SIZE)
+    name_reference(axes, scaled[0])
     if named:
         axes.legend(frameon=False, fontsize=TICK_SIZE)
     tidy(axes)
@@ -140,6 +200,7 @@ def _with_all_levels(axes: Sequence[Axis]) -> Axis:
     """Return the first axis, with the levels of the others after its own."""
     first = axes[0]
     if first.levels is None:
-        return first
+        n = first.n_regular
+        return replace(first, values=first.values[:n], weights=first.weights[:n], has_missing=False)
     levels = tuple(dict.fromkeys(level for axis in axes for level in axis.levels or ()))
     return replace(first, values=np.arange(float(len(levels))), levels=levels, has_missing=False)

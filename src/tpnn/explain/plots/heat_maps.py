@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.explain.plots.checks import check_one_output
+from tpnn.explain.plots.labels import (
+    LETTER_WIDTH,
+    inches_for_levels,
+    name_reference,
+    points_along,
+    shortened,
+)
 from tpnn.explain.plots.scales import (
     PAIR_RANKS,
+    heavy_tails,
     label_axis,
     missing_strip,
     node_places,
+    set_logarithmic,
     shown_range,
 )
 from tpnn.explain.plots.style import (
     DIVERGING,
     LABEL_SIZE,
+    MOST_INCHES,
     SMOOTHING_KERNEL,
-    TICK_SIZE,
     axes_or_new,
     colour_bar,
 )
+from tpnn.explain.plots.ticks import even_places, label_through
 from tpnn.explain.reading import Reading, Wanted
+from tpnn.explain.response import RAW, ScaledEffect
+from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
 
@@ -36,102 +49,190 @@ COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest
 CONTOUR_SHARES = (0.5, 0.9)  # of the rows that a contour encloses
 CONTOUR_COLOUR = "#20242b"
 N_CONTOUR_BINS = 24
+LEFT_BY_COLOUR_BAR = 0.8  # share of the width
+SLICE_HEIGHT = 0.8  # of a triple's axes
 
 
-def pair_effect(explanation: Reading, component: Wanted, ax: Axes | None = None) -> Axes:
+def pair_effect(
+    explanation: Reading,
+    component: Wanted,
+    ax: Axes | None = None,
+    *,
+    scale: str = RAW,
+    reference: Any = None,
+    log_axes: bool = True,
+) -> Axes:
     """Draw the heat map of a pair on the features' own scales, blue below zero and red above.
 
     Missing values are a strip of their own. Where rows were explained, contours enclose half and
-    nine tenths of the rows.
+    nine tenths of the rows. The arguments are those of :func:`tpnn.plots.main_effect`.
     """
     check_one_output(explanation)
     table = explanation.component(component)
-    axes = axes_or_new(ax)
-    limit = _colour_limit(table.effect)
-    image = _heat_map(axes, table.axes, table.names[:2], table.effect, limit)
+    scaled = table.on_scale(scale, reference)
+    axes = axes_or_new(ax, *_inches(table.axes))
+    limit = _colour_limit(scaled.difference)
+    tails = heavy_tails(explanation.model, table.names, log_axes)
+    image = _heat_map(axes, table.axes, table.names, scaled.difference, limit, tails)
     is_plane = all(axis.levels is None for axis in table.axes)
     if table.density is not None and is_plane:
         _density_contours(axes, table.axes, table.density)
-    colour_bar(axes, image)
+    _label_colours(axes, image, scaled)
     return axes  # type: ignore[no-any-return]
 
 
-def triple_effect(explanation: Reading, component: Wanted, ax: Axes | None = None) -> Axes:
-    """Draw an order-3 component as heat maps of two features at three values of the third."""
+def triple_effect(
+    explanation: Reading,
+    component: Wanted,
+    ax: Axes | None = None,
+    *,
+    scale: str = RAW,
+    reference: Any = None,
+    log_axes: bool = True,
+) -> Axes:
+    """Draw a triple as heat maps of two features, at three values of the third.
+
+    These are a low, the median and a high value, or the most frequent levels. The arguments are
+    those of :func:`tpnn.plots.main_effect`.
+    """
     check_one_output(explanation)
     table = explanation.component(component)
-    third = table.axes[2]
-    axes = axes_or_new(ax, 7.6, 2.7)
+    scaled, third = table.on_scale(scale, reference), table.axes[2]
+    width, height = _inches(table.axes[:2])
+    axes = axes_or_new(ax, max(8.4, 4.2 + width), height / SLICE_HEIGHT)
     axes.set_axis_off()
-    limit = _colour_limit(table.effect)
-    nodes = np.searchsorted(third.positions[: third.n_regular], SLICE_RANKS)
-    for number, node in enumerate(np.minimum(nodes, third.n_regular - 1)):
-        panel = axes.inset_axes([0.34 * number, 0.1, 0.29, 0.8])
-        effect = table.effect[:, :, node]
-        image = _heat_map(panel, table.axes[:2], table.names[:2], effect, limit)
-        panel.set_title(f"{table.names[2]} = {node_words(third)[node]}", fontsize=LABEL_SIZE)
+    limit = _colour_limit(scaled.difference)
+    tails = heavy_tails(explanation.model, table.names[:2], log_axes)
+    for number, node in enumerate(_slices(third)):
+        panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
+        slice_of = scaled.difference[:, :, node]
+        image = _heat_map(panel, table.axes[:2], table.names[:2], slice_of, limit, tails)
+        letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
+        value = f" = {shortened(node_words(third)[node])}"
+        title = shortened(table.names[2], max(letters - len(value), 6)) + value
+        panel.set_title(title, fontsize=LABEL_SIZE)
         if number:
             panel.set_ylabel("")
             panel.set_yticklabels([])
-    colour_bar(axes, image)
+    _label_colours(axes, image, scaled)
     return axes  # type: ignore[no-any-return]
 
 
-def _colour_limit(effect: FloatArray) -> float:
-    """Effect that has the strongest colour."""
-    return float(np.quantile(np.abs(effect), COLOUR_RANK)) or 1.0
+def _slices(third: Axis) -> list[int]:
+    """Nodes of the third feature at which a triple is cut, at most three."""
+    n = third.n_regular
+    if n == 0:
+        return [0]  # nothing but missing values
+    if third.is_nominal:
+        frequent = np.argsort(-third.weights[:n], kind="stable")[: len(SLICE_RANKS)]
+        return [int(node) for node in frequent]
+    nodes = np.searchsorted(third.positions[:n], SLICE_RANKS)
+    return [int(node) for node in np.unique(np.minimum(nodes, n - 1))]
+
+
+def _inches(both: Sequence[Axis]) -> tuple[float, float]:
+    """Width and height of a figure with room for the labels of all levels."""
+    words = [() if axis.levels is None else node_words(axis) for axis in both]
+    (x_along, x_across), (y_along, y_across) = map(inches_for_levels, words)
+    width = max(4.2, max(x_along, 2.6) + 1.6 + y_across)
+    height = max(3.0, max(y_along, 2.0) + 0.8 + x_across)
+    return min(width, MOST_INCHES), min(height, MOST_INCHES)
+
+
+def _label_colours(axes: Any, image: Any, scaled: ScaledEffect) -> None:
+    bar = colour_bar(axes, image, "" if scaled.label == "effect" else scaled.label)
+    if scaled.is_factor:
+        label_through(bar.ax.yaxis, LINKS["log"], image.get_clim(), "×")
+    name_reference(axes, scaled)
+
+
+def _colour_limit(difference: FloatArray) -> float:
+    """Raw effect that has the strongest colour."""
+    return float(np.quantile(np.abs(difference), COLOUR_RANK)) or 1.0
 
 
 def _heat_map(
-    axes: Any, both: Sequence[Axis], names: Sequence[str], effect: FloatArray, limit: float
+    axes: Any,
+    both: Sequence[Axis],
+    names: Sequence[str],
+    effect: FloatArray,
+    limit: float,
+    are_logarithmic: Sequence[bool],
 ) -> Any:
     """Draw the blocks of a table: non-missing and missing values of either feature."""
     shown = [shown_range(axis, PAIR_RANKS) for axis in both]
+    sides = (axes.xaxis, axes.yaxis)
+    for axis, side, is_logarithmic in zip(both, sides, are_logarithmic, strict=True):
+        if is_logarithmic:
+            set_logarithmic(axis, side)
     colours = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit, "rasterized": True}
     is_smooth = all(axis.levels is None and axis.n_regular > 1 for axis in both)
-    for x_nodes, x_edges in _blocks(both[0], shown[0]):
-        for y_nodes, y_edges in _blocks(both[1], shown[1]):
-            block = effect[x_nodes, y_nodes].T
-            if is_smooth and min(block.shape) > 1:
-                places = (node_places(axis) for axis in both)
-                image = axes.pcolormesh(*places, block, shading="gouraud", **colours)
-            else:
-                mesh = axes.pcolormesh(x_edges, y_edges, block, **colours)
-                image = mesh if x_nodes.start == y_nodes.start == 0 else image
-    for axis, name, drawn, limits in zip(both, names, (axes.xaxis, axes.yaxis), shown, strict=True):
-        label_axis(axis, name, drawn, limits)
-        right = missing_strip(limits)[1] if axis.has_missing else limits[1]
-        (axes.set_xlim if drawn is axes.xaxis else axes.set_ylim)(limits[0], right)
+    for x, y in product(*(_blocks(*of) for of in zip(both, sides, shown, strict=True))):
+        values = effect[x.nodes, y.nodes].T
+        if is_smooth and min(values.shape) > 1:
+            places = (node_places(axis) for axis in both)
+            mesh = image = axes.pcolormesh(*places, values, shading="gouraud", **colours)
+        else:
+            mesh = axes.pcolormesh(x.edges, y.edges, values, **colours)
+            image = mesh if x.nodes.start == y.nodes.start == 0 else image
+        _clip(axes, mesh, x.span, y.span)
+    labelled = zip(both, names, sides, shown, strict=True)
+    for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
+        room = LEFT_BY_COLOUR_BAR if side is axes.xaxis else 1.0
+        label_axis(axis, name, side, limits, room)
     axes.spines[:].set_visible(False)
-    axes.tick_params(length=3, width=0.7, labelsize=TICK_SIZE)
+    axes.tick_params(length=3, width=0.7)
     return image
 
 
-def _blocks(axis: Axis, limits: tuple[float, float]) -> list[tuple[slice, FloatArray]]:
-    """Nodes of non-missing and of missing values, with the edges of their cells."""
+class Block(NamedTuple):
+    """Values of one feature that are drawn side by side: the non-missing or the missing ones.
+
+    Parameters
+    ----------
+    nodes : slice
+        Their nodes.
+    edges : array of shape (n_nodes + 1,)
+        Edges of their cells.
+    span : tuple of float
+        The part of the axis that they may fill.
+    """
+
+    nodes: slice
+    edges: FloatArray
+    span: tuple[float, float]
+
+
+def _blocks(axis: Axis, side: Any, limits: tuple[float, float]) -> list[Block]:
     places, blocks = node_places(axis), []
     middles = (places[1:] + places[:-1]) / 2
     if axis.n_regular:
         ends = (-0.5, places[-1] + 0.5) if axis.levels is not None else limits
         edges = np.concatenate([[min(ends[0], places[0])], middles, [max(ends[1], places[-1])]])
-        blocks.append((slice(0, axis.n_regular), edges))
+        blocks.append(Block(slice(0, axis.n_regular), edges, limits))
     if axis.has_missing:
-        strip = np.array(missing_strip(limits))
-        blocks.append((slice(axis.n_regular, axis.n_nodes), strip))
+        strip = missing_strip(side, limits)
+        blocks.append(Block(slice(axis.n_regular, axis.n_nodes), np.array(strip), strip))
     return blocks
+
+
+def _clip(axes: Any, mesh: Any, x: tuple[float, float], y: tuple[float, float]) -> None:
+    """Show only the part of a mesh that is between two places on either axis."""
+    from matplotlib.patches import Rectangle
+
+    corner, width, height = (x[0], y[0]), x[1] - x[0], y[1] - y[0]
+    mesh.set_clip_path(Rectangle(corner, width, height, transform=axes.transData))
 
 
 def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> None:
     """Outline the smallest regions that hold CONTOUR_SHARES of the rows shown."""
     centres, counts = [], density[tuple(slice(axis.n_regular) for axis in both)]
-    for number, axis in enumerate(both):
-        edges = np.linspace(*shown_range(axis, PAIR_RANKS), N_CONTOUR_BINS + 1)
-        cells = np.digitize(node_places(axis), edges) - 1
-        bins = (cells == np.arange(N_CONTOUR_BINS)[:, None]).astype(
-            float
-        )  # (n_bins, M); no bin for the rest
+    for number, (axis, side) in enumerate(zip(both, (axes.xaxis, axes.yaxis), strict=True)):
+        places = even_places(side, shown_range(axis, PAIR_RANKS), 2 * N_CONTOUR_BINS + 1)
+        cells = np.digitize(node_places(axis), places[::2]) - 1  # out of range: in no bin
+        bins = (cells == np.arange(N_CONTOUR_BINS)[:, None]).astype(float)  # (n_bins, M)
         counts = np.moveaxis(np.tensordot(bins, counts, axes=(1, number)), 0, number)
-        centres.append((edges[:-1] + edges[1:]) / 2)
+        centres.append(places[1::2])
     for number in (0, 1):
         counts = np.apply_along_axis(np.convolve, number, counts, SMOOTHING_KERNEL, mode="same")
     if not counts.any():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.shapley import share, value_weights
 from tpnn.explain.plots.checks import check_one_output
+from tpnn.explain.plots.labels import (
+    LEVEL_LETTERS,
+    inches_for_names,
+    letters_beside,
+    shortened,
+)
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
@@ -16,69 +22,130 @@ from tpnn.explain.plots.style import (
     RED,
     TICK_SIZE,
     axes_or_new,
-    joined_names,
     load_pyplot,
     tidy_names,
+    write_factor,
 )
+from tpnn.explain.plots.ticks import label_through
 from tpnn.explain.reading import Reading
+from tpnn.explain.response import RAW, RESPONSE, is_factor
+from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
+from tpnn.table.words import value_word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHORTEST_NAME = 6  # letters of a feature beside its value
+VALUE_LETTERS = 19  # of a value: a date with its time
 N_SWARM_BINS = 60  # from zero to the largest value; points of one bin are spread
 SWARM_STEP, SWARM_HEIGHT = 0.06, 0.8  # from point to point and at most in all, in lines
 
 
 def waterfall(
-    explanation: Reading, row: int = 0, n_components: int = 9, ax: Axes | None = None
+    explanation: Reading,
+    row: int = 0,
+    n_components: int = 9,
+    ax: Axes | None = None,
+    *,
+    scale: str = RAW,
 ) -> Axes:
     """Draw how the components lead from the intercept to the raw score of one row.
 
-    The largest contributions are at the top; one bar sums the rest. An offset is not included.
+    The largest contributions are at the top, with the values that the row has; one bar sums the
+    rest. An offset is not included.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What is drawn: an explanation of rows.
+    row : int, default=0
+        Number of the row among those explained.
+    n_components : int, default=9
+        Largest number of components with a bar of their own.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    scale : {"raw", "response"}, default="raw"
+        On the response scale the axis shows predictions, and contributions are written as factors
+        where the link is a log or a logit.
     """
     check_one_output(explanation)
+    link, intercept = explanation.model.link, explanation.model.intercept
+    as_factor = is_factor(link.name, scale)
+    write = write_factor if as_factor else _signed
     scores = explanation.scores[row]
     order = np.argsort(-np.abs(scores))
-    labels = [joined_names(explanation.model.component_names[i]) for i in order[:n_components]]
+    letters = letters_beside(ax)
+    labels = [_component_in_words(explanation, i, row, letters) for i in order[:n_components]]
     steps = scores[order[:n_components]].tolist()
     if len(order) > n_components:
         labels.append(f"{len(order) - n_components} others")
         steps.append(float(scores[order[n_components:]].sum()))
-    ends = explanation.model.intercept + np.cumsum(steps[::-1])[::-1]  # the smallest comes first
-    axes = axes_or_new(ax, 5.2, 0.9 + 0.28 * len(steps))
-    for place, (step, end) in enumerate(zip(steps, ends, strict=True)):
-        colour = RED if step > 0 else BLUE
-        axes.barh(place, step, left=end - step, color=colour, height=0.66)
-        axes.annotate(
-            f"{step:+.3g}", (end, place), xytext=(3 if step > 0 else -3, 0), va="center",
-            ha="left" if step > 0 else "right", textcoords="offset points", fontsize=TICK_SIZE,
-            color=colour,
-        )  # fmt: skip
-        axes.plot([end, end], [place - 1 if place else -0.5, place], color=GREY, linewidth=0.6)
-    axes.axvline(explanation.model.intercept, color=GREY, linewidth=0.6, linestyle=":")
+    ends = intercept + np.cumsum(steps[::-1])[::-1]  # the smallest comes first
+    axes = axes_or_new(ax, 3.4 + inches_for_names(labels), 0.9 + 0.28 * len(steps))
+    _draw_steps(axes, steps, ends, [write(step) for step in steps])
+    axes.axvline(intercept, color=GREY, linewidth=0.6, linestyle=":")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.use_sticky_edges = False
-    axes.margins(x=0.22)
-    axes.set_title(f"raw score {ends[0]:.4g}", fontsize=LABEL_SIZE, loc="right")
-    axes.set_xlabel(f"from the intercept, {explanation.model.intercept:.4g}", fontsize=LABEL_SIZE)
+    both = np.array([ends[0], intercept])
+    total, start = link.inverse(both) if scale == RESPONSE else both
+    title = "prediction" if scale == RESPONSE else "raw score"
+    axes.set_title(f"{title} {total:.4g}", fontsize=LABEL_SIZE, loc="right")
+    axes.set_xlabel(f"from the intercept, {start:.4g}", fontsize=LABEL_SIZE)
+    if scale == RESPONSE:
+        label_through(axes.xaxis, link, axes.get_xlim())
     tidy_names(axes)
     return axes  # type: ignore[no-any-return]
 
 
-def shap_summary(explanation: Reading, n_features: int = 10, ax: Axes | None = None) -> Axes:
+def _draw_steps(axes: Any, steps: list[float], ends: FloatArray, words: list[str]) -> None:
+    """Draw a bar for each step, joined to the next one, with its size at the right margin."""
+    for place, (step, end, word) in enumerate(zip(steps, ends, words, strict=True)):
+        colour = RED if step > 0 else BLUE
+        axes.barh(place, step, left=end - step, color=colour, height=0.66)
+        axes.annotate(
+            word, (1, place), xycoords=axes.get_yaxis_transform(), xytext=(4, 0), va="center",
+            textcoords="offset points", fontsize=TICK_SIZE, color=colour,
+        )  # fmt: skip
+        axes.plot([end, end], [place - 1 if place else -0.5, place], color=GREY, linewidth=0.6)
+
+
+def _signed(step: float) -> str:
+    return f"{step:+.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _component_in_words(explanation: Reading, index: int, row: int, letters: int) -> str:
+    """Features of a component with their values in a row: "age = 42 × town = Ulm"."""
+    model = explanation.model
+    features = model.components.components[index]
+    each = max((letters - 3 * (len(features) - 1)) // len(features), LEVEL_LETTERS)
+    parts = []
+    for feature in features:
+        word = value_word(model.encoder.features[feature], explanation.columns[feature][row])
+        value = f" = {shortened(word, VALUE_LETTERS)}"
+        name = model.feature_names[feature]
+        parts.append(shortened(name, max(each - len(value), SHORTEST_NAME)) + value)
+    return " × ".join(parts)
+
+
+def shap_summary(
+    explanation: Reading, n_features: int = 10, ax: Axes | None = None, *, scale: str = RAW
+) -> Axes:
     """Draw the Shapley values of all rows, a line of points per feature, coloured by its value.
 
     Points stand one above the other where they would overlap. Colours are the ranks of the values:
-    blue is low, red is high; levels without order and missing values are grey.
+    blue is low, red is high; levels without order and missing values are grey. On the response
+    scale of a log or logit link the axis shows factors.
     """
     check_one_output(explanation)
     model = explanation.model
+    as_factor = is_factor(model.link.name, scale)
     weights = value_weights(model.components.components, len(model.feature_names))
     values = share(explanation.scores, weights)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
-    axes = axes_or_new(ax, 5.2, 0.8 + 0.36 * len(top))
+    names = [shortened(model.feature_names[j], letters_beside(ax)) for j in top]
+    axes = axes_or_new(ax, 4.0 + inches_for_names(names), 0.8 + 0.36 * len(top))
     axes.axvline(0, color=GREY, linewidth=0.7)
     columns = explanation.columns
     cmap = load_pyplot().get_cmap("coolwarm").with_extremes(bad=GREY)
@@ -94,9 +161,11 @@ def shap_summary(explanation: Reading, n_features: int = 10, ax: Axes | None = N
     bar.ax.set_yticklabels(["low", "high"], fontsize=TICK_SIZE)
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
-    axes.set_yticks(range(len(top)), [model.feature_names[feature] for feature in top])
+    axes.set_yticks(range(len(top)), names)
     axes.set_ylim(len(top) - 0.5, -0.5)
     axes.set_xlabel("Shapley value", fontsize=LABEL_SIZE)
+    if as_factor:
+        label_through(axes.xaxis, LINKS["log"], axes.get_xlim(), "×")
     tidy_names(axes)
     return axes  # type: ignore[no-any-return]
 

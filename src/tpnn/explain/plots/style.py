@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tpnn.loss.links import LINKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +15,7 @@ BLUE, RED, GREY, PALE = "#2a6fbb", "#c3423f", "#8a8f98", "#d9dde3"
 COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
 DIVERGING = "RdBu_r"
 LABEL_SIZE, TICK_SIZE = 9, 8  # font sizes in points
+MOST_INCHES = 12.0  # of a figure that grows with its labels
 SMOOTHING_KERNEL = np.array([1, 4, 6, 4, 1]) / 16  # for densities on bins of equal width
 
 
@@ -30,36 +32,53 @@ def load_pyplot() -> Any:
 
 def axes_or_new(ax: Axes | None, width: float = 4.2, height: float = 3.0) -> Any:
     """Return the axes given, or those of a new figure; width and height in inches."""
-    if ax is not None:
-        return ax
-    return load_pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+    return new_panels(1, 1, width, height)[1][0, 0] if ax is None else ax
+
+
+def new_panels(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
+    """Return a new figure and its axes, (n_rows, n_columns); width and height in inches."""
+    pyplot = load_pyplot()
+    from tpnn.explain.plots.figure import PlotFigure
+
+    figure, panels = pyplot.subplots(
+        n_rows, n_columns, figsize=(width, height), layout="constrained", squeeze=False,
+        FigureClass=PlotFigure,
+    )  # fmt: skip
+    return figure, panels
 
 
 def tidy(axes: Any) -> None:
     """Leave two thin lines and small ticks around a plot."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.7)
-    axes.tick_params(length=3, width=0.7, labelsize=TICK_SIZE)
+    axes.tick_params(length=3, width=0.7)
+    axes.yaxis.set_tick_params(labelsize=TICK_SIZE)
 
 
 def tidy_names(axes: Any) -> None:
     """Tidy a plot whose y axis is a list of names: without its line and ticks."""
     tidy(axes)
+    axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelsize=LABEL_SIZE)
 
 
-def colour_bar(axes: Any, image: Any) -> Any:
+def colour_bar(axes: Any, image: Any, label: str = "") -> Any:
     """Add a thin colour bar."""
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02, aspect=28)
+    bar.set_label(label, fontsize=LABEL_SIZE)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=TICK_SIZE, length=2)
     return bar
 
 
-def joined_names(names: Sequence[str]) -> str:
-    """Names of a component's features as one label."""
-    return " × ".join(names)
+def write_factor(number: float, _: Any = None) -> str:
+    """Write exp of a number as a factor.
+
+    >>> write_factor(0.4)
+    '×1.49'
+    """
+    return f"×{LINKS['log'].inverse(np.array(number)):.3g}"
 
 
 def paler(colour: str) -> tuple[float, ...]:

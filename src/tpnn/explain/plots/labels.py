@@ -1,0 +1,145 @@
+"""Labels: words that fit where they stand, without running into one another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from tpnn.explain.plots.style import GREY, LABEL_SIZE, TICK_SIZE
+from tpnn.explain.response import ScaledEffect
+
+LETTER_WIDTH, LINE_HEIGHT = 0.6, 1.2  # of a letter and of a line, in units of the font size
+SMALLEST_SIZE = 5.5  # of a font, in points; below it labels are left out
+LEVEL_LETTERS, MOST_LEVEL_LETTERS = 14, 32  # of a level: at first, and if that makes two alike
+NAME_LETTERS = 28  # of a feature's name in a list
+LABEL_SHARE = 0.65  # of the axes, that labels of levels beside them may be long
+LEFT_BY_NEIGHBOURS = 0.85  # share of an axis, if axes in the same column have long labels
+MISSING_LABEL = "missing"
+POINTS_PER_INCH = 72.0
+
+
+def shortened(word: str, letters: int = LEVEL_LETTERS) -> str:
+    """Return a word of at most so many letters; a longer one loses its middle.
+
+    >>> shortened("Constantinople"), shortened("Constantinople, the old city")
+    ('Constantinople', 'Constan…d city')
+    """
+    if len(word) <= letters:
+        return word
+    end = max(letters - 1, 2) // 2
+    return f"{word[: max(letters - 1, 2) - end]}…{word[-end:]}"
+
+
+def shortened_levels(words: Sequence[str], most: int = MOST_LEVEL_LETTERS) -> list[str]:
+    """Shorten the levels of a feature to at most so many letters, different from each other.
+
+    If none but longer words differ, what all of them begin and end with is left out.
+
+    >>> shortened_levels(["a part of the north of it", "a part of the south of it"])
+    ['a part of …rth of it', 'a part of …uth of it']
+    >>> shortened_levels(["a part of the north of it", "a part of the south of it"], 14)
+    ['…nor…', '…sou…']
+    """
+    for letters in range(LEVEL_LETTERS, most + 1, 3):
+        short = [shortened(word, letters) for word in words]
+        if len(set(short)) == len(set(words)):
+            return short
+    long = [word for word in words if len(word) > LEVEL_LETTERS]
+    start = _n_shared(long)
+    end = _n_shared([word[start:][::-1] for word in long])
+    cores = {word: f"…{word[start : len(word) - end]}…" for word in long}
+    return [shortened(cores.get(word, word), most) for word in words]
+
+
+def _n_shared(words: Sequence[str]) -> int:
+    """Count the letters that all words begin with."""
+    alike = (len(set(letters)) == 1 for letters in zip(*words, strict=False))
+    return sum(1 for _ in takewhile(bool, alike))
+
+
+def joined_names(names: Sequence[str], letters: int = 2 * NAME_LETTERS) -> str:
+    """Names of a component's features as one label of about so many letters.
+
+    >>> joined_names(["age", "income"])
+    'age × income'
+    """
+    each = max((letters - 3 * (len(names) - 1)) // len(names), 6)
+    return " × ".join(shortened(name, min(each, NAME_LETTERS)) for name in names)
+
+
+def width_of(words: Sequence[str], size: float) -> float:
+    """Width of the longest of some words, in points."""
+    return LETTER_WIDTH * size * max(map(len, words), default=0)
+
+
+def points_along(drawn: Any) -> float:
+    """Length of a matplotlib axis such as ``axes.xaxis``, in points.
+
+    Levels that label the vertical axis take their room from the horizontal one.
+    """
+    axes = drawn.axes
+    box, points_per_pixel = axes.get_window_extent(), POINTS_PER_INCH / axes.figure.dpi
+    if drawn.axis_name == "y":
+        return float(box.height * points_per_pixel)
+    if axes.get_subplotspec() is None:  # the layout leaves such axes as wide as they are
+        return float(box.width * points_per_pixel)
+    levels = [label.get_text() for label in axes.yaxis.get_majorticklabels()]
+    beside = max(width_of(levels, TICK_SIZE) - width_of(["−0.00"], TICK_SIZE), 0.0)
+    return max(float(box.width * points_per_pixel) - beside, POINTS_PER_INCH / 2)
+
+
+def letters_beside(ax: Any) -> int:
+    """Letters of a list of names beside a plot: half of the width of given axes."""
+    if ax is None:
+        return 2 * NAME_LETTERS + 3
+    return max(int(points_along(ax.xaxis) / (2 * LETTER_WIDTH * LABEL_SIZE)), LEVEL_LETTERS)
+
+
+def name_axis(drawn: Any, name: str, unit: str, points: float) -> None:
+    """Write the name of a feature and its unit along an axis, as much of the name as fits."""
+    letters = int(points / (LETTER_WIDTH * LABEL_SIZE)) - len(unit)
+    text = shortened(name, max(letters, LEVEL_LETTERS)) + unit
+    drawn.set_label_text(text, fontsize=LABEL_SIZE)
+
+
+def name_reference(axes: Any, scaled: ScaledEffect) -> None:
+    """Say above a plot where an effect on the response scale is neutral."""
+    if scaled.at:
+        letters = int(points_along(axes.xaxis) / (LETTER_WIDTH * TICK_SIZE))
+        text = shortened(f"{scaled.neutral:g} at {scaled.at}", letters)
+        axes.set_title(text, fontsize=TICK_SIZE, loc="right", color=GREY)
+
+
+def label_levels(drawn: Any, places: Sequence[float], levels: Sequence[str], points: float) -> None:
+    """Label every level, in a smaller font where they are many; some, where that is too small."""
+    points *= LEFT_BY_NEIGHBOURS
+    size = min(TICK_SIZE, points / (LINE_HEIGHT * len(levels)))
+    box = drawn.axes.get_window_extent()
+    across = box.width if drawn.axis_name == "y" else box.height  # where long labels take room
+    room = LABEL_SHARE * across * POINTS_PER_INCH / drawn.axes.figure.dpi
+    most = int(room / (LETTER_WIDTH * max(size, SMALLEST_SIZE)))
+    words = shortened_levels(levels, min(max(most, LEVEL_LETTERS), MOST_LEVEL_LETTERS))
+    step = math.ceil(SMALLEST_SIZE / size) if size < SMALLEST_SIZE else 1
+    style: dict[str, Any] = {"fontsize": max(size, SMALLEST_SIZE)}
+    if drawn.axis_name == "x" and (width_of(words, size) + size) * len(words) > points:
+        style |= {"rotation": 90} if len(words) > points / (2.5 * TICK_SIZE) else {
+            "rotation": 40, "ha": "right", "rotation_mode": "anchor",
+        }  # fmt: skip
+    chosen = slice((len(words) - 1) % step, None, step)  # the last one, missing values, among them
+    drawn.set_ticks(places[chosen], words[chosen], **style)
+
+
+def inches_for_levels(words: Sequence[str]) -> tuple[float, float]:
+    """Length of an axis on which every level is labelled in full size, and room for turned labels.
+
+    Neither is needed where there are no levels.
+    """
+    along = LINE_HEIGHT * TICK_SIZE * len(words) / (LEFT_BY_NEIGHBOURS * POINTS_PER_INCH)
+    return along, width_of(shortened_levels(words), TICK_SIZE) / POINTS_PER_INCH
+
+
+def inches_for_names(words: Sequence[str]) -> float:
+    """Width of a list of names beside a plot."""
+    return width_of(words, LABEL_SIZE) / POINTS_PER_INCH

@@ -1,0 +1,177 @@
+"""Response scale: effects as factors or differences, compared with a reference value.
+
+With g the link, r the reference and d = f_S(x_S) - f_S(r_S), the effect on the response scale is
+exp(d) for a log link, a relativity, and for a logit, an odds ratio; else it is d itself. The
+product of all relativities is the prediction at x over the prediction at r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.loss.links import LINKS
+from tpnn.table.axis import Axis
+from tpnn.table.frame import DATE, DURATION
+from tpnn.table.words import node_words
+
+RAW, RESPONSE = "raw", "response"
+FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
+BAND_DEVIATIONS = 2.0  # half the width of a band, in standard deviations over the bags
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledEffect:
+    """The effect of a component on the raw or on the response scale.
+
+    Parameters
+    ----------
+    difference : array of shape (M_1, ..., M_d[, n_outputs])
+        Raw effect, on the response scale minus that at the reference.
+    spread : array, shape of ``difference``
+        Its standard deviation over the bags.
+    is_factor : bool
+        Whether the response is multiplied by exp(difference).
+    label : str
+        What the values are.
+    at : str
+        Where they are neutral, in words: the reference.
+    reference : tuple of int or None
+        Node of each feature at which the effect is neutral; None if it is none of the nodes.
+    """
+
+    difference: FloatArray
+    spread: FloatArray
+    is_factor: bool = False
+    label: str = "effect"
+    at: str = ""
+    reference: tuple[int, ...] | None = None
+
+    @property
+    def neutral(self) -> float:
+        """Value that changes nothing: 1 for factors, else 0."""
+        return float(self.is_factor)
+
+    @property
+    def values(self) -> FloatArray:
+        """The effect."""
+        return self.on_scale(self.difference)
+
+    @property
+    def band(self) -> tuple[FloatArray, FloatArray]:
+        """The effect minus and plus two standard deviations of the raw effect over the bags."""
+        reach = BAND_DEVIATIONS * self.spread
+        return self.on_scale(self.difference - reach), self.on_scale(self.difference + reach)
+
+    def on_scale(self, raw: FloatArray) -> FloatArray:
+        """Raw differences on this scale."""
+        return LINKS["log"].inverse(raw) if self.is_factor else raw
+
+
+def check_scale(scale: Any) -> None:
+    """Refuse what is no scale."""
+    if scale not in (RAW, RESPONSE):
+        raise ValueError(
+            f"scale: must be 'raw' or 'response', found {scale!r}. Pass 'response' for "
+            "relativities or odds ratios."
+        )
+
+
+def is_factor(link: str, scale: str) -> bool:
+    """Whether contributions are shown as factors: on the response scale of a log or logit link."""
+    check_scale(scale)
+    if scale == RESPONSE and link == "softmax":
+        raise ValueError(
+            "scale: 'response' needs one output, found several classes. Pass 'raw', or explain one "
+            "class with explanation.of(...)."
+        )
+    return scale == RESPONSE and link in FACTORS
+
+
+def compared(
+    names: Sequence[str],
+    axes: Sequence[Axis],
+    effect: FloatArray,
+    spread: FloatArray,
+    link: str,
+    reference: Any,
+) -> ScaledEffect:
+    """Effect on the response scale, compared with the reference."""
+    as_factor = is_factor(link, RESPONSE)
+    given = _by_name(names, reference)
+    places = [_place(n, a, given.get(n)) for n, a in zip(names, axes, strict=True)]
+    at_reference, words = effect, []
+    for (lower, fraction), axis, name in zip(places, axes, names, strict=True):
+        upper = min(lower + 1, axis.n_nodes - 1)
+        at_reference = (1 - fraction) * at_reference[lower] + fraction * at_reference[upper]
+        word = str(given[name]) if fraction else node_words(axis)[lower]
+        words.append(f"{name} = {word}")
+    nodes = tuple(lower for lower, _ in places)
+    return ScaledEffect(
+        difference=effect - at_reference,
+        spread=spread,
+        is_factor=as_factor,
+        label=FACTORS[link] if as_factor else "difference",
+        at=", ".join(words),
+        reference=None if any(fraction for _, fraction in places) else nodes,
+    )
+
+
+def _by_name(names: Sequence[str], reference: Any) -> dict[str, Any]:
+    """Read reference values: given by name, for each feature in turn, or for the only one."""
+    if reference is None:
+        return {}
+    if isinstance(reference, Mapping):
+        return {name: reference[name] for name in names if name in reference}
+    values = list(reference) if isinstance(reference, list | tuple) else [reference]
+    if len(values) != len(names):
+        raise ValueError(
+            f"reference: one value is needed for each of {list(names)}, found {reference!r}. "
+            "Pass a dict from feature to value; features that it leaves out take their usual value."
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
+    """Lower node of a reference value, and how far it lies towards the next one.
+
+    Without a value it is the most frequent level or the median.
+    """
+    if value is None and axis.levels is not None and axis.n_regular:
+        return int(np.argmax(axis.weights[: axis.n_regular])), 0.0
+    if value is None:
+        up_to = np.cumsum(axis.weights[: axis.n_regular])
+        middle = np.searchsorted(up_to, up_to[-1:].sum() / 2)  # no value but missing ones: node 0
+        return int(middle), 0.0
+    if axis.levels is not None:
+        words = node_words(axis)
+        if str(value) not in words:
+            raise ValueError(
+                f"reference: must be a level of {name!r}, found {value!r}. It has {words[:10]}."
+            )
+        return words.index(str(value)), 0.0
+    lower, fraction = axis.locate(np.array([_number(name, axis.kind, value)]))
+    if lower[0] == axis.n_nodes:
+        raise ValueError(
+            f"reference: must be a finite value of {name!r}, or missing if fit has seen missing "
+            f"values there, found {value!r}. Leave it out for the median."
+        )
+    return int(lower[0]), float(fraction[0])
+
+
+def _number(name: str, kind: str, value: Any) -> float:
+    try:
+        if kind == DATE:
+            return float(np.datetime64(value, "us").astype(np.int64)) / 1e6
+        if kind == DURATION:
+            return float(np.timedelta64(value, "us").astype(np.int64)) / 1e6
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"reference: must be a value of {name!r}, a {kind}, found {value!r}. "
+            "Pass one that the column could hold."
+        ) from error
