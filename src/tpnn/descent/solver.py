@@ -102,7 +102,7 @@ class Descent(BaseEstimator):
         return FINEST_NODES
 
     def enough_bags(self, n_rows: float) -> int:
-        """Number of bags beyond which more gain little."""
+        """Return the number of bags beyond which more gain little."""
         return BAGS
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:

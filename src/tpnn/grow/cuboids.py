@@ -130,7 +130,7 @@ def _sum_up(volume: Any, sizes: Any) -> None:
 
 @compiled(fastmath=True, inline="always")
 def _face(volume: Any, low: int, high: int, wide: int, deep: int) -> Any:
-    """Sums up to one plane of a cuboid, from its four corners in that plane.
+    """Add up everything before one plane of a cuboid, from its four corners in that plane.
 
     ``low`` is the entry of one corner; ``wide`` and ``deep`` lead to the others.
     """

@@ -3,8 +3,8 @@
 Every bag grows in two ways, each time until its held-out loss stops falling: from zero by large
 trees and from the smooth start by small ones. Large problems grow from zero only; multiclass
 problems grow from the smooth start by both. The held-out rows of all bags then choose how to mix
-the two models and how wide the sigmoids of each main effect are. The result is purified: components are centred exactly, and their averages move to
-components of lower order.
+the two models and how wide the sigmoids of each main effect are. The result is purified: components
+are centred exactly, and their averages move to components of lower order.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Grow(BaseEstimator):
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
     def enough_bags(self, n_rows: float) -> int:
-        """Number of bags beyond which more gain nothing."""
+        """Return the number of bags beyond which more gain little."""
         return next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:

@@ -90,9 +90,7 @@ class CuboidForest:
             state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
 
 
-def _new_states(
-    rows: TripleRows, training: Side, held_out: Side, seed: int
-) -> list[TripleGrowth]:
+def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> list[TripleGrowth]:
     """Return the initial state of every output."""
     n_outputs, n_triples = training.raw.shape[1], len(rows.triples)
     n_nodes = rows.sizes.max()

@@ -38,7 +38,7 @@ class Solver(Protocol):
         """Largest number of nodes per feature that is worth its cost, by order."""
 
     def enough_bags(self, n_rows: float) -> int:
-        """Number of bags of a fit to so many rows, unless the user sets it."""
+        """Return the number of bags of a fit to so many rows, unless the user sets it."""
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""

@@ -85,7 +85,7 @@ class TripleSearch:
 
 
 def _with_most_of_the_fall(falls: FloatArray) -> list[int]:
-    """Indices of the candidates, best first, that together have most of the fall of the loss."""
+    """List the candidates, best first, that together have most of the fall of the loss."""
     best_first = np.argsort(-falls, kind="stable")
     gains = falls[best_first].clip(0)
     count = int(np.searchsorted(np.cumsum(gains), KEPT_SHARE_OF_FALL * gains.sum())) + 1

@@ -154,7 +154,7 @@ class Axis:
         if self.n_regular <= most:
             return self
         if self.groups is not None:
-            return self._with_rarest_merged(most)
+            return self._with_rarest_merged(self.groups, most)
         regular = self.weights[: self.n_regular]
         nodes = place_nodes(self.values[: self.n_regular], regular, most)
         axis = make_axis(self.values, self.weights, nodes, self.kind)
@@ -163,15 +163,15 @@ class Axis:
         numbers = np.searchsorted(self.values[: self.n_regular], nodes)
         return replace(axis, levels=tuple(self.levels[number] for number in numbers))
 
-    def _with_rarest_merged(self, most: int) -> Axis:
+    def _with_rarest_merged(self, groups: IntArray, most: int) -> Axis:
         """Nominal axis whose last nodes, those of the rarest levels, are one."""
         last = most - 1
         regular, missing = np.split(self.weights, [self.n_regular])
         values = np.append(np.arange(float(most)), np.full(len(missing), np.nan))
         masses = np.concatenate([regular[:last], [regular[last:].sum()], missing])
-        groups = np.minimum(self.groups, last)
         levels = (*(self.levels or ())[:last], OTHERS)
-        return replace(self, values=values, weights=masses, groups=groups, levels=levels)
+        merged = np.minimum(groups, last)
+        return replace(self, values=values, weights=masses, groups=merged, levels=levels)
 
     def codes(self, x: FloatArray) -> IntArray:
         """Nearest node of each training value, (n,)."""

@@ -250,12 +250,12 @@ class TableEncoder:
         return codes
 
     def coarsened(self, order: int, most: int) -> TableEncoder:
-        """Encoder with at most ``most`` nodes per feature in the components of one order."""
+        """Limit the nodes per feature in the components of one order to ``most``."""
         axes = tuple(axis.coarsened(most) for axis in self.axes[order])
         return replace(self, axes={**self.axes, order: axes})
 
     def up_to(self, order: int) -> TableEncoder:
-        """Encoder without the nodes of higher orders."""
+        """Leave out the nodes of higher orders."""
         return replace(self, axes={o: axes for o, axes in self.axes.items() if o <= order})
 
     def canonical_key(self, feature: int) -> tuple[str | bytes, bytes, str]:
