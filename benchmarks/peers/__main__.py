@@ -17,6 +17,7 @@ from benchmarks.peers.tables import SMALL, TABLES, absence
 from benchmarks.say import say
 from benchmarks.stability import page as stability
 from evaluation.cells import Line, append, read
+from evaluation.environment import machine
 
 FOLDER = Path(__file__).parents[1]
 CELLS, PAGE = "peers.jsonl", "peers.md"
@@ -68,12 +69,13 @@ def run(plan: Plan) -> None:
 
 
 def _done(lines: Iterable[Line], data: str, model: str, version: str, timed: bool) -> set[int]:
-    """Return the splits that this version has been measured on, with seconds if they are wanted."""
+    """Return the splits that this version has been measured on; if timed, here and with seconds."""
+    here = machine()
     return {
         line["split"]
         for line in lines
         if (line["data"], line["model"], line["version"]) == (data, model, version)
-        and ("scores" not in line or not timed or "fit_seconds" in line)
+        and (not timed or (here.items() <= line.items() and "fit_seconds" in line))
     }
 
 

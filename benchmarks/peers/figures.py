@@ -49,7 +49,11 @@ def seconds(lines: Iterable[Line], quantity: str) -> dict[str, pd.DataFrame]:
     timed = [line for line in lines if quantity in line]
     places = {line["data"]: _place(line) for line in timed if line["model"] == OURS}
     return by_table(
-        {cell_of(line): line[quantity] for line in timed if places.get(line["data"]) == _place(line)}
+        {
+            cell_of(line): line[quantity]
+            for line in timed
+            if places.get(line["data"]) == _place(line)
+        }
     )
 
 
@@ -74,7 +78,9 @@ def ratio(values: pd.DataFrame, rival: str) -> float:
 def ratio_to_best(values: pd.DataFrame) -> float:
     """Return our mean over the smallest of the boosted trees', on the splits that all have."""
     common = values[[OURS, *TREES]].dropna()
-    return float(common[OURS].mean() / common[list(TREES)].mean().min()) if len(common) else math.nan
+    return (
+        float(common[OURS].mean() / common[list(TREES)].mean().min()) if len(common) else math.nan
+    )
 
 
 def lag(values: pd.DataFrame) -> tuple[float, float]:

@@ -165,7 +165,9 @@ def _behind_ebm(lines: Iterable[Line], by_table: Mapping[str, pd.DataFrame]) -> 
     rows = {line["data"]: line["n_rows"] for line in lines if "n_rows" in line}
     found = {name: lag(values) for name, values in by_table.items() if rows[name] < FEW_ROWS}
     known = {name: pair for name, pair in found.items() if not math.isnan(pair[1])}
-    behind = [f"{name} {mean:+.2g} ± {error:.2g}" for name, (mean, error) in known.items() if mean > error]
+    behind = [
+        f"{name} {mean:+.2g} ± {error:.2g}" for name, (mean, error) in known.items() if mean > error
+    ]
     return (
         f"- Tables under {FEW_ROWS:,} rows on which EBM is better by a standard error: "
         f"{len(behind)} of {len(known)}{_list(behind)}."
@@ -188,7 +190,9 @@ def _component_part(lines: Iterable[Line]) -> list[str]:
 
 
 def _orders(lines: Iterable[Line], model: str) -> list[str]:
-    found = {order for line in lines if line["model"] == model for order in line.get("components", ())}
+    found = {
+        order for line in lines if line["model"] == model for order in line.get("components", ())
+    }
     return sorted(found)
 
 
