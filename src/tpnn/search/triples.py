@@ -19,7 +19,7 @@ from tpnn.search.table_screen import TableScreen
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
-N_STANDARD_ERRORS_CONFIRMED = 2.0  # by which the held-out loss must fall
+N_STANDARD_ERRORS_CONFIRMED = 1.5  # by which the held-out loss must fall
 RANKED_PAIRS_PER_FEATURE = 10
 KEPT_SHARE_OF_FALL = 0.95
 
