@@ -29,7 +29,7 @@ SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
-BAGS_BY_ROWS = {500: 32, 2000: 16}  # of tables with fewer rows than these; the rows are few, so
+BAGS_BY_ROWS = {500: 32, 5000: 16}  # of tables with fewer rows than these; the rows are few, so
 BAGS = 8  # more bags cost little
 
 
