@@ -19,7 +19,7 @@ from benchmarks.growth import exponent
 from benchmarks.peers.__main__ import CELLS, FOLDER, PAGE, README, _done
 from benchmarks.peers.cells import Job, measure, scores
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
-from benchmarks.peers.models import QUICK_MODELS, Maker, Peer
+from benchmarks.peers.models import QUICK_MODELS, RIVALS, Maker, Peer
 from benchmarks.peers.page import as_page
 from benchmarks.peers.readme import with_figures
 from benchmarks.peers.tables import SMALL, Part, Split, is_unseen, split, table
@@ -149,9 +149,9 @@ def test_scores_of_several_classes():
 
 @pytest.mark.filterwarnings("ignore")  # of other libraries
 @pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
-@pytest.mark.parametrize("name", QUICK_MODELS)
+@pytest.mark.parametrize("name", RIVALS)
 def test_levels_missing_values_and_new_levels_are_taken(name, kind):
-    """Every model predicts rows with a level that it has not seen, and uses the others."""
+    """Every rival predicts rows with a level that it has not seen, and uses the others."""
     pytest.importorskip(QUICK_MODELS[name].module, reason="not installed, see tpnn[benchmarks]")
     rng = np.random.default_rng(0)
     level = rng.choice(np.array(["u", "v", "w"], object), 300)
