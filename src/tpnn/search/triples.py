@@ -61,7 +61,7 @@ class TripleSearch:
         found = [tuple(sorted(candidates[i])) for i in best] if verdict.change < -needed else []
         event = Event(
             stage="search",
-            note=f"triples: add {len(found)}" if found else "triples: not confirmed",
+            note=self._note(len(found)),
             n_components=len(problem.components),
             n_candidates=len(candidates),
             n_found=len(found),
@@ -70,6 +70,11 @@ class TripleSearch:
             seconds=time.monotonic() - began,
         )
         return found, event
+
+    def _note(self, n_found: int) -> str:
+        if self.limits.are_reached():
+            return f"triples: add {n_found}, stopped by the time limit"
+        return f"triples: add {n_found}" if n_found else "triples: not confirmed"
 
     def _candidates(self, problem: Problem, solution: Solution) -> list[Component]:
         """All permitted triples if they are affordable, else those of the best pairs' features."""
