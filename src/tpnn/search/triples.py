@@ -49,7 +49,8 @@ class TripleSearch:
         """Triples of a solved problem, best first, and what the history says about them.
 
         The candidates are confirmed all together: the held-out loss must fall by some standard
-        errors. Those are returned that have a share in its fall.
+        errors. Those are returned that have a share in its fall. A verdict that the time limit cut
+        short confirms nothing.
         """
         began = time.monotonic()
         candidates = self._candidates(problem, solution) if self.most > 0 else []
@@ -57,11 +58,13 @@ class TripleSearch:
             return [], None
         verdict = self.solver.judge(problem, solution, candidates, self.limits)
         needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
-        best = _with_most_of_the_fall(verdict.falls)[: self.most]
-        found = [tuple(sorted(candidates[i])) for i in best] if verdict.change < -needed else []
+        is_cut = self.limits.are_reached()
+        is_confirmed = verdict.change < -needed and not is_cut
+        best = _with_most_of_the_fall(verdict.falls)[: self.most] if is_confirmed else []
+        found = [tuple(sorted(candidates[index])) for index in best]
         event = Event(
             stage="search",
-            note=f"triples: add {len(found)}" if found else "triples: not confirmed",
+            note=_note(len(found), is_cut),
             n_components=len(problem.components),
             n_candidates=len(candidates),
             n_found=len(found),
@@ -82,6 +85,13 @@ class TripleSearch:
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
         triples = canonical(combinations(features, 3), problem.features)
         return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
+
+
+def _note(n_found: int, is_cut: bool) -> str:
+    """Say what the history says about the candidates."""
+    if is_cut:
+        return "triples: not confirmed (the time limit cut the growth short)"
+    return f"triples: add {n_found}" if n_found else "triples: not confirmed"
 
 
 def _with_most_of_the_fall(falls: FloatArray) -> list[int]:
