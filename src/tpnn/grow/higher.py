@@ -97,7 +97,7 @@ class HigherOrders:
     def _combined(
         self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
     ) -> dict[Component, FloatArray]:
-        """Grids (M_1, ..., M_d, n_bags * K): what is known of each component, and what has grown."""
+        """Grids (M_1, ..., M_d, n_bags * K): those of the lower orders, plus what has grown."""
         n_lanes = self.problem.n_bags * self.problem.objective.n_outputs
         combined = {}
         for component in self.problem.ordered:
