@@ -13,9 +13,10 @@ order : int or "auto", default="auto"
     them, and is 2 otherwise; if ``interactions`` lists components, it is the order of the largest.
 interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
     Components beyond the main effects. "auto" takes all pairs if there are few of them, else
-    those that rise above the noise of the residual, and up to ``order`` the triples that lower
-    the held-out loss and the larger components above the noise. A number takes that many of the best pairs. "all" takes every component up to
-    ``order``, and a list of tuples of feature names or indices takes those interactions.
+    those that rise above the noise of the residual; then, up to ``order``, the triples that
+    lower the held-out loss and larger components above the noise. A number takes that many of
+    the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
+    names or indices takes those interactions.
     A dict says more, with any of: "count" ("auto", "all" or a number); "method"
     ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
     (tuples that are always included); "forbidden" (features that no component may contain
