@@ -1,0 +1,92 @@
+"""Laws of two fits: the same rows in another form give the same model, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from evaluation.fuzz.cases import fit
+from evaluation.fuzz.columns import ORDERED
+from evaluation.fuzz.containers import CONTAINERS, NAMED, can_hold
+from evaluation.fuzz.laws import Trial, identical, require
+from tpnn import AnovaModel
+
+
+def check_one(trial: Trial) -> str:
+    """Fit once more, in a way that is drawn at random; return the name of the law."""
+    laws = (again, shuffled_rows, shuffled_columns, copies, repeated, other_container)
+    law = laws[trial.rng.integers(len(laws))]
+    law(trial)
+    return law.__name__
+
+
+def again(trial: Trial) -> None:
+    """The same seed gives the same model, whatever the number of threads."""
+    model = trial.case.fit(n_jobs=2).model_
+    require(identical(trial.model, model), "a second fit, with two threads")
+
+
+def shuffled_rows(trial: Trial) -> None:
+    """The order of the rows changes nothing."""
+    rows = trial.rng.permutation(trial.case.n_rows).tolist()
+    model = trial.case.take(rows).fit().model_
+    require(identical(trial.model, model), "the order of the rows")
+
+
+def copies(trial: Trial) -> None:
+    """Copies of the whole table change nothing."""
+    rows = trial.rng.permutation(np.tile(np.arange(trial.case.n_rows), 2)).tolist()
+    model = trial.case.take(rows).fit().model_
+    is_whole = trial.case.weights is None  # other weights do not change the number of rows
+    least_rows = trial.case.settings.get("min_level_rows", 1)  # which copies reach sooner
+    if trial.case.task != "survival" and is_whole and least_rows == 1:  # copies of times are ties
+        require(identical(trial.model, model), "copies of the table")
+
+
+def repeated(trial: Trial) -> None:
+    """Whole weights act like repeated rows."""
+    counts = trial.rng.integers(0, 3, trial.case.n_rows)
+    counts[:3] = 1
+    plain = replace(trial.case, weights=None)
+    by_weight = replace(plain, weights=counts.astype(float)).fit().model_
+    by_rows = plain.take(np.repeat(np.arange(plain.n_rows), counts).tolist()).fit().model_
+    require(identical(by_weight, by_rows), "whole weights against repeated rows")
+
+
+def other_container(trial: Trial) -> None:
+    """Which library holds the table changes nothing, where all of them know its kinds."""
+    case = trial.case
+    kinds = {column.kind for column in case.columns}
+    if not case.is_named or ORDERED in kinds:  # polars has no order of levels
+        return
+    for other in set(NAMED) & set(CONTAINERS) - {case.container}:
+        if can_hold(other, case.columns):
+            model = replace(case, container=other).fit().model_
+            require(identical(trial.model, model), f"a table of {other}")
+
+
+def shuffled_columns(trial: Trial) -> None:
+    """The order of the columns only permutes the features."""
+    case = trial.case
+    places = trial.rng.permutation(len(case.columns)).tolist()  # of each feature, afterwards
+    moved = replace(case, columns=tuple(case.columns[j] for j in np.argsort(places)))
+    estimator = case.estimator(places)
+    other = fit(estimator, moved.table(), case).model_
+    require(_same_up_to_places(trial.model, other, places), "the order of the columns")
+
+
+def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int]) -> bool:
+    """Whether two models agree where feature j of the first is feature ``places[j]``."""
+    theirs = other.by_component()
+    if len(theirs) != len(one.components) or not np.array_equal(one.intercepts, other.intercepts):
+        return False
+    for component, table in one.by_component().items():
+        moved = [places[j] for j in component]
+        found = theirs.get(tuple(sorted(moved)))
+        back = (*np.argsort(np.argsort(moved)).tolist(), len(moved))
+        if found is None or not np.array_equal(found.transpose(back), table):
+            return False
+    return True
+
+
