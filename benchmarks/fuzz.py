@@ -89,7 +89,7 @@ def main() -> int:
     if given.store is not None:
         stored = json.loads(given.store.read_text()) if given.store.exists() else {}
         given.store.write_text(json.dumps(stored | {given.what: result}, indent=1) + "\n")
-    return min(result["outcomes"].get("failed", 0), 1)
+    return int("failed" in result["outcomes"])
 
 
 if __name__ == "__main__":

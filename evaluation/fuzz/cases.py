@@ -28,6 +28,7 @@ OBJECTIVES: tuple[Any, ...] = (
     {"name": "huber", "threshold": 0.1}, {"name": "tweedie", "power": 1.2},
 )  # fmt: skip
 POSITIVE = ("poisson", "gamma", "tweedie")
+LARGEST_SURE_TARGET, LARGEST_SURE_OFFSET = 1e150, 100.0
 Numbers = NDArray[Any]
 
 
@@ -53,6 +54,8 @@ class Case:
         Parameters of the estimator, features by position.
     faults : frozenset of str
         Arguments of which one must be refused; empty where the fit must succeed.
+    doubts : frozenset of str
+        Arguments that may be refused, because they are valid but extreme.
     """
 
     seed: int
@@ -65,6 +68,7 @@ class Case:
     offset: Numbers | None
     settings: Settings
     faults: frozenset[str] = frozenset()
+    doubts: frozenset[str] = frozenset()
 
     @property
     def n_rows(self) -> int:
@@ -84,7 +88,9 @@ class Case:
         """Return the estimator, for columns that stand at the given places."""
         where = places or range(len(self.columns))
 
-        def name(feature: int) -> str | int:
+        def name(feature: Any) -> Any:
+            if not isinstance(feature, int):  # a wrong name, on purpose
+                return feature
             return self.columns[feature].name if self.is_named else where[feature]
 
         return ESTIMATORS[self.task](**named(self.settings | changes, name))
@@ -153,7 +159,7 @@ def random_case(seed: int) -> Case:
         settings=settings,
     )
     valid = _made_valid(case)
-    return replace(valid, faults=_faults(valid))
+    return replace(valid, faults=_faults(valid), doubts=_doubts(valid))
 
 
 def _signal(rng: np.random.Generator, columns: Sequence[Column]) -> Numbers:
@@ -183,7 +189,7 @@ def _random_target(
     if (objective if isinstance(objective, str) else objective["name"]) in POSITIVE:
         amounts = np.exp(np.clip(signal, -8, 8))
         unit = float(10 ** rng.choice([0.0, 0.0, -6.0, 6.0]))
-        return np.ceil(amounts) if rng.random() < 0.5 else amounts * unit
+        return np.asarray(np.ceil(amounts)) if rng.random() < 0.5 else amounts * unit
     if objective == "squared_error" and rng.random() < 0.05:
         return np.column_stack([signal, -2 * signal + rng.normal(size=len(signal))])
     return _random_amounts(rng, signal)
@@ -192,10 +198,10 @@ def _random_target(
 def _random_amounts(rng: np.random.Generator, signal: Numbers) -> Numbers:
     flavours = (
         signal, signal, np.round(signal), signal * 1e-9 + 5, signal * 1e100, signal * 1e-200,
-        np.full(len(signal), 3.25), np.where(signal > 1, 1e6, 0.0), -0.0 * signal,
+        np.full(len(signal), 3.25), np.where(signal > 1, 1e6, 0.0), -0.0 * signal, signal * 1e300,
     )  # fmt: skip
-    return flavours[rng.choice(len(flavours), p=[0.3, 0.2, 0.2, 0.05, 0.05, 0.05, 0.05, 0.05,
-                                                 0.05])]  # fmt: skip
+    shares = (0.3, 0.2, 0.2, 0.05, 0.05, 0.05, 0.05, 0.04, 0.04, 0.02)
+    return flavours[rng.choice(len(flavours), p=shares)]
 
 
 def _random_labels(rng: np.random.Generator, signal: Numbers) -> Numbers:
@@ -208,7 +214,7 @@ def _random_labels(rng: np.random.Generator, signal: Numbers) -> Numbers:
         np.array(["b", "a", "ä", "", "z"], object),
     ]  # fmt: skip
     if n_classes == 2 and rng.random() < 0.2:
-        return members == 1
+        return np.asarray(members == 1)
     return names[rng.integers(len(names))][members]
 
 
@@ -227,7 +233,7 @@ def _random_weights(rng: np.random.Generator, n_rows: int) -> Numbers | None:
 def _random_offset(rng: np.random.Generator, n_rows: int) -> Numbers | None:
     if rng.random() < 0.8:
         return None
-    return rng.normal(size=n_rows) * float(rng.choice([0.1, 1.0, 5.0]))
+    return rng.normal(size=n_rows) * float(rng.choice([0.1, 1.0, 5.0, 500.0]))
 
 
 def _made_valid(case: Case) -> Case:
@@ -243,3 +249,11 @@ def _faults(case: Case) -> frozenset[str]:
     """Tell which arguments are wrong already: only columns that no model can use."""
     wrong = any(column.kind in kinds.REFUSED for column in case.columns)
     return frozenset({"X"} if wrong else ())
+
+
+def _doubts(case: Case) -> frozenset[str]:
+    """Tell which arguments are so large that a clear refusal is right too."""
+    numbers = case.target if case.target.dtype.kind == "f" else np.zeros(1)
+    doubts = {"y", "objective"} if np.abs(numbers).max() > LARGEST_SURE_TARGET else set()
+    offset = case.offset if case.offset is not None else np.zeros(1)
+    return frozenset(doubts | ({"offset"} if np.abs(offset).max() > LARGEST_SURE_OFFSET else set()))

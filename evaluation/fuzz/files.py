@@ -8,6 +8,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Genera
         key: Any = str(rng.choice(names))
         while isinstance(place[key], list) and place[key] and rng.random() < 0.7:
             place, key = place[key], int(rng.integers(len(place[key])))
-        place[key] = ODD_PARTS[rng.integers(len(ODD_PARTS))]
+        place[key] = deepcopy(ODD_PARTS[rng.integers(len(ODD_PARTS))])
 
 
 def rewrite(data: bytes, rng: np.random.Generator) -> bytes:
@@ -199,4 +200,3 @@ ODD_ENTRIES: tuple[bytes | None, ...] = (
 RAW: dict[str, Bytes] = {"bits": flip_bits, "cut": truncate, "splice": splice}
 DAMAGES: dict[str, Bytes] = RAW | {"craft": craft, "rewrite": rewrite}
 SHARES = (0.15, 0.1, 0.1, 0.55, 0.1)  # of the damages, in this order
-

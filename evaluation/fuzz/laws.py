@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -35,14 +35,14 @@ LINKS: dict[str, Any] = {
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where saving needs no disk
 
 
-class BrokenLaw(AssertionError):
+class BrokenLawError(AssertionError):
     """A law that does not hold, by name."""
 
 
 def require(holds: Any, law: str) -> None:
     """Raise an error that names the law where it does not hold."""
     if not holds:
-        raise BrokenLaw(law)
+        raise BrokenLawError(law)
 
 
 def close(one: Any, other: Any, scale: float, tolerance: float = CLOSE) -> bool:
@@ -107,7 +107,7 @@ def check_all(trial: Trial) -> None:
 
 
 def zero_means(trial: Trial) -> None:
-    """Every component averages to zero along each of its features, under the masses."""
+    """Check that every component averages to zero along each of its features, under the masses."""
     model = trial.model
     for component, table in zip(model.components, model.tables, strict=True):
         for place, axis in enumerate(model.axes(component)):
@@ -117,7 +117,7 @@ def zero_means(trial: Trial) -> None:
 
 
 def zero_means_over_rows(trial: Trial) -> None:
-    """Vary one feature of a row over the rows of the table: its components average to zero."""
+    """Vary one feature of a row over the rows of the table: a component averages to zero."""
     case, model = trial.case, trial.model
     if not len(model.components):
         return
@@ -133,14 +133,14 @@ def zero_means_over_rows(trial: Trial) -> None:
 
 
 def sums(trial: Trial) -> None:
-    """Intercept and components add up to the raw score."""
+    """Check that intercept and components add up to the raw score."""
     scores = trial.model.component_scores(trial.table)
     expected = trial.model.intercept + scores.sum(1)
     require(close(trial.raw(trial.table), expected, trial.scale), "components sum to raw score")
 
 
 def links(trial: Trial) -> None:
-    """A prediction is the inverse link of the raw score."""
+    """Check that a prediction is the inverse link of the raw score."""
     model, table = trial.model, trial.table
     raw = trial.raw(table)
     expected = LINKS[model.link.name](raw)
@@ -150,18 +150,18 @@ def links(trial: Trial) -> None:
 
 
 def requested(trial: Trial) -> None:
-    """The components are those that the settings allow."""
-    case, found = trial.case, set(trial.model.components)
-    settings, asked = case.settings, case.settings.get("interactions", "auto")
+    """Check that the components are those that the settings allow."""
+    settings, found = trial.case.settings, set(trial.model.components)
     require(max(map(len, found), default=0) <= settings.get("order", 2), "order")
+    wider = settings.get("monotone")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
-    require(1 <= len(found) <= most, "max_components")
-    if settings.get("heredity"):
-        subsets = {s for t in found for k in range(1, len(t)) for s in combinations(t, k)}
-        require(subsets <= found, "heredity")
-    interactions = {component for component in found if len(component) > 1}
+    require(found and (wider or len(found) <= most), "max_components")
+    require(not settings.get("heredity") or subsets(found) <= found, "heredity")
+    asked, interactions = settings.get("interactions"), {s for s in found if len(s) > 1}
     if isinstance(asked, list):
-        require(interactions <= {tuple(sorted(s)) for s in asked}, "only listed interactions")
+        listed = {tuple(sorted(s)) for s in asked}
+        listed |= subsets(listed) if wider or settings.get("heredity") else set()
+        require(interactions <= listed, "only listed interactions")
     if isinstance(asked, dict):
         require({tuple(sorted(s)) for s in asked.get("required", ())} <= found, "required")
         banned = [set(s) for s in asked.get("forbidden", ())]
@@ -171,8 +171,13 @@ def requested(trial: Trial) -> None:
         require(not groups or inside, "groups")
 
 
+def subsets(components: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Return all proper subsets of components."""
+    return {s for t in components for k in range(1, len(t)) for s in combinations(t, k)}
+
+
 def fresh_rows(trial: Trial) -> None:
-    """Unseen levels and missing values give finite scores, and contribute nothing."""
+    """Check that unseen levels and missing values contribute nothing."""
     require(np.isfinite(trial.fresh_raw).all(), "raw scores of unseen values are finite")
     for feature, column in enumerate(trial.fresh):
         unseen = _unseen(trial.case, feature, column)
@@ -196,14 +201,14 @@ def _unseen(case: Case, feature: int, column: Column) -> Numbers:
 
 
 def one_row_at_a_time(trial: Trial) -> None:
-    """A row alone has the score that it has among others."""
+    """Check that a row alone has the score that it has among others."""
     for row in trial.rng.integers(N_FRESH, size=2):
         alone = build(trial.case.container, [column.take([row]) for column in trial.fresh])
         require(np.array_equal(trial.raw(alone)[0], trial.fresh_raw[row]), "one row at a time")
 
 
 def compiled(trial: Trial) -> None:
-    """The compiled loops give what NumPy gives."""
+    """Check that the compiled loops give what NumPy gives."""
     raw, fresh = trial.raw(trial.table), trial.fresh_table
     with patch.object(interpolate, "MIN_COMPILED_ROWS", 0):
         trained, found = trial.raw(trial.table), trial.raw(fresh)
@@ -214,7 +219,7 @@ def compiled(trial: Trial) -> None:
 
 
 def containers(trial: Trial) -> None:
-    """The same rows have the same scores, whichever library holds them."""
+    """Check that the same rows have the same scores, whichever library holds them."""
     if not trial.case.is_named:
         return
     others = [other for other in NAMED if other in CONTAINERS and can_hold(other, trial.fresh)]
@@ -224,7 +229,7 @@ def containers(trial: Trial) -> None:
 
 
 def offsets(trial: Trial) -> None:
-    """An offset is added to the raw score."""
+    """Check that an offset is added to the raw score."""
     shift = trial.rng.normal(size=N_FRESH) * trial.scale
     column = shift if trial.model.n_outputs == 1 else shift[:, None]
     found = trial.model.raw_scores(trial.fresh_table, shift)
@@ -232,7 +237,7 @@ def offsets(trial: Trial) -> None:
 
 
 def saved(trial: Trial) -> None:
-    """A file gives back every number, and saving what it gives back gives the same file."""
+    """Check that a file gives back every number, and the model read from it saves the same."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         first, second = Path(folder, "first"), Path(folder, "second")
         trial.model.save(first)
@@ -244,7 +249,7 @@ def saved(trial: Trial) -> None:
 
 
 def pickled(trial: Trial) -> None:
-    """A pickled estimator is the same estimator."""
+    """Check that a pickled estimator is the same estimator."""
     again = pickle.loads(pickle.dumps(trial.estimator))
     require(again.get_params().keys() == trial.estimator.get_params().keys(), "pickle")
     _require_same(trial, again.model_, "pickle")
@@ -270,7 +275,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
 
 
 def shapes(trial: Trial) -> None:
-    """Shapes hold on random rows, and their certificates say so."""
+    """Check that shapes hold on random rows, and their certificates say so."""
     for feature, shape in trial.case.settings.get("monotone", {}).items():
         name = trial.model.feature_names[feature]
         require(trial.model.certificate(name).holds, "certificate")
@@ -308,7 +313,7 @@ def _has_shape(path: Numbers, raw: Numbers, shape: str, slack: float) -> bool:
 
 
 def predictions(trial: Trial) -> None:
-    """Each task's own predictions make sense."""
+    """Check what each task alone predicts."""
     estimator, table, zeros = trial.estimator, trial.fresh_table, np.zeros(N_FRESH)
     raw = trial.fresh_raw
     several = trial.case.task == "classification" and len(estimator.classes_) > 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evaluation.fuzz import explanations, laws, refits
@@ -53,7 +54,7 @@ def _tried(seed: int) -> Outcome:
         trial = laws.trial_of(case)
     except Exception as error:  # whatever a fit raises is judged here
         argument = argument_of(error)
-        if argument in case.faults:
+        if argument in case.faults | case.doubts:
             return Outcome(seed, f"refused: {argument}")
         return failure(seed, error)
     if case.faults:
@@ -71,8 +72,6 @@ def _tried(seed: int) -> Outcome:
 def failure(seed: int, error: Exception) -> Outcome:
     """Outcome of an error, with the last lines of its trace."""
     trace: Any = traceback.extract_tb(error.__traceback__)
-    places = " < ".join(
-        f"{place.filename.split('/')[-1]}:{place.lineno}" for place in trace[:-5:-1]
-    )
+    places = " < ".join(f"{Path(at.filename).name}:{at.lineno}" for at in trace[:-5:-1])
     message = f"{type(error).__name__}: {error}"
     return Outcome(seed, f"failed: {message[:160]}", places)

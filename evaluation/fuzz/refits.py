@@ -22,20 +22,20 @@ def check_one(trial: Trial) -> str:
 
 
 def again(trial: Trial) -> None:
-    """The same seed gives the same model, whatever the number of threads."""
+    """Check that the same seed gives the same model, whatever the number of threads."""
     model = trial.case.fit(n_jobs=2).model_
     require(identical(trial.model, model), "a second fit, with two threads")
 
 
 def shuffled_rows(trial: Trial) -> None:
-    """The order of the rows changes nothing."""
+    """Check that the order of the rows changes nothing."""
     rows = trial.rng.permutation(trial.case.n_rows).tolist()
     model = trial.case.take(rows).fit().model_
     require(identical(trial.model, model), "the order of the rows")
 
 
 def copies(trial: Trial) -> None:
-    """Copies of the whole table change nothing."""
+    """Check that copies of the whole table change nothing."""
     rows = trial.rng.permutation(np.tile(np.arange(trial.case.n_rows), 2)).tolist()
     model = trial.case.take(rows).fit().model_
     is_whole = trial.case.weights is None  # other weights do not change the number of rows
@@ -45,7 +45,7 @@ def copies(trial: Trial) -> None:
 
 
 def repeated(trial: Trial) -> None:
-    """Whole weights act like repeated rows."""
+    """Check that whole weights act like repeated rows."""
     counts = trial.rng.integers(0, 3, trial.case.n_rows)
     counts[:3] = 1
     plain = replace(trial.case, weights=None)
@@ -55,7 +55,7 @@ def repeated(trial: Trial) -> None:
 
 
 def other_container(trial: Trial) -> None:
-    """Which library holds the table changes nothing, where all of them know its kinds."""
+    """Check that the library that holds the table changes nothing."""
     case = trial.case
     kinds = {column.kind for column in case.columns}
     if not case.is_named or ORDERED in kinds:  # polars has no order of levels
@@ -67,7 +67,7 @@ def other_container(trial: Trial) -> None:
 
 
 def shuffled_columns(trial: Trial) -> None:
-    """The order of the columns only permutes the features."""
+    """Check that the order of the columns only permutes the features."""
     case = trial.case
     places = trial.rng.permutation(len(case.columns)).tolist()  # of each feature, afterwards
     moved = replace(case, columns=tuple(case.columns[j] for j in np.argsort(places)))
@@ -88,5 +88,3 @@ def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int]) ->
         if found is None or not np.array_equal(found.transpose(back), table):
             return False
     return True
-
-

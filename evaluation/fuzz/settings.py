@@ -16,7 +16,7 @@ from tpnn import Descent, Grow
 HAS_TORCH = find_spec("torch") is not None
 SHAPES = ("increasing", "decreasing", "convex", "concave")
 Settings = dict[str, Any]
-Name = Callable[[int], str | int]
+Name = Callable[[Any], Any]
 
 
 def random_settings(
@@ -64,9 +64,10 @@ def _random_solver(rng: np.random.Generator) -> Any:
             scale=str(rng.choice(["centred", "paper"])),
             shared_bases=bool(rng.random() < 0.3),
         )
+    penalties: tuple[str | float, ...] = (0.0, 1.0, "auto", "auto")
     return Grow(
         growth=str(rng.choice(["auto", "auto", "smooth", "none"])),
-        l2=[0.0, 1.0, "auto", "auto"][rng.integers(4)],
+        l2=penalties[rng.integers(len(penalties))],
         max_rounds=int(rng.choice([1, 3, 10, 40])),
         patience=int(rng.choice([1, 5, 50])),
     )
@@ -97,7 +98,7 @@ def _random_shapes(rng: np.random.Generator, unordered: Sequence[bool]) -> dict[
 
 
 def named(settings: Settings, name: Name) -> Settings:
-    """Settings in which every feature has the name, or index, that the table knows it by."""
+    """Return settings in which every feature has the name, or index, that the table knows it by."""
     answer = dict(settings)
     for key in ("monotone", "interactions", "categorical"):
         if key in settings:
@@ -110,9 +111,7 @@ def _named(part: Any, name: Name) -> Any:
     if isinstance(part, dict):
         if all(isinstance(key, int) for key in part):
             return {name(key): shape for key, shape in part.items()}
-        return {
-            key: value if key == "count" else _named(value, name) for key, value in part.items()
-        }
+        return {key: _named(value, name) for key, value in part.items()}
     if isinstance(part, list):
         return [_named(item, name) if isinstance(item, tuple) else name(item) for item in part]
     return tuple(map(name, part)) if isinstance(part, tuple) else part
