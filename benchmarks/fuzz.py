@@ -4,7 +4,7 @@
     python -m benchmarks.fuzz files --count 100000 --workers 16
     python -m benchmarks.fuzz tables --seed 12345     # one case, shown in full
 
-The counts of a long run go to ``fuzz.json`` beside this file.
+With ``--store`` the counts go to ``fuzz.json`` and, as a page, to ``fuzz.md`` beside this file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.environment import commit, machine, today, versions
-from evaluation.fuzz.containers import CONTAINERS
+from evaluation.fuzz.containers import CONTAINERS, NAMED
 from evaluation.fuzz.faults import case_of
 from evaluation.fuzz.files import try_file
 from evaluation.fuzz.outcome import Outcome, try_table
 from evaluation.fuzz.settings import HAS_TORCH
 from evaluation.fuzz.workers import Job, outcomes
+from evaluation.tables import markdown
 
 JOBS: dict[str, Job] = {"tables": try_table, "files": try_file}
-RESULTS = Path(__file__).with_suffix(".json")
+RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
+HEADING = """# Fuzzing
+
+`python -m benchmarks.fuzz tables --store`, and the same with `files`, writes this page. Every table
+and every damaged file is made from a seed, from which a failure is found again.
+"""
 MOST_STORED = 50  # failures
 LIBRARIES = ("numpy", "pandas", "polars", "pyarrow", "scikit-learn", "numba", "torch")
 
@@ -58,6 +64,30 @@ def run(name: str, seeds: range, n_workers: int) -> dict[str, Any]:
     }
 
 
+def store(name: str, result: dict[str, Any], folder: Path) -> None:
+    """Write the counts of a run, beside those of the other kind, as JSON and as a page."""
+    path = folder / RESULTS.name
+    stored = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    stored[name] = result
+    path.write_text(json.dumps(stored, indent=1, ensure_ascii=True) + "\n", "utf-8")
+    (folder / PAGE.name).write_text(as_page(stored), "utf-8")
+
+
+def as_page(results: dict[str, dict[str, Any]]) -> str:
+    """Return the counts of the last runs as Markdown."""
+    parts = [HEADING]
+    for name, result in results.items():
+        missing = [] if result["gradient_solver"] else ["the gradient solver"]
+        missing += [library for library in NAMED if library not in result["tables_of"]]
+        where = f"{result['machine']['cpu']}, {result['workers']} processes"
+        without = f", without {' and '.join(missing)}" if missing else ""
+        rows = [(kind, f"{count:,}") for kind, count in result["outcomes"].items()]
+        counted = f"{result['count']:,} {name} in {result['seconds']:,} s"
+        parts.append(f"## {name.capitalize()}\n\n{counted} ({result['date']}, {where}{without}).\n")
+        parts.append(markdown([("outcome", "count"), *rows], padded=True) + "\n")
+    return "\n".join(parts)
+
+
 def show(name: str, seed: int) -> None:
     """Print one case and what becomes of it."""
     if name == "tables":
@@ -78,7 +108,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, help="show one case and try it in this process")
-    parser.add_argument("--store", type=Path, default=None, help=f"such as {RESULTS.name}")
+    parser.add_argument("--store", action="store_true", help=f"write {RESULTS.name}, {PAGE.name}")
     given = parser.parse_args()
     if given.seed is not None:
         show(given.what, given.seed)
@@ -86,9 +116,8 @@ def main() -> int:
     seeds = range(given.first, given.first + given.count)
     result = run(given.what, seeds, given.workers)
     print(json.dumps(result["outcomes"], indent=1))
-    if given.store is not None:
-        stored = json.loads(given.store.read_text()) if given.store.exists() else {}
-        given.store.write_text(json.dumps(stored | {given.what: result}, indent=1) + "\n")
+    if given.store:
+        store(given.what, result, RESULTS.parent)
     return int("failed" in result["outcomes"])
 
 

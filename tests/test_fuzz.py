@@ -19,7 +19,7 @@ from evaluation.fuzz.files import try_file
 from evaluation.fuzz.outcome import Outcome, try_table
 from tpnn import ComponentSet
 
-N_TABLES, N_FILES, N_GROUPS = 200, 1000, 5
+N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
 FIRST = 1_000_000  # other seeds than those of the long run
 
 
@@ -114,8 +114,8 @@ def _hangs(seed: int) -> Outcome:
 
 
 def test_a_crash_is_counted_and_the_next_seeds_are_tried() -> None:
-    found = {o.seed: o for o in workers.outcomes(_dies, range(7), n_workers=2)}
-    assert sorted(found) == list(range(7))
+    found = {o.seed: o for o in workers.outcomes(_dies, range(6), n_workers=1)}
+    assert list(found) == list(range(6))
     assert [seed for seed, outcome in found.items() if outcome.is_failure] == [3]
     assert "died (-6)" in found[3].kind
 
