@@ -160,7 +160,7 @@ def requested(trial: Trial) -> None:
     asked, interactions = settings.get("interactions"), {s for s in found if len(s) > 1}
     if isinstance(asked, list):
         listed = {tuple(sorted(s)) for s in asked}
-        listed |= subsets(listed) if wider or settings.get("heredity") else set()
+        listed |= subsets(listed)  # to which the averages of the listed ones move
         require(interactions <= listed, "only listed interactions")
     if isinstance(asked, dict):
         require({tuple(sorted(s)) for s in asked.get("required", ())} <= found, "required")

@@ -142,3 +142,11 @@ def test_hat_functions_of_a_no_data_value_are_finite() -> None:
     hats = hat_functions(Axis(np.sort(x)[::27], np.full(4, 0.25)), x)
     assert np.isfinite(hats).all()
     assert hats[:-9].std(0)[1:-1].min() > 0.1
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_correlations_do_not_depend_on_the_unit(unit: float) -> None:
+    columns = np.random.default_rng(0).normal(size=(50, 3))
+    expected = Imitators(columns).correlations(columns[:, 0] + columns[:, 1])
+    found = Imitators(unit * columns).correlations(unit * (columns[:, 0] + columns[:, 1]))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
