@@ -35,7 +35,7 @@ def outcomes(job: Job, seeds: Sequence[int], n_workers: int) -> Iterator[Outcome
                 if outcome is not None:
                     yield outcome
                 if not worker.seeds:
-                    worker.stop()
+                    worker.process.join()  # it ends by itself, or has ended
                     running.remove(worker)
     finally:
         for worker in running:
