@@ -236,7 +236,7 @@ def _ranked(
         indices,
         key=lambda i: (
             components[i] not in keep.required, -clarity[i], keep.heredity * len(components[i]),
-            -own[i], components[i],
+            -own[i], i,  # in canonical order, whatever the places of the columns
         ),
     )  # fmt: skip
     return Ranked(order, clarity[order], noise[order])
