@@ -19,13 +19,19 @@ interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
     ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
     (tuples that are always included); "forbidden" (features that no component may contain
     together); "groups" (groups of features within which features may interact).
+components : list of tuples of feature names or indices, optional
+    All components of the model, main effects included: ``[("age",), ("age", "bmi")]`` has no main
+    effect of bmi. Growth fits the subsets of these components too and then leaves them out, so
+    that no component takes over the effect of another; what is left is scaled to fit best.
 max_components : int, optional
     Largest number of components of the model; by default only the interactions are limited, to
-    500 of each order.
+    500 of each order. The components that contribute most to the fit of held-out rows are kept
+    and fitted again without the others.
 selection : {"auto", "noise", "one_se", "none"}, default="auto"
     Which components to drop after fitting: "noise" drops those that held-out rows cannot tell
     from noise, "one_se" drops all that together cost less than a standard error, "none" drops
-    nothing. "auto" is "noise" if components were screened, else "none".
+    nothing. "auto" is "noise" if components were screened, else "none". What is kept is fitted
+    again without the others.
 heredity : bool, default=False
     Whether a model that has a component must also have all subsets of it.
 objective : str, dict or callable, default="squared_error"

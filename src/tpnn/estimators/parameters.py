@@ -29,6 +29,11 @@ def _are_feature_lists(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
 
 
+def _are_components(value: Any) -> bool:
+    listed = _are_feature_lists(value) and len(value) > 0
+    return value is None or (listed and all(len(component) > 0 for component in value))
+
+
 def _is_max_nodes(value: Any) -> bool:
     by_order = value if isinstance(value, Mapping) else {1: value}
     return all(is_count(o) and is_count(m) and 2 <= m <= 65535 for o, m in by_order.items())
@@ -118,6 +123,12 @@ RULES: dict[str, Rule] = {
         _is_interactions,
         "all",
     ),
+    "components": Rule(
+        "None, or a list of at least one tuple of feature names or indices, such as "
+        '[("age",), ("age", "bmi")]',
+        _are_components,
+        [("age",), ("age", "bmi")],
+    ),
     "max_components": Rule(
         "None or a whole number of at least 1", lambda value: value is None or is_count(value), 30
     ),
@@ -200,6 +211,7 @@ NEW_SPELLINGS = {
     "required_interactions": 'interactions={"required": ...}',
     "forbidden_interactions": 'interactions={"forbidden": ...}',
     "interaction_groups": 'interactions={"groups": ...}',
+    "offset": "the offsets as an array to fit, or exposure=... for a column of exposures",
 }
 
 

@@ -53,6 +53,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         self,
         order: int | str = "auto",
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        components: Sequence[Sequence[int | str]] | None = None,
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
@@ -60,7 +61,6 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         monotone: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] = "auto",
         min_level_rows: int = 1,
-        offset: int | str | None = None,
         exposure: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
@@ -73,11 +73,12 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         verbose: str | int = "auto",
     ) -> None:
         super().__init__(
-            order=order, interactions=interactions, max_components=max_components,
-            selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
-            min_level_rows=min_level_rows, offset=offset, solver=solver, n_bags=n_bags,
-            max_nodes=max_nodes, validation_fraction=validation_fraction, device=device,
-            n_jobs=n_jobs, time_limit=time_limit, random_state=random_state, verbose=verbose,
+            order=order, interactions=interactions, components=components,
+            max_components=max_components, selection=selection, heredity=heredity,
+            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
+            solver=solver, n_bags=n_bags, max_nodes=max_nodes,
+            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
+            time_limit=time_limit, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
         self.exposure = exposure
@@ -96,7 +97,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             repeated rows. If some weights are not whole, they change the rows' shares of the mass
             but not the number of rows.
         offset : array of shape (n_rows,), optional
-            Known part of the raw score; refused where a parameter names a column for it.
+            Known part of the raw score; refused where the parameter ``exposure`` is given.
         """
         self._begin(offset)
         target, names = checked_targets(y)
@@ -152,6 +153,6 @@ def _check_exposure(exposure: int | str | None, objective: Objective) -> None:
     if exposure is not None and objective.link.name != "log":
         raise ValueError(
             f"exposure: an objective with a log link is needed (poisson, gamma or tweedie), found "
-            f"{objective.name!r}. Change the objective, or pass offset={exposure!r} if the column "
+            f"{objective.name!r}. Change the objective, or pass the column to fit as offset if it "
             "is to be added to the raw score."
         )

@@ -45,7 +45,8 @@ class Settings:
         """Read an estimator's valid parameters."""
         categorical = parameters["categorical"]
         own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
-        interactions = Interactions.read(parameters["interactions"])
+        check_exact(parameters)
+        interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
         unchanged = own & parameters.keys()
         return cls(
@@ -55,7 +56,7 @@ class Settings:
             nominal=() if isinstance(categorical, str) else categorical,
             solver=solver,
             seed=seed_from(parameters["random_state"]),
-            **{"exposure": None, **{name: parameters[name] for name in unchanged}},
+            **{"offset": None, "exposure": None, **{n: parameters[n] for n in unchanged}},
         )
 
     def by_name(self, names: Sequence[str]) -> Settings:
@@ -79,6 +80,26 @@ def _named(given: Any, names: Sequence[str]) -> Any:
     if isinstance(given, list | tuple):
         return [_named(one, names) for one in given]
     return names[given] if is_whole(given) and 0 <= given < len(names) else given
+
+
+def check_exact(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters that contradict a list of all components."""
+    listed = parameters["components"]
+    if listed is None:
+        return
+    order, most = parameters["order"], parameters["max_components"]
+    contradictions = {
+        "interactions": parameters["interactions"] != "auto",
+        "order": not isinstance(order, str) and order < max(map(len, listed)),
+        "max_components": most is not None and most < len(listed),
+        "selection": parameters["selection"] in ("noise", "one_se"),
+    }
+    for name, is_contradiction in contradictions.items():
+        if is_contradiction:
+            raise ValueError(
+                f"components: a list of all components leaves nothing to choose, found it with "
+                f"{name}={parameters[name]!r}. Leave {name} out, or change the list."
+            )
 
 
 def order_of(given: int | str, interactions: Interactions, solver: Solver) -> int:
