@@ -27,6 +27,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
         {"required": [0, 1]}, {"forbidden": "x0"}, {"forbidden": [0]}, {"groups": None},
         {"groups": ["x0"]},
     ],
+    "components": [[], [()], "x0", ["x0"], 3],
     "max_components": [0, 1.5],
     "selection": ["some", None],
     "heredity": [1],
@@ -34,7 +35,6 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "monotone": ["increasing", {"x0": "up"}],
     "categorical": ["x0", 3],
     "min_level_rows": [0, 1.5],
-    "offset": [-1, 1.5, True, ["x0"], [0.1, 0.2]],
     "exposure": [-1, 1.5, True, ["x0"]],
     "solver": ["adam", Grow, None],
     "n_bags": [0, 2.0],
@@ -96,6 +96,8 @@ def test_bad_parameter_of_a_solver(solver: str, name: str, value: Any) -> None:
 
 def test_every_parameter_is_checked() -> None:
     assert set(BAD_PARAMETERS) == set(TPNNRegressor().get_params())
+    with pytest.raises(ValueError, match=sentence("offset")):
+        TPNNClassifier(**{**QUICK, "offset": [0.1, 0.2]}).fit(X, Y > 0)
     for name, settings in BY_SOLVER.items():
         assert set(BAD_SOLVER_PARAMETERS[name]) == set(settings["solver"].get_params())
     every = {name for kind in ESTIMATORS for name in kind().get_params()}
@@ -162,7 +164,7 @@ def test_an_unknown_parameter_is_refused(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_estimators_share_their_parameters(kind: Any) -> None:
     """The docs describe most of them once: same names, same defaults."""
-    own = {"objective", "exposure", "class_weight"}
+    own = {"objective", "exposure", "offset", "class_weight"}
     shared = {name: value for name, value in kind().get_params().items() if name not in own}
     expected = {n: v for n, v in TPNNRegressor().get_params().items() if n not in own}
     assert shared == expected

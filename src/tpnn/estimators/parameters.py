@@ -211,7 +211,6 @@ NEW_SPELLINGS = {
     "required_interactions": 'interactions={"required": ...}',
     "forbidden_interactions": 'interactions={"forbidden": ...}',
     "interaction_groups": 'interactions={"groups": ...}',
-    "offset": "the offsets as an array to fit, or exposure=... for a column of exposures",
 }
 
 

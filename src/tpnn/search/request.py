@@ -102,9 +102,9 @@ class Interactions:
     def request(self, order: int, max_components: int | None) -> Request:
         """Return what a search has to find."""
         count = None if self.count == "auto" else int(self.count)
-        budget = max_components or MOST_INTERACTIONS
+        budget = max(max_components or 0, MOST_INTERACTIONS)  # the best are chosen after fitting
         if self.method == "nid" and count is None:  # a network has no noise floor
-            count = budget
+            count = max_components or budget
         if count is not None and order < 2:
             raise ValueError(
                 f"interactions: pairs need an order of at least 2, found order={order} and "
