@@ -14,4 +14,5 @@ of the package, because a user of tpnn needs no rivals.
 - ``stability``: components of several fits, aligned and scored
 - ``environment``: where and when a measurement was taken
 - ``tables``: lines of text as Markdown
+- ``fuzz``: random tables, damaged model files and the laws that hold on them, for the tests too
 """

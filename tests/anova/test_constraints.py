@@ -88,6 +88,17 @@ def test_certificate_says_where() -> None:
     assert certificate(tables, axes, 0, "concave")[1:] == (-2.5, (3.0,))
 
 
+def test_huge_values_are_constrained_like_others() -> None:
+    """Pairs that ask for nothing, beside main effects of any size, divide by no zero."""
+    rng = np.random.default_rng(0)
+    axes = random_axes(rng)
+    tables = {s: table * (len(s) == 1) for s, table in random_tables(rng, axes).items()}
+    shaped = constrained(dict(tables), axes, {0: "increasing"})[1]
+    huge = constrained({s: 1e100 * t for s, t in tables.items()}, axes, {0: "increasing"})[1]
+    for component, table in shaped.items():
+        np.testing.assert_allclose(huge[component], 1e100 * table, rtol=1e-9, atol=1e91)
+
+
 @pytest.mark.parametrize("shape", SIGNS)
 def test_one_node_has_every_shape(shape: str) -> None:
     axes = {1: (Axis(np.array([0.0]), np.array([1.0])),)}

@@ -100,7 +100,7 @@ def test_survival(claims: Path, task: Any) -> None:
 def test_categorical_columns_are_labels(claims: Path) -> None:
     model = fitted(claims, "--target", "time", "--categorical", "region", *QUICK)
     kinds = dict(zip(model.feature_names, model.encoder.features, strict=True))
-    assert kinds["region"] == ("nominal", ("1", "2", "3", "4", "5"))
+    assert kinds["region"][:2] == ("nominal", ("1", "2", "3", "4", "5"))
     assert kinds["age"].kind == "number"
 
 

@@ -87,3 +87,16 @@ def test_the_memory_that_a_component_needs_grows_with_its_bases() -> None:
     few, many = Descent(n_bases=1), Descent(n_bases=100)
     assert few.bytes_per_component(2, 64) >= 8 * 64**2  # two tables in single precision
     assert many.bytes_per_component(2, 64) > few.bytes_per_component(2, 64)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_shared_bases_do_not_depend_on_the_order_of_the_columns(
+    table: Any, quick_descent: Any, named: bool
+) -> None:
+    """Missing values have random logits in the beginning, and slopes are sums over features."""
+    X, y = table
+    X = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    X, moved = (Z if named else Z.to_numpy() for Z in (X, X.iloc[:, [2, 0, 3, 1]]))
+    settings = with_solver(quick_descent, shared_bases=True)
+    one, other = (TPNNRegressor(**settings).fit(Z, y) for Z in (X, moved))
+    assert np.allclose(one.predict(X), other.predict(moved), rtol=1e-12)

@@ -126,3 +126,27 @@ def test_r2_of_some_imitators_alone() -> None:
     residual = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
     expected = 1 - residual.var() / target.var()
     assert imitators.r2(imitators.correlations(target), chosen) == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("unit", [5e-324, 2.0**-1060, 2.0**1011])
+def test_hat_functions_do_not_depend_on_the_unit(unit: float) -> None:
+    """Differences of the smallest numbers have no reciprocal, and those of the largest overflow."""
+    x = np.random.default_rng(0).integers(-8000, 8000, 300).astype(float)
+    hats = [hat_functions(Axis(np.sort(v)[::40], np.full(8, 0.125)), v) for v in (x, unit * x)]
+    assert np.allclose(*hats, atol=0.01)  # quantiles of the smallest numbers are rounded
+
+
+def test_hat_functions_of_a_no_data_value_are_finite() -> None:
+    """Beside the smallest double all other numbers are alike, but their differences matter."""
+    x = np.append(np.random.default_rng(0).normal(size=99), [-1.7976931348623157e308] * 9)
+    hats = hat_functions(Axis(np.sort(x)[::27], np.full(4, 0.25)), x)
+    assert np.isfinite(hats).all()
+    assert hats[:-9].std(0)[1:-1].min() > 0.1
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_correlations_do_not_depend_on_the_unit(unit: float) -> None:
+    columns = np.random.default_rng(0).normal(size=(50, 3))
+    expected = Imitators(columns).correlations(columns[:, 0] + columns[:, 1])
+    found = Imitators(unit * columns).correlations(unit * (columns[:, 0] + columns[:, 1]))
+    np.testing.assert_allclose(found, expected, atol=1e-12)

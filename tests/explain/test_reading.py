@@ -289,3 +289,14 @@ def test_importance_of_several_outputs_is_their_mean() -> None:
     parts = [whole.of(name).importance() for name in model.output_names]
     for names, value in whole.importance().items():
         assert value == pytest.approx(np.mean([part[names] for part in parts]))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_shares_of_the_variance_do_not_depend_on_the_unit(unit: float) -> None:
+    """The variance itself is too small or too large for a double."""
+    model = random_model(3, 2)
+    scaled = replace(model, tables=tuple(unit * table for table in model.tables))
+    expected = Explanation(model).sobol()
+    found = Explanation(scaled).sobol()
+    assert found == pytest.approx(expected)
+    assert sum(found.values()) == pytest.approx(1.0)

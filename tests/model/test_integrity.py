@@ -11,17 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
-from tpnn.model.files import read_archive, write_archive
+from tpnn.model.files import _digest, read_archive, write_archive
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
 N_DAMAGES = 150  # of every model
-ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 1e308, 65535.0, 0.0)
-ODD_PARTS: tuple[Any, ...] = (
-    None, -1, 0, 1, 10**9, 65535, 1.5, True, "x", "softmax", "", [], [0], [[0, 0]], {}, {"x": "up"},
-)  # fmt: skip
 
 
 def crafted(name: str, tmp_path: Path, change: Any) -> Path:
@@ -175,29 +172,6 @@ def test_levels_that_are_text_are_strings(flag: Any, tmp_path: Path) -> None:
         load_model(crafted("regression", tmp_path, change))
 
 
-def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator) -> None:
-    """Change one number of an array, its length or type, or one part of the header."""
-    kind = rng.integers(4)
-    name = str(rng.choice(sorted(arrays)))
-    array = arrays[name].copy()
-    if kind == 0 and len(array):
-        odd = rng.choice(ODD_NUMBERS)
-        with np.errstate(invalid="ignore"):
-            array[rng.integers(len(array))] = np.asarray(odd).astype(array.dtype)
-        arrays[name] = array
-    elif kind == 1:
-        arrays[name] = array[: rng.integers(len(array) + 1)]
-    elif kind == 2:
-        arrays[name] = array.astype(rng.choice(["f4", "i8", "u1", "c16", "U3"]))
-    else:
-        names = sorted(set(header) - {"format", "version"})
-        place: Any = header
-        key: Any = str(rng.choice(names))
-        while isinstance(place[key], list) and place[key] and rng.random() < 0.7:
-            place, key = place[key], int(rng.integers(len(place[key])))
-        place[key] = ODD_PARTS[rng.integers(len(ODD_PARTS))]
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_crafted_file_is_refused_or_predicts_finite_numbers(name: str, tmp_path: Path) -> None:
@@ -233,6 +207,23 @@ def damage_often(original: Path, rows: pd.DataFrame, tmp_path: Path) -> None:
     assert all(message.startswith("path: must be") for message in refused)
     assert all(message.startswith("X: ") for message in unfit)
     assert len(refused) > N_DAMAGES / 3
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ODD_ENTRIES if entry], ids=lambda e: e[8:70])
+def test_an_odd_entry_is_refused_in_plain_words(entry: bytes, tmp_path: Path) -> None:
+    """Some entries promise terabytes, for which no memory may be taken."""
+    with zipfile.ZipFile(REFERENCE / "regression.tpnn") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    del entries["digest.txt"]
+    entries["tables.npy"] = entry
+    path = tmp_path / "odd"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in (entries | {"digest.txt": _digest(entries).encode()}).items():
+            archive.writestr(name, data)
+    with pytest.raises(
+        ValueError, match=r"^path: must be a .*, found .*\. Save the model again\.$"
+    ):
+        load_model(path)
 
 
 def test_an_entry_that_would_fill_the_memory_is_refused_unread(

@@ -110,7 +110,7 @@ def test_higher_orders_step_aside_without_signal(table: Any) -> None:
     if max(map(len, order_3.components_)) == 2:
         np.testing.assert_array_equal(order_2.predict(X), order_3.predict(X))
     listed = TPNNRegressor(order=3, interactions=[(0, 1, 3)], **QUIET).fit(X, y)
-    higher = [r for r in listed.history_ if r["note"] == "higher orders"]
+    higher = [r for r in listed.history_ if r["note"] == "triples"]
     assert [r["bag"] for r in higher] == [0, 1]
 
 

@@ -165,3 +165,13 @@ def test_more_is_required_than_there_may_be() -> None:
     with pytest.raises(ValueError, match=r"^max_components: must cover .* found 6 for 7"):
         required_components(((0, 1, 2),), True, 6)
     assert list(required_components(((0, 1, 2),), False, 1)) == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize("rule", [{"selection": "one_se"}, {"max_components": 1}])
+def test_where_nothing_was_learned_the_names_decide_and_not_the_places(rule: Any) -> None:
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("cab"))
+    chosen = [
+        TPNNRegressor(**QUIET, **rule).fit(X[list(names)], np.ones(40)).components_
+        for names in ("abc", "cab", "bca")
+    ]
+    assert chosen == [[("a",)]] * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -506,3 +506,19 @@ def test_a_column_that_is_set_aside_is_no_feature(kind: str, place: int) -> None
         assert table.name(feature) == whole.name(j)
     assert np.array_equal(table.read_offset_column().values, rows[:, place])
     assert table.column_names == whole.column_names == [whole.name(j) for j in range(3)]
+
+
+def test_dates_with_time_zones_as_python_objects() -> None:
+    """The same moments in several zones, in a frame, an array of objects and a list of rows."""
+    moments = [datetime(2024, 3, 1, hour, tzinfo=UTC) for hour in (0, 7, 23)]
+    zones = timezone(timedelta(hours=5, minutes=45)), timezone(timedelta(hours=-11)), UTC
+    zoned = [moment.astimezone(zone) for moment, zone in zip(moments, zones, strict=True)]
+    expected = [moment.timestamp() for moment in moments]
+    for table in (
+        pd.DataFrame({"when": pd.Series(zoned, dtype=object)}),
+        np.array([zoned], dtype=object).T,
+        [[moment] for moment in zoned],
+    ):
+        column = Table(table).column(0)
+        assert column.kind == "date"
+        assert column.values.tolist() == expected

@@ -269,7 +269,7 @@ def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign
         total = np.sum(list(needs.values()), axis=0)
         main, rise = _linearised(tables[feature,] * sign, coarse, fine, total)
         tables[feature,] = main * sign
-        share = np.minimum(USABLE_SHARE * rise / np.maximum(total, SMALLEST_NEED), 1.0)
+        share = np.minimum(USABLE_SHARE * rise, total) / np.maximum(total, SMALLEST_NEED)
         for s in chosen:
             clipped = np.maximum(steps[s], -(needs[s] * share)[:, None]) - steps[s]
             tables[s] = _with_steps(tables[s], s, feature, coarse, clipped * sign)

@@ -39,10 +39,11 @@ class ComponentNetwork(nn.Module):
         1 or -1 for components that may only increase or decrease, else 0.
     """
 
-    positions: Tensor  # (C, d, M), or (p, M) with shared bases
+    positions: Tensor  # (C, d, M), or (p, M) of the p distinct features with shared bases
     weights: Tensor  # as positions
     free: Tensor  # as positions
     features: Tensor  # (C, d)
+    places: Tensor  # (C, d), of the features among the distinct ones
     signs: Tensor | None  # (C,)
 
     def __init__(
@@ -60,8 +61,10 @@ class ComponentNetwork(nn.Module):
         n_bags, n_bases = centres.shape[0], centres.shape[-1]
         self.n_components = len(features)
         self.shared_bases, self.activation, self.scale = shared_bases, activation, scale
-        rows = torch.arange(len(marginal.sizes)) if shared_bases else features
+        distinct, places = _numbered(features)
+        rows = distinct if shared_bases else features
         self.register_buffer("features", features)
+        self.register_buffer("places", places)
         self.register_buffer("positions", torch.as_tensor(marginal.positions)[rows])
         self.register_buffer("weights", torch.as_tensor(marginal.weights)[rows])
         self.centres = nn.Parameter(centres)
@@ -87,7 +90,7 @@ class ComponentNetwork(nn.Module):
             self.level_logits[own] if self.has_levels else None,
         )
         # NOTE[DIFF] shared bases are centred for each feature, not once for all of them.
-        return bases[:, self.features[:, axis]] if self.shared_bases else bases
+        return bases[:, self.places[:, axis]] if self.shared_bases else bases
 
     def forward(self) -> Tensor:  # (C, M**d, B)
         """Grids of all components, with cells in row-major order and bags last."""
@@ -130,6 +133,17 @@ class ComponentNetwork(nn.Module):
             Terms(tuple(component), b, gamma, beta[0])
             for component, b, gamma, beta in zip(self.features.tolist(), *by_component, strict=True)
         ]
+
+
+def _numbered(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct features in the order of the components, and the number of each among them.
+
+    That order is canonical, so no sum or random number depends on the places of the columns.
+    """
+    every = features.flatten().tolist()
+    number = {feature: place for place, feature in enumerate(dict.fromkeys(every))}
+    places = torch.tensor([number[feature] for feature in every])
+    return torch.tensor(list(number)), places.reshape(features.shape)
 
 
 def _start_logits(n_bags: int, nodes: torch.Size, n_bases: int) -> Tensor:

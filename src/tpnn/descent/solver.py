@@ -102,7 +102,7 @@ class Descent(BaseEstimator):
         """Largest number of nodes per feature that is worth its cost, by order."""
         return FINEST_NODES
 
-    def enough_bags(self, n_rows: float) -> int:
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags beyond which more gain little."""
         return BAGS
 

@@ -130,7 +130,7 @@ def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
 def n_bags_of(problem: Problem, settings: Settings) -> int:
     """Return the number of bags: as given, else enough for the number of rows."""
     if isinstance(settings.n_bags, str):
-        return settings.solver.enough_bags(problem.distinct.size)
+        return settings.solver.enough_bags(problem.distinct.size, problem.objective.n_outputs)
     return settings.n_bags
 
 

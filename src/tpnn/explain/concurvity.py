@@ -92,10 +92,14 @@ def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
         return np.equal(nodes[:, None], np.arange(1, N_HATS + 1)).astype(np.float64)
     missing = ~np.isfinite(x)  # or a level that fit has not seen
     known = x[~missing] if not missing.all() else np.zeros(1)
-    knots = np.unique(np.quantile(known, np.linspace(0, 1, N_HATS)))
-    filled = np.where(missing, knots[0], x)
-    hats = [np.interp(filled, knots, at_knots) for at_knots in np.eye(len(knots))[1:]]
-    return np.array([*hats, missing.astype(np.float64)]).T
+    halves = np.quantile(known / 2, np.linspace(0, 1, N_HATS))  # their differences are finite
+    knots = 2 * np.unique(halves)
+    lower, fraction = Axis(knots, np.zeros(len(knots))).locate(np.where(missing, knots[0], x))
+    rows, hats = np.arange(len(x)), np.zeros((len(x), len(knots) + 1))
+    hats[rows, lower] = 1 - fraction
+    hats[rows, lower + 1] += fraction
+    hats[:, -1] = missing
+    return hats[:, 1:]
 
 
 def _standardised(columns: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ ROUNDS_OF_MAINS_ALONE = 50
 PROGRESS_SHARE = 2e-4  # relative fall of the held-out loss that counts as progress
 LARGEST_LOG_STEP = 1.0  # largest leaf value on a logarithmic scale, before shrinkage
 LARGEST_RIDGE_SHARE = 0.01  # of the rows; bounds the ridge and the smallest leaf
+MANY_PAIRS, SMALLEST_RATE_SHARE = 40, 0.15  # more pairs, all visited in a round, take smaller steps
 MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # with more rows, larger steps are as accurate
 
 
@@ -117,7 +118,7 @@ class RectangleForest:
         has_pairs = start.by_order[1].shape[1] > 0
         self.grows_pairs = pair_tree is not None and has_pairs
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
-        self.trees = _trees(objective, training, pair_tree if has_pairs else None)
+        self.trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
         self.growths = _new_growths(len(training.y), start, seed)
 
@@ -153,13 +154,15 @@ class RectangleForest:
 
 
 def _trees(
-    objective: Objective, training: Side, pair: TreeSettings | None
+    objective: Objective, training: Side, pair: TreeSettings | None, n_pairs: int
 ) -> tuple[TreeSettings, TreeSettings]:
-    """Adapt the trees of main effects and pairs to the loss and the number of rows."""
+    """Adapt the trees of main effects and pairs to the loss and the numbers of rows and pairs."""
     main = MAIN_TREE
-    if pair is None and not objective.couples_outputs:
+    if (pair is None or not n_pairs) and not objective.couples_outputs:
         main = LONE_MAIN_TREE
     pair = pair or LARGE_PAIR_TREE
+    share = max(min(MANY_PAIRS / max(n_pairs, 1), 1.0), SMALLEST_RATE_SHARE)
+    pair = pair._replace(rate=share * pair.rate)
     if len(training.y) > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
     size = float(training.weights.sum())

@@ -97,7 +97,7 @@ class HigherOrders:
     def _combined(
         self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
     ) -> dict[Component, FloatArray]:
-        """Grids (M_1, ..., M_d, n_bags * K) of all components, zero where nothing has grown."""
+        """Grids (M_1, ..., M_d, n_bags * K): those of the lower orders, plus what has grown."""
         n_lanes = self.problem.n_bags * self.problem.objective.n_outputs
         combined = {}
         for component in self.problem.ordered:
@@ -109,7 +109,7 @@ class HigherOrders:
             for index, component in enumerate(map(tuple, part.features.tolist())):
                 cells = tuple(map(slice, combined[component].shape[:-1]))
                 grown = np.moveaxis(lanes[:, index].reshape(n_lanes, *shape), 0, -1)
-                combined[component] = grown[cells].astype(np.float64)
+                combined[component] = combined[component] + grown[cells]
         return combined
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator
@@ -28,8 +29,9 @@ SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
 SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
+JUDGING_ROUNDS = 200
 TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
-BAGS_BY_ROWS = {500: 32, 2000: 16}  # of tables with fewer rows than these; the rows are few, so
+BAGS_BY_ROWS = {500: 32, 5000: 16}  # of tables with fewer rows than these; the rows are few, so
 BAGS = 8  # more bags cost little
 
 
@@ -96,9 +98,10 @@ class Grow(BaseEstimator):
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
-    def enough_bags(self, n_rows: float) -> int:
-        """Return the number of bags beyond which more gain little."""
-        return next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags beyond which more gain little; outputs share the cost."""
+        bags = next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
+        return max(bags // n_outputs, BAGS)
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
@@ -132,7 +135,7 @@ class Grow(BaseEstimator):
         self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
     ) -> Verdict:
         """Grow all candidate triples on coarse grids; ask the held-out rows about each."""
-        grower = self._triple_grower(problem, limits)
+        grower = replace(self._triple_grower(problem, limits), max_rounds=JUDGING_ROUNDS)
         return Judge(problem, solution, triples, grower).verdict()
 
     def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:

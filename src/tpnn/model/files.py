@@ -49,6 +49,11 @@ SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
 
+ARRAY_HEADERS = {  # by version of NumPy's format
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
 Label = str | int | float
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
@@ -237,10 +242,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
         digest = entries.pop("digest.txt").decode()
         known, version = header["format"] == FORMAT_NAME, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
-        raise ValueError(
-            f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
-            f"truncated or of another kind ({error!r}). Save the model again."
-        ) from error
+        raise _unreadable(path, error) from error
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
@@ -251,11 +253,28 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
             f"path: the content of {os.fspath(path)!r} must match its own checksum, found that it "
             "does not: the file was changed after it was saved. Save the model again."
         )
-    return header, {
-        name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-        for name, data in entries.items()
-        if name.endswith(".npy")
-    }
+    stored = {name: data for name, data in entries.items() if name.endswith(".npy")}
+    try:
+        return header, {name.removesuffix(".npy"): _array(data) for name, data in stored.items()}
+    except Exception as error:  # whatever NumPy raises on a wrong header
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    return ValueError(
+        f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
+        f"truncated or of another kind ({error!r}). Save the model again."
+    )
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """Array of an entry; nothing is allocated for numbers that its header promises and lacks."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    shape, is_fortran, dtype = ARRAY_HEADERS[version](file)
+    if dtype.hasobject or is_fortran or min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape} and type {dtype}")
+    return np.frombuffer(data[file.tell() :], dtype, math.prod(shape)).reshape(shape).copy()
 
 
 def _check_size(archive: zipfile.ZipFile, size: int) -> None:

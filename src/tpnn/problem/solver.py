@@ -40,7 +40,7 @@ class Solver(Protocol):
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
 
-    def enough_bags(self, n_rows: float) -> int:
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags of a fit to so many rows, unless the user sets it."""
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:

@@ -121,8 +121,8 @@ class Interactions:
             return count
         if order == 1:
             return min(count, MOST_MAINS)
-        if order > 2:
-            return 0  # as many as the memory holds
+        if order > 2:  # a search finds no more than the memory holds
+            return sum(len(component) == order for component in self.required)
         budget = self.request(order, max_components).budget
         return min(count, max(budget, MOST_INTERACTIONS))
 

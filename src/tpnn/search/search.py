@@ -134,14 +134,15 @@ class Search:
         higher order from the features of what was found one order below.
         """
         highest = min(self.request.order, self.n_features)
-        if highest < 3 or self.limits.are_reached():
+        if highest < 3 or self._time_is_up(problem, self.limits):
             return []
         if not self.solver.judges_triples:
             return self._screened(problem, solution, 3, None)
         most = min(self.request.budget, self.most_triples)
         search = TripleSearch(self.rules, self.solver, self.limits, most)
         triples, event = search.find(problem, solution)
-        self.events += [event] if event else []
+        if event is not None:
+            self._record(event)
         self.evident |= set(triples)
         if highest == 3 or not triples:
             return triples
@@ -155,7 +156,7 @@ class Search:
         found: list[Component] = []
         screen = TableScreen(problem, solution, self.limits)
         for order in range(lowest, min(self.request.order, self.n_features) + 1):
-            if self.limits.are_reached():
+            if self._time_is_up(problem, self.limits):
                 break
             most = affordable_features(order, screen.n_rows)
             if features is None and self.n_features > most:
@@ -182,7 +183,7 @@ class Search:
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
-            if self._time_is_up(problem):
+            if self._time_is_up(problem, self.probe_limits):
                 break
             solution = self._probe(problem)
             held_out = HeldOut(problem, solution)
@@ -191,15 +192,15 @@ class Search:
                 self._note(problem, None, reason, held_out.loss)
                 break
             accepted, before = included, held_out
-            if attempt == MOST_ADDITIONS or self._time_is_up(problem):
+            if attempt == MOST_ADDITIONS or self._time_is_up(problem, self.probe_limits):
                 break
             included = self._extended(problem, solution, held_out.loss)
             if included == accepted:
                 break
         return accepted
 
-    def _time_is_up(self, problem: Problem) -> bool:
-        is_up = self.probe_limits.are_reached()
+    def _time_is_up(self, problem: Problem, limits: Limits) -> bool:
+        is_up = limits.are_reached()
         if is_up:
             self._note(problem, None, "stop: the time limit is reached")
         return is_up
@@ -258,6 +259,9 @@ class Search:
                 noise_floor=ranking.floor,
             )
             self.evident |= set(ranking.found)
+        self._record(event)
+
+    def _record(self, event: Event) -> None:
         self.events.append(event)
         event.log(logging.INFO)
 

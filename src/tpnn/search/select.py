@@ -206,7 +206,8 @@ def _ranked(
         indices,
         key=lambda i: (
             components[i] not in keep.required, not is_clear[i], -gain[i],
-            keep.heredity * len(components[i]), -own[i], components[i],
+            keep.heredity * len(components[i]), -own[i],
+            i,  # in canonical order, whatever the places of the columns
         ),
     )  # fmt: skip
     return Ranked(order, clarity[order], noise[order])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 
@@ -19,9 +19,10 @@ from tpnn.search.table_screen import TableScreen
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
-N_STANDARD_ERRORS_CONFIRMED = 2.0  # by which the held-out loss must fall
+N_STANDARD_ERRORS_CONFIRMED = 1.5  # by which the held-out loss must fall
 RANKED_PAIRS_PER_FEATURE = 10
 KEPT_SHARE_OF_FALL = 0.95
+CUT_SHORT = "triples: not confirmed (the time limit cut the growth short)"
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,31 @@ class TripleSearch:
         """Triples of a solved problem, best first, and what the history says about them.
 
         The candidates are confirmed all together: the held-out loss must fall by some standard
-        errors. Those are returned that have a share in its fall.
+        errors. Those are returned that have a share in its fall. A verdict that the time limit cut
+        short confirms nothing.
         """
         began = time.monotonic()
         candidates = self._candidates(problem, solution) if self.most > 0 else []
-        if not candidates:
-            return [], None
-        verdict = self.solver.judge(problem, solution, candidates, self.limits)
-        needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
-        best = _with_most_of_the_fall(verdict.falls)[: self.most]
-        found = [tuple(sorted(candidates[i])) for i in best] if verdict.change < -needed else []
         event = Event(
             stage="search",
-            note=f"triples: add {len(found)}" if found else "triples: not confirmed",
+            note="triples: not searched, the memory holds none",
             n_components=len(problem.components),
             n_candidates=len(candidates),
-            n_found=len(found),
+            n_found=0,
+            seconds=time.monotonic() - began,
+        )
+        if not candidates:
+            return [], event if self.most < 1 else None
+        verdict = self.solver.judge(problem, solution, candidates, self.limits)
+        needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
+        is_cut = self.limits.are_reached()
+        is_confirmed = verdict.change < -needed and not is_cut
+        best = _with_most_of_the_fall(verdict.falls) if is_confirmed else []
+        found = [tuple(sorted(candidates[index])) for index in best[: self.most]]
+        event = replace(
+            event,
+            note=CUT_SHORT if is_cut else _note(len(found), len(best)),
+            n_found=len(best),
             best_score=-verdict.change,
             noise_floor=needed,
             seconds=time.monotonic() - began,
@@ -82,6 +92,13 @@ class TripleSearch:
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
         triples = canonical(combinations(features, 3), problem.features)
         return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
+
+
+def _note(n_added: int, n_found: int) -> str:
+    """Say in the history what becomes of the candidates."""
+    if not n_found:
+        return "triples: not confirmed"
+    return f"triples: add {n_added}" + (f" of {n_found}" if n_added < n_found else "")
 
 
 def _with_most_of_the_fall(falls: FloatArray) -> list[int]:

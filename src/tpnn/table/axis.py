@@ -103,10 +103,10 @@ class Axis:
 
         Ranks alone flatten the tails, where small tables have their signal; values alone are at the
         mercy of outliers, so they are clipped. Ranks serve if there are no values to speak of:
-        levels without order, or most of the mass on a single value.
+        levels without order, or a single value from the lower to the upper of the outer ranks.
         """
         ranks, regular = self.positions, self.n_regular
-        if self.is_nominal or regular < 2:
+        if self.is_nominal or self._is_nearly_constant():
             return ranks
         nodes = self.values[:regular]
         with np.errstate(over="ignore", invalid="ignore"):  # differences of huge values
@@ -119,6 +119,14 @@ class Axis:
             values = (clipped - clipped[0]) / span
         blended = (1 - VALUE_SHARE) * ranks[:regular] + VALUE_SHARE * values
         return np.append(blended, ranks[regular:])
+
+    def _is_nearly_constant(self) -> bool:
+        """Whether one node holds all the mass between the outer ranks."""
+        cumulated = np.cumsum(self.weights[: self.n_regular])
+        if len(cumulated) < 2:
+            return True
+        first, last = np.searchsorted(cumulated, np.array(OUTER_RANKS) * cumulated[-1])
+        return bool(first == last)
 
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).

@@ -250,9 +250,16 @@ class TableEncoder:
         return codes
 
     def coarsened(self, order: int, most: int) -> TableEncoder:
-        """Limit the nodes per feature in the components of one order to ``most``."""
-        axes = tuple(axis.coarsened(most) for axis in self.axes[order])
-        return replace(self, axes={**self.axes, order: axes})
+        """Limit the nodes per feature in the components of one order to ``most``.
+
+        The nodes of higher orders are placed anew, so that they are among those of this order.
+        """
+        axes = dict(self.axes)
+        axes[order] = tuple(axis.coarsened(most) for axis in axes[order])
+        for higher in range(order + 1, max(axes) + 1):
+            pairs = zip(axes[higher - 1], axes[higher], strict=True)
+            axes[higher] = tuple(below.coarsened(axis.n_regular) for below, axis in pairs)
+        return replace(self, axes=axes)
 
     def up_to(self, order: int) -> TableEncoder:
         """Leave out the nodes of higher orders."""

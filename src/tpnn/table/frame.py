@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -329,7 +329,7 @@ def _read_objects(values: list[Any], name: str) -> Column:
         return Column(NUMBER, np.array(numbers, np.float64))
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
         if all(isinstance(value, kind) for value in known):
-            times = [None if is_missing(value) else value for value in values]
+            times = [None if is_missing(value) else _without_zone(value) for value in values]
             return _read_array(np.array(times, code), name)
     if not all(isinstance(value, str | bytes) for value in known):
         odd = next(value for value in known if not isinstance(value, str | bytes))
@@ -345,6 +345,13 @@ def _read_objects(values: list[Any], name: str) -> Column:
         for value in values
     ]
     return _read_levels(np.array(codes, np.float64), numbers_of, ordered=False, name=name)
+
+
+def _without_zone(time: Any) -> Any:
+    """Date or time in UTC, as NumPy reads it; one without a zone, or a duration, as it is."""
+    if getattr(time, "tzinfo", None) is None:
+        return time
+    return time.astimezone(UTC).replace(tzinfo=None)
 
 
 def is_missing(value: Any) -> bool:

@@ -1,0 +1,88 @@
+"""Laws of the explanations of a fitted model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluation.fuzz.laws import Trial, close, require
+
+N_FRAMES = 2  # components that are read
+
+
+def check_all(trial: Trial) -> None:
+    """Check every law of an explanation."""
+    for law in (local_scores, shapley, interactions, shares, frames, paths):
+        law(trial)
+
+
+def local_scores(trial: Trial) -> None:
+    """Check that the components of an explained row add up to its raw score."""
+    explained = trial.estimator.explain(trial.fresh_table)
+    found = trial.model.intercept + explained.scores.sum(1)
+    require(close(found, trial.fresh_raw, trial.scale), "explanations sum to the raw score")
+    flat = trial.estimator.transform(trial.fresh_table)
+    require(flat.shape[1] == len(trial.estimator.get_feature_names_out()), "names of transform")
+    require(np.array_equal(flat.ravel(), explained.scores.ravel()), "transform")
+
+
+def shapley(trial: Trial) -> None:
+    """Check that each component is shared equally by its features."""
+    scores = trial.scores
+    found = trial.estimator.shap_values(trial.fresh_table)
+    expected = np.zeros((len(scores), trial.model.encoder.n_features, *scores.shape[2:]))
+    for index, component in enumerate(trial.model.components):
+        for feature in component:
+            expected[:, feature] += scores[:, index] / len(component)
+    require(close(found.values, expected, trial.scale), "Shapley values")
+    total = found.base_values + found.values.sum(1)
+    require(close(total, trial.fresh_raw, trial.scale), "Shapley values sum to the raw score")
+
+
+def interactions(trial: Trial) -> None:
+    """Check that Shapley interaction values sum to Shapley values, and are symmetric."""
+    explained = trial.estimator.explain(trial.fresh_table)
+    both = explained.shap_interaction_values().values
+    single = explained.shap_values().values
+    require(close(both.sum(2), single, trial.scale), "Shapley interactions sum to Shapley values")
+    require(np.array_equal(both, both.swapaxes(1, 2)), "Shapley interactions are symmetric")
+
+
+def shares(trial: Trial) -> None:
+    """Check that no importance is negative, and that shares of the variance sum to one."""
+    explained = trial.estimator.explain()
+    importance, sobol = explained.importance(), explained.sobol()
+    require(all(value >= 0 for value in importance.values()), "importance")
+    total = sum(sobol.values())
+    learned = any(np.abs(table).max() > 0 for table in trial.model.tables)
+    require(abs(total - learned) < 1e-9, "shares of the variance")
+    require(all(0 <= index.total <= 1 + 1e-9 for index in explained.sobol_indices().values()),
+            "Sobol indices")  # fmt: skip
+
+
+def frames(trial: Trial) -> None:
+    """Check that every component is readable: as a frame, as terms and in words."""
+    explained = trial.estimator.explain(trial.fresh_table)
+    components = list(zip(trial.model.components, trial.model.tables, strict=True))
+    for place in trial.rng.integers(len(components), size=N_FRAMES):
+        features, table = components[place]
+        frame = explained.component(features).to_frame()
+        require(len(frame) == table.size, "one line per node and output")
+        require(np.isfinite(frame[["effect", "lower", "upper"]]).all(axis=None), "finite frames")
+    require(len(trial.model.terms()) == len(trial.model.components), "terms of every component")
+    if trial.model.n_outputs == 1:
+        for row in explained.reasons():
+            require(all(str(reason) for reason in row), "reasons in words")
+        explained.concurvity()
+    require(repr(explained) and repr(trial.model), "repr")
+
+
+def paths(trial: Trial) -> None:
+    """Check that the models of the path count up, and that the fitted one is among them."""
+    path = trial.estimator.path()
+    require([step.n_components for step in path.steps] == [*range(1, len(path.order) + 1)], "path")
+    chosen = path.model(path.chosen)
+    same = all(map(np.array_equal, chosen.tables, trial.model.tables))
+    count = len(chosen.components)  # a shape adds subsets of the chosen components
+    require(same and path.chosen <= count == len(trial.model.components), "the chosen model")
+    sparse = path.model(1)
+    require(all(sparse.certificate(name).holds for name in sparse.shapes), "shapes of the path")
