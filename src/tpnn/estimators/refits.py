@@ -200,11 +200,11 @@ class Refitter:
 
 
 def frozen(solved: Solved, task: Task) -> AnovaModel:
-    """Average the bags of a solution, and bring the model into its shapes."""
+    """Average the bags, bring the model into its shapes and leave out features without use."""
     model = solved.problem.freeze(solved.solution, task)
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
-    return constrain(model, shapes) if shapes else model
+    return (constrain(model, shapes) if shapes else model).pruned()
 
 
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:

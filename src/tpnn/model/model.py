@@ -121,6 +121,12 @@ class AnovaModel:
         return self.encoder.feature_names
 
     @property
+    def required_features(self) -> tuple[str, ...]:
+        """Names of the features that some component has; the model depends on no other."""
+        used = {feature for component in self.components for feature in component}
+        return tuple(self.feature_names[feature] for feature in sorted(used))
+
+    @property
     def component_names(self) -> list[tuple[str, ...]]:
         """Components as tuples of feature names."""
         return self.components.names(self.feature_names)
@@ -298,6 +304,29 @@ class AnovaModel:
             baseline=None,
         )
 
+    def pruned(self) -> AnovaModel:
+        """Leave out the features that no component has, so that tables need no such columns.
+
+        Features that have a shape stay. Arrays need all columns of the fit: without names, columns
+        are found by their positions.
+        """
+        wanted = {*self.required_features, *self.shapes}
+        kept = [j for j, name in enumerate(self.feature_names) if name in wanted]
+        if len(kept) in (0, self.encoder.n_features):
+            return self
+        place = {feature: number for number, feature in enumerate(kept)}
+
+        def moved(component: Component) -> Component:
+            return tuple(place[feature] for feature in component)
+
+        terms = self.stored_terms
+        return replace(
+            self,
+            encoder=self.encoder.pick(kept),
+            components=ComponentSet(tuple(map(moved, self.components))),
+            stored_terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms),
+        )
+
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
 
@@ -313,8 +342,11 @@ class AnovaModel:
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
-        write_archive(path, *pack(self._fields()))
+        """Write the model to one file; ``tpnn.load_model`` reads it back exactly.
+
+        Features that no component has are left out.
+        """
+        write_archive(path, *pack(self.pruned()._fields()))
 
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})

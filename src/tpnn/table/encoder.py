@@ -47,6 +47,13 @@ class Feature(NamedTuple):
     are_text: bool = False
 
 
+class KeptFeatures(NamedTuple):
+    """Positions of some features among those of the training table, and the number of all."""
+
+    places: tuple[int, ...]
+    n_features: int
+
+
 class LevelRules(NamedTuple):
     """How levels are treated.
 
@@ -82,6 +89,8 @@ class TableEncoder:
     labels : tuple of str, optional
         What the training table called all its columns, as text, where it was a data frame without
         names that are strings: columns of new tables are found by these, too.
+    kept : KeptFeatures, optional
+        Which features of the training table these are, where they are not all.
     """
 
     names: tuple[str, ...] | None
@@ -89,6 +98,7 @@ class TableEncoder:
     features: tuple[Feature, ...]
     offset_column: OffsetColumn | None = None
     labels: tuple[str, ...] | None = None
+    kept: KeptFeatures | None = None
 
     @classmethod
     def fit(
@@ -143,12 +153,14 @@ class TableEncoder:
         if self.names:
             return self.names
         skipped = None if self.offset_column is None else self.offset_column.place
-        return tuple(f"x{place}" for place in range(self.n_columns) if place != skipped)
+        every = [f"x{place}" for place in range(self.n_columns) if place != skipped]
+        return tuple(every if self.kept is None else map(every.__getitem__, self.kept.places))
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the table: the features and, where there is one, the offset."""
-        return self.n_features + (self.offset_column is not None)
+        """Number of columns of the training table: all features, and the offset if it has one."""
+        n_features = self.n_features if self.kept is None else self.kept.n_features
+        return n_features + (self.offset_column is not None)
 
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
         """Read a table to predict on: columns are found by name, or by position without names.
@@ -160,10 +172,12 @@ class TableEncoder:
         not need it; predictions do. ``reader`` is the class that error messages name.
         """
         table = X if isinstance(X, Table) else Table(X)
+        if self.kept is not None and table.picked == self.kept.places:
+            return table
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        known, found = self._column_labels(), table.labels
+        known, found = None if self.kept else self._column_labels(), table.labels
         if known and found and known != found and _are_matched_by_name(known, found):
             table = table.reorder(known)
         if table.n_columns != self.n_columns:
@@ -172,7 +186,8 @@ class TableEncoder:
                 f"but {reader} is expecting {self.n_columns} features as input. "
                 f"The features are {list(self.feature_names)[:10]}{self._offset_words()}."
             )
-        return self._set_aside(table, None)
+        table = self._set_aside(table, None)
+        return table if self.kept is None else table.pick(self.kept.places)
 
     def _column_labels(self) -> tuple[str, ...] | None:
         """Labels of all columns of the training table, that of an offset among them."""
@@ -260,6 +275,17 @@ class TableEncoder:
             pairs = zip(axes[higher - 1], axes[higher], strict=True)
             axes[higher] = tuple(below.coarsened(axis.n_regular) for below, axis in pairs)
         return replace(self, axes=axes)
+
+    def pick(self, features: Sequence[int]) -> TableEncoder:
+        """Leave out all features but the given ones, which no table needs to have then."""
+        before = self.kept or KeptFeatures(tuple(range(self.n_features)), self.n_features)
+        return replace(
+            self,
+            names=self.names and tuple(self.names[j] for j in features),
+            axes={order: tuple(axes[j] for j in features) for order, axes in self.axes.items()},
+            features=tuple(self.features[j] for j in features),
+            kept=before._replace(places=tuple(before.places[j] for j in features)),
+        )
 
     def up_to(self, order: int) -> TableEncoder:
         """Leave out the nodes of higher orders."""
