@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -25,7 +25,8 @@ from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
-from tpnn.table.axis import Axis, read_only
+from tpnn.model.read_only import read_only_arrays
+from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import NOMINAL, Table
 
@@ -90,13 +91,13 @@ class AnovaModel:
     baseline: Baseline | None = None
 
     def __post_init__(self) -> None:
-        vars(self).update(_read_only_arrays(vars(self)))
+        vars(self).update(read_only_arrays(vars(self)))
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._fields())  # without the predictors, which are made when first used
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, **_read_only_arrays(state))
+        vars(self).update(state, **read_only_arrays(state))
 
     def __repr__(self) -> str:
         outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
@@ -387,19 +388,3 @@ def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) ->
             f"{argument}: a shape needs an order, found the nominal feature "
             f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
         )
-
-
-def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields that hold arrays, made read-only."""
-    terms, baseline = state["stored_terms"], state.get("baseline")
-    return {
-        "tables": tuple(map(read_only, state["tables"])),
-        "spreads": tuple(map(read_only, state["spreads"])),
-        "intercepts": read_only(state["intercepts"]),
-        "stored_terms": terms and tuple(map(_read_only_terms, terms)),
-        "baseline": baseline and baseline.frozen(),
-    }
-
-
-def _read_only_terms(terms: Terms) -> Terms:
-    return Terms(terms.features, *map(read_only, (terms.b, terms.gamma, terms.beta)))

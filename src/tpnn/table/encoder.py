@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from tpnn.table.frame import (
     Table,
     all_finite,
 )
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.levels import as_levels, described, level_numbers, level_types
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -221,12 +220,12 @@ class TableEncoder:
         if np.isnan(column.values).all():
             return column.values
         if known.kind in (NOMINAL, ORDERED):
-            return _as_levels(table.levels(feature), known, name)
-        if known.kind == NUMBER and _level_types(column.levels) == {float}:
-            return _level_numbers(column)
+            return as_levels(table.levels(feature), known.levels, known.are_text, name)
+        if known.kind == NUMBER and level_types(column.levels) == {float}:
+            return level_numbers(column)
         raise TypeError(
             f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
-            f"{_described(column)}. Convert it."
+            f"{described(column)}. Convert it."
         )
 
     def columns(self, table: Table) -> list[FloatArray]:
@@ -336,72 +335,6 @@ def _training_column(column: Column, is_nominal: bool, weights: FloatArray | Non
     known = np.where(np.isnan(values), 0, values).astype(np.intp)
     ranked = np.where(np.isnan(values), np.nan, rank[known])
     return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
-
-
-def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
-    """Numbers of fit's levels; equal numbers are equal levels, a number never equals a string."""
-    rank = {level: float(number) for number, level in enumerate(known.levels)}
-    labels = tuple(map(_text, column.levels)) if known.are_text else column.levels
-    if _level_types(labels).isdisjoint(_level_types(known.levels)):
-        raise TypeError(
-            f"X: column {name!r} must hold levels like those of fit, {_sample(known.levels)}, "
-            f"found {_described(column)}. Convert it to such levels."
-        )
-    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, known.levels)):
-        raise TypeError(
-            f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
-            "are rounded. Pass integers, of the type Int64 where some are missing."
-        )
-    ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
-    present = ~np.isnan(column.values)
-    answer = np.full(len(column.values), np.nan)
-    answer[present] = ranks[column.values[present].astype(np.intp)]
-    return answer
-
-
-def _text(level: Any) -> str:
-    """Write a level.
-
-    >>> _text("1"), _text(1), _text(1.0), _text(True), _text(0.5), _text(1e17)
-    ('1', '1', '1', '1', '0.5', '1e+17')
-    """
-    if isinstance(level, str):
-        return level
-    return repr(level).removesuffix(".0") if isinstance(level, float) else str(int(level))
-
-
-def _level_types(levels: Iterable[Any]) -> set[type]:
-    """Types of levels: str, or float for numbers of all types."""
-    return {str if isinstance(level, str) else float for level in levels}
-
-
-def _is_large_integer(level: Any) -> bool:
-    return isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER
-
-
-def _is_rounded_float(level: Any) -> bool:
-    return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
-
-
-def _level_numbers(column: Column) -> FloatArray:
-    """Column of levels that are numbers, as these numbers."""
-    numbers = np.array(column.levels, np.float64)
-    present = ~np.isnan(column.values)
-    answer = np.full(len(column.values), np.nan)
-    answer[present] = numbers[column.values[present].astype(np.intp)]
-    return answer
-
-
-def _sample(levels: Sequence[Any]) -> str:
-    """Write the first levels, long ones with their middle left out."""
-    return reprlib.repr(list(levels[:3]))
-
-
-def _described(column: Column) -> str:
-    if column.levels:
-        word = "levels" if str in _level_types(column.levels) else "numbers"
-        return f"{word} such as {_sample(column.levels)}"
-    return f"{column.kind}s"
 
 
 def _n_unseen(column: FloatArray, axis: Axis) -> int:
