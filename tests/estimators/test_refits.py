@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from tests.conftest import QUICK
+from tests.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
@@ -238,3 +240,15 @@ def test_a_pickled_estimator_has_no_path(fitted: Any) -> None:
     assert np.array_equal(copy.predict(X), model.predict(X))
     with pytest.raises(ValueError, match=r"^path: the training rows are needed, found an estim"):
         copy.path()
+
+
+def test_the_report_shows_a_path_that_was_computed(fitted: Any, tmp_path: Path) -> None:
+    model, X, y = fitted
+    path = model.path()
+    model.report(tmp_path / "page.html", X, y)
+    shown = payload(tmp_path / "page.html")["path"]
+    assert shown["steps"] == [[step.n_components, step.loss] for step in path.steps]
+    assert shown["landmarks"] == [["order 1", 4, path.landmarks["order 1"].loss]]
+    assert shown["chosen"] == 10
+    pickle.loads(pickle.dumps(model)).report(tmp_path / "page.html", X, y)
+    assert payload(tmp_path / "page.html")["path"] is None

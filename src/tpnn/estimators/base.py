@@ -211,7 +211,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def _fit_facts(self) -> FitFacts:
         """Collect what the report says about the fit."""
         settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        return FitFacts(settings=settings, n_rows=self._n_rows_)
+        path = getattr(self, "_path_", None)
+        return FitFacts(settings=settings, n_rows=self._n_rows_, path=path)
 
     def _read(self, X: Any) -> Table:
         """Read a table to predict on; error messages name this estimator."""
