@@ -70,10 +70,10 @@ def test_objective_exposure_and_shape(claims: Path, capsys: pytest.CaptureFixtur
 
 
 def test_an_offset_is_used_as_it_stands(claims: Path) -> None:
-    task = ("--target", "time", "--event", "event", "--offset", "exposure")
+    task = ("--target", "time", "--event", "died", "--offset", "exposure")
     model = fitted(claims, *task, *QUICK)
     table = pd.read_csv(claims)
-    X, y = features(claims, "time", "event"), table[["time", "event"]].to_numpy()
+    X, y = features(claims, "time", "died"), table[["time", "died"]].to_numpy()
     expected = TPNNSurvival(offset="exposure", **SETTINGS).fit(X, y)
     assert np.array_equal(model.raw_scores(X), expected.predict(X))
 

@@ -118,7 +118,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def path(self) -> Path:
         """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.
 
-        The first call fits these models, which takes about as long as two to four fits. It needs
+        The first call fits these models, which takes about as long as five fits. It needs
         the training rows, to which the estimator holds a reference; a pickled or copied estimator
         does not.
         """

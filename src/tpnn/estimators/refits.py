@@ -64,6 +64,11 @@ class Solved:
         return ComponentSet(tuple(self.solution.components))
 
 
+def needed_by(solver: Solver, components: ComponentSet) -> ComponentSet:
+    """Return the components that a solver has to fit to get the given ones."""
+    return components.with_subsets() if solver.needs_subsets else components
+
+
 def solve_exactly(
     problem: Problem, components: ComponentSet, solver: Solver, limits: Limits, progress: Progress
 ) -> Solution:
@@ -72,8 +77,8 @@ def solve_exactly(
     A solver that needs the subsets of a component fits these too. They are left out afterwards, and
     what is left is rescaled.
     """
-    needed = components.with_subsets() if solver.needs_subsets else components
-    solution = solver.solve(problem.with_components(needed), limits, progress)
+    needed = problem.with_components(needed_by(solver, components))
+    solution = solver.solve(needed, limits, progress)
     if len(solution.components) == len(components):
         return solution
     with ONE_BLAS_THREAD:
@@ -94,7 +99,11 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
     if solved.limits.are_reached():
         event = limit_event(problem, "the time limit left no time for a refit", began)
         return replace(solved, solution=dropped, events=[*solved.events, event])
-    again = solve_exactly(problem, kept, solved.solver, solved.limits, progress)
+    if needed_by(solved.solver, kept) == solved.components:  # a solver would return the same
+        with ONE_BLAS_THREAD:
+            again = rescaled(problem, dropped)
+    else:
+        again = solve_exactly(problem, kept, solved.solver, solved.limits, progress)
     with ONE_BLAS_THREAD:
         losses = [HeldOut(problem, solution).loss for solution in (dropped, again)]
     is_better = losses[1] <= losses[0]
@@ -131,11 +140,19 @@ class Refitter:
     task: Task
     chosen: int
 
+    @property
+    def free(self) -> Solved:
+        """The fit of all components, with no limit of time for what follows it."""
+        limits = self.solved.limits
+        fresh = Limits(n_threads=limits.n_threads, device=limits.device)
+        return replace(self.solved, limits=fresh)
+
     def path(self) -> Path:
         """Refitted models of about ten sizes, their losses on rows that did not rank them.
 
         Half of the rows rank the components, as far as they are held out; the other half score the
-        refitted models, each bag those that it holds out.
+        refitted models, each bag those that it holds out. Early stopping has seen these rows, for
+        models of all sizes alike.
         """
         ranking_rows, scoring_rows = _halves(self.solved.problem)
         with ONE_BLAS_THREAD:
@@ -164,7 +181,7 @@ class Refitter:
                 f"{n_components}. Pass the n_components of a step of the path."
             )
         selection = Selection.of_all(order, n_components)
-        return frozen(refit(self.solved, selection, NoProgress()), self.task)
+        return frozen(refit(self.free, selection, NoProgress()), self.task)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(HeldOut(self.solved.problem, self.solved.solution, counted), self.keep)
@@ -192,7 +209,7 @@ class Refitter:
         added: tuple[tuple[str, ...], ...],
     ) -> Step:
         """Refit some components, and score them against the full model."""
-        solved = refit(self.solved, Selection.of_all(kept), NoProgress())
+        solved = refit(self.free, Selection.of_all(kept), NoProgress())
         with ONE_BLAS_THREAD:
             raw = HeldOut(solved.problem, solved.solution, scoring_rows).raw
             mean, error = full.change(raw)
