@@ -22,6 +22,7 @@ class Settings:
     """
 
     order: int
+    is_order_given: bool
     interactions: Interactions
     max_components: int | None
     selection: str
@@ -51,6 +52,7 @@ class Settings:
         unchanged = own & parameters.keys()
         return cls(
             order=order_of(parameters["order"], interactions, solver),
+            is_order_given=not isinstance(parameters["order"], str),
             interactions=interactions,
             shapes=dict(parameters["monotone"] or {}),
             nominal=() if isinstance(categorical, str) else categorical,
