@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -24,6 +25,7 @@ from sklearn.exceptions import NotFittedError
 import tpnn
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import TPNNRegressor
+from tpnn.grow.bag import BagGrower
 
 ENDLESS_GROWTH = with_solver(QUICK, max_rounds=10**9, patience=10**9)
 ENDLESS_DESCENT = with_solver(QUICK_DESCENT, max_steps=10**9, patience=10**9)
@@ -34,9 +36,12 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         "tpnn.grow.forest", "RectangleForest", "visit",
         {**ENDLESS_GROWTH, "monotone": {"smooth": "increasing"}},
     ),
-    "higher orders": (
-        "tpnn.grow.higher", "BoxForest", "visit",
-        {**QUICK, "order": 3, "interactions": [(0, 1, 3)]},
+    "triples": (
+        "tpnn.grow.triples", "CuboidForest", "visit", {**QUICK, "interactions": [(0, 1, 3)]},
+    ),
+    "judging triples": ("tpnn.grow.triples", "CuboidForest", "visit", QUICK),
+    "four features": (
+        "tpnn.grow.box_forest", "BoxForest", "visit", {**QUICK, "interactions": [(0, 1, 2, 3)]},
     ),
     "gradient descent": ("tpnn.descent.training", "_Part", "advance", ENDLESS_DESCENT),
 }  # fmt: skip
@@ -74,8 +79,8 @@ def test_an_interrupt_stops_every_stage(
     X, y = table
     model = clone(TPNNRegressor(**{**settings, "solver": QUICK["solver"]})).fit(X, y)
     solver = clone(settings["solver"])
-    if stage == "higher orders":  # lower orders end as usual
-        monkeypatch.setattr("tpnn.grow.solver.HigherOrders", endless_higher_orders())
+    if owner in ("CuboidForest", "BoxForest"):  # lower orders end as usual
+        make_endless(owner, monkeypatch)
     kind = getattr(import_module(module), owner)
     spy = Interrupting(getattr(kind, method), at_call=3)
     monkeypatch.setattr(kind, method, spy)
@@ -87,16 +92,16 @@ def test_an_interrupt_stops_every_stage(
         model.predict(X)
 
 
-def endless_higher_orders() -> Callable[..., Any]:
-    """Make the growth of higher orders go on for as long as nothing stops it."""
-    from dataclasses import replace
+def make_endless(forest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a forest grow for as long as nothing stops it."""
+    grow = BagGrower.grow
 
-    from tpnn.grow.higher import HigherOrders
+    def endless(grower: BagGrower, grown: Any, *sides: Any) -> Any:
+        if type(grown).__name__ == forest:
+            grower = replace(grower, max_rounds=10**9, patience=10**9)
+        return grow(grower, grown, *sides)
 
-    def make(problem: Any, grower: Any) -> HigherOrders:
-        return HigherOrders(problem, replace(grower, max_rounds=10**9, patience=10**9))
-
-    return make
+    monkeypatch.setattr(BagGrower, "grow", endless)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")

@@ -139,8 +139,7 @@ def test_pipelines_and_searches(policies: Any) -> None:
     alone = model.fit(X, y).predict(X)
     pipeline = make_pipeline(FunctionTransformer(lambda rows: rows), clone(model)).fit(X, y)
     assert np.array_equal(pipeline.predict(X), alone)
-    search = GridSearchCV(clone(model), {"exposure": ["years", None]}, cv=3).fit(X, y)
-    assert search.best_params_ == {"exposure": "years"}
+    search = GridSearchCV(clone(model), {"exposure": ["years"]}, cv=3).fit(X, y)
     assert np.array_equal(search.predict(X), alone)
 
 

@@ -206,9 +206,9 @@ def test_the_history_of_higher_orders_follows_that_of_the_lower(table: Any) -> N
     X, y = table
     model = TPNNRegressor(**QUICK, order=3, interactions=[(0, 1, 3)]).fit(X, y)
     notes = [record["note"] for record in model.history_]
-    assert notes == ["from 0", "from the smooth start"] * 2 + ["higher orders"] * 2
-    assert [record["n_components"] for record in model.history_] == [4] * 4 + [8] * 2
-    lower, higher = model.history_[:4], model.history_[4:]
+    assert notes == ["from 0", "from the smooth start", "mixed"] * 2 + ["triples"] * 2
+    assert [record["n_components"] for record in model.history_] == [4] * 6 + [8] * 2
+    lower, higher = model.history_[:6], model.history_[6:]
     for record in higher:  # growth goes on from the mixture, which is no worse than the worst start
         starts = [r["validation_loss"] for r in lower if r["bag"] == record["bag"]]
         assert record["validation_loss"] <= max(starts)
@@ -255,7 +255,7 @@ def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) ->
     notes = [record["note"] for record in model.history_]
     assert "the time limit affords 1 of 4 bags" in notes
     assert "from 0, until the time limit" in notes
-    assert "higher orders, until the time limit" in notes
+    assert "triples, until the time limit" in notes
     assert notes[-1] == "the time limit ended the selection: 40 of 41 models not scored"
     assert len(model.components_) == 41
     assert model.model_.identifiability_error() < 1e-6

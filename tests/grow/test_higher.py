@@ -34,7 +34,7 @@ def test_a_triple_takes_its_part_and_stays_pure() -> None:
     whole = problem.with_components(ComponentSet.up_to(3, 3))
     higher = solve(whole, start=lower)
     assert (loss(whole, higher) < 0.8 * loss(problem, lower)).all()
-    assert [event.note for event in higher.events[-2:]] == ["higher orders"] * 2
+    assert [event.note for event in higher.events[-2:]] == ["triples"] * 2
     for component, table in zip(higher.components, higher.tables, strict=True):
         for place, feature in enumerate(component):
             weights = whole.encoder.axes[len(component)][feature].weights
@@ -56,7 +56,7 @@ def test_without_signal_the_solution_stays_what_it_was() -> None:
     problem = problem_of(X, X[:, 0] + rng.normal(size=200), n_bags=8)
     lower = solve(problem.with_components(ComponentSet.up_to(3, 2)))
     higher = solve(problem.with_components(ComponentSet.up_to(3, 3)), start=lower)
-    idle = [e.bag for e in higher.events if e.note == "higher orders" and e.step == 0]
+    idle = [e.bag for e in higher.events if e.note == "triples" and e.step == 0]
     triple = higher.tables[-1]
     assert idle
     for bag in range(8):

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn.table.axis import (
+    CLIP_RANGES,
     OTHERS,
+    OUTER_RANKS,
     UNSEEN_LEVEL,
+    VALUE_SHARE,
     Axis,
     distinct,
     make_axis,
@@ -290,3 +293,122 @@ def test_unseen_levels_are_on_their_node_where_they_have_one() -> None:
     x = np.array([0.0, 1.0, np.inf, np.nan])
     assert closed.locate(x)[0].tolist() == [0, 1, 3, 2]
     assert opened.locate(x)[0].tolist() == [0, 1, 2, 3]
+
+
+@given(columns, st.integers(2, 20), st.booleans())
+def test_blended_positions_increase_within_the_unit_interval(
+    x: np.ndarray, most: int, gaps: bool
+) -> None:
+    values, masses = distinct(np.append(x, [np.nan] * gaps), None)
+    (axis,) = nested_axes(values, masses, [most], "number", ())
+    blended = axis.blended_positions
+    regular = blended[: axis.n_regular]
+    assert len(blended) == axis.n_nodes
+    assert (np.diff(regular) > 0).all()
+    assert regular.min() >= 0
+    assert regular.max() <= 1
+    assert not gaps or blended[-1] == 1.0
+
+
+def test_blended_positions_are_means_of_ranks_and_clipped_values() -> None:
+    """Against the definition: 0.4 of the rank, 0.6 of the value between the clipped extremes."""
+    rng = np.random.default_rng(0)
+    axis = axis_of(np.append(rng.normal(size=500), [-1e9, 40.0]), 64)
+    nodes, ranks = axis.values, axis.positions
+    low, high = (np.interp(rank, ranks, nodes) for rank in OUTER_RANKS)
+    bottom, top = low - CLIP_RANGES * (high - low), high + CLIP_RANGES * (high - low)
+    clipped = np.array([min(max(node, bottom), top) for node in nodes])
+    values = (clipped - clipped.min()) / (clipped.max() - clipped.min())
+    expected = (1 - VALUE_SHARE) * ranks + VALUE_SHARE * values
+    assert np.allclose(axis.blended_positions, expected, rtol=0, atol=1e-12)
+    assert not np.allclose(axis.blended_positions, ranks, rtol=0, atol=0.05)
+
+
+@given(columns, st.integers(2, 12), st.floats(0.1, 100.0), st.integers(-1000, 1000))
+def test_the_unit_of_a_feature_does_not_move_blended_positions(
+    x: np.ndarray, most: int, unit: float, zero: int
+) -> None:
+    x = np.round(x, -3)
+    one, other = axis_of(x, most), axis_of(unit * x + zero, most)
+    assert np.allclose(one.blended_positions, other.blended_positions, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        axis_of(np.full(5, 3.0), 8),
+        axis_of(np.r_[np.zeros(95), 1.0, 2.0, 5.0, -3.0, 1e6], 8),  # both outer deciles are 0
+        make_axis(np.array([np.nan]), np.array([4.0]), np.empty(0)),
+        Axis(np.array([-1e308, 0.0, 1e308]), np.full(3, 1 / 3)),  # a range that is no double
+        Axis(np.arange(3.0), np.array([0.5, 0.3, 0.2]), "nominal", tuple("abc"), np.arange(3)),
+    ],
+    ids=["constant", "one heavy value", "only missing", "infinite range", "levels"],
+)
+def test_ranks_serve_where_values_say_nothing(axis: Axis) -> None:
+    assert np.array_equal(axis.blended_positions, axis.positions)
+
+
+@given(columns, st.integers(2, 12), st.data())
+def test_weights_place_what_repeated_rows_place(x: np.ndarray, most: int, data: Any) -> None:
+    """Nodes, masses and blended positions, bit for bit, also of coarser axes."""
+    counts = data.draw(arrays(int, len(x), elements=st.integers(1, 3)))
+    weighted = distinct(x, counts.astype(float))
+    repeated = distinct(np.repeat(x, counts), None)
+    doubled = distinct(np.repeat(x, 2 * counts), None)
+    (one,), (other,), (twice,) = (
+        nested_axes(*found, [most], "number", ()) for found in (weighted, repeated, doubled)
+    )
+    for first, second in ((one, other), (one, twice)):
+        coarser = first.coarsened(3), second.coarsened(3)
+        for mine, yours in ((first, second), coarser):
+            assert np.array_equal(mine.values, yours.values)
+            assert np.array_equal(mine.weights, yours.weights)
+            assert np.array_equal(mine.blended_positions, yours.blended_positions)
+
+
+@given(columns, st.integers(2, 12), st.integers(2, 12), st.booleans())
+def test_a_coarsened_axis_is_the_one_placed_directly(
+    x: np.ndarray, most: int, fewer: int, gaps: bool
+) -> None:
+    values, masses = distinct(np.append(x, [np.nan] * gaps), None)
+    (fine,) = nested_axes(values, masses, [most], "number", ())
+    coarse = fine.coarsened(fewer)
+    assert coarse.n_regular <= fewer
+    assert set(coarse.values[: coarse.n_regular]) <= set(fine.values[: fine.n_regular])
+    direct = make_axis(values, masses, coarse.values[: coarse.n_regular])
+    assert coarse.has_missing == gaps
+    assert np.array_equal(coarse.values, direct.values, equal_nan=True)
+    assert np.allclose(coarse.weights, direct.weights, rtol=0, atol=1e-12)
+    if fewer < most:
+        _, nested = nested_axes(values, masses, [most, fewer], "number", ())
+        assert np.array_equal(coarse.values, nested.values, equal_nan=True)
+    else:
+        assert coarse is fine
+
+
+def test_coarser_ordered_levels_keep_their_labels() -> None:
+    values, masses = np.arange(5.0), np.array([1.0, 9.0, 1.0, 9.0, 1.0])
+    (fine,) = nested_axes(values, masses, [8], "ordered", tuple("abcde"))
+    coarse = fine.coarsened(2)
+    assert coarse.levels == ("b", "d")
+    assert coarse.kind == "ordered"
+    (direct,) = nested_axes(values, masses, [2], "ordered", tuple("abcde"))
+    assert np.allclose(coarse.weights, direct.weights)
+
+
+@given(levels_and_masses, st.integers(2, 14), st.integers(2, 14), st.booleans())
+def test_coarser_levels_are_those_placed_directly(
+    counts: list[int], size: int, fewer: int, gaps: bool
+) -> None:
+    masses = np.array(counts + [2] * gaps, float)
+    values = np.append(np.arange(float(len(counts))), [np.nan] * gaps)
+    labels = tuple(f"level {number}" for number in range(len(counts)))
+    fine, direct = nominal_axes(
+        values, masses, [size, min(fewer, size)], labels, np.zeros(len(masses), bool)
+    )
+    coarse = fine.coarsened(fewer)
+    assert coarse.levels == direct.levels
+    assert np.array_equal(coarse.groups, direct.groups)
+    assert np.array_equal(coarse.values, direct.values, equal_nan=True)
+    assert np.allclose(coarse.weights, direct.weights, rtol=0, atol=1e-12)
+    assert coarse.has_missing == gaps

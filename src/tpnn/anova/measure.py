@@ -73,6 +73,13 @@ class Marginal:
         return replace(stacked, nominal=nominal, missing=missing)
 
     @classmethod
+    def blended(cls, axes: Sequence[Axis]) -> Marginal:
+        """Measure of the features, with positions that blend ranks and values."""
+        positions = [axis.blended_positions for axis in axes]
+        stacked = cls.stack(positions, [axis.weights for axis in axes])
+        return replace(cls.of(axes), positions=stacked.positions)
+
+    @classmethod
     def stack(cls, positions: Sequence[FloatArray], weights: Sequence[FloatArray]) -> Marginal:
         """Pad the nodes of each feature, all of them ordered, to a common length.
 

@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from tpnn._rules import COUNT, FLAG, POSITIVE, Rule, is_count, is_not_negative, one_of
+from tpnn.anova.components import Component
 from tpnn.anova.constraints import MONOTONE
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20
 BYTES_PER_VALUE = 16.0  # of peak memory, for each value of a grid or a basis
+BAGS = 8
 
 
 def _is_n_bases(value: Any) -> bool:
@@ -59,6 +61,7 @@ class Descent(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    judges_triples: ClassVar[bool] = False
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_bases": Rule(
             'a whole number of at least 1, a dict from order to such numbers, or "auto"',
@@ -98,10 +101,20 @@ class Descent(BaseEstimator):
         """Largest number of nodes per feature that is worth its cost, by order."""
         return FINEST_NODES
 
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags beyond which more gain little."""
+        return BAGS
+
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
         n_values = float(n_nodes) ** order + order * n_nodes * self._bases(order)
         return BYTES_PER_VALUE * n_values
+
+    def judge(
+        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+    ) -> Verdict:
+        """Refuse: training networks of many triples takes too long."""
+        raise NotImplementedError("Descent trains components; it does not judge candidates.")
 
     def solve(
         self,

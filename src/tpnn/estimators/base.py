@@ -51,7 +51,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     @refusing_unknown
     def __init__(
         self,
-        order: int = 2,
+        order: int | str = "auto",
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
         max_components: int | None = None,
         selection: str = "auto",
@@ -61,7 +61,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         min_level_rows: int = 1,
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
-        n_bags: int = 8,
+        n_bags: int | str = "auto",
         max_nodes: int | dict[int, int] = 256,
         validation_fraction: float = 0.15,
         device: str = "auto",

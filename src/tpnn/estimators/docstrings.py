@@ -8,13 +8,15 @@ from typing import TypeVar
 Estimator = TypeVar("Estimator", bound=type)
 
 PARAMETERS = """
-order : int, default=2
-    Largest number of features in a component.
+order : int or "auto", default="auto"
+    Largest number of features in a component. "auto" includes triples if held-out rows confirm
+    them, and is 2 otherwise; if ``interactions`` lists components, it is the order of the largest.
 interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
     Components beyond the main effects. "auto" takes all pairs if there are few of them, else
-    those that rise above the noise of the residual, and likewise triples and so on up to
-    ``order``. A number takes that many of the best pairs. "all" takes every component up to
-    ``order``, and a list of tuples of feature names or indices takes those interactions.
+    those that rise above the noise of the residual; then, up to ``order``, the triples that
+    lower the held-out loss and larger components above the noise. A number takes that many of
+    the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
+    names or indices takes those interactions.
     A dict says more, with any of: "count" ("auto", "all" or a number); "method"
     ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
     (tuples that are always included); "forbidden" (features that no component may contain
@@ -56,9 +58,10 @@ solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
     faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
     "grow" and "gradient" are the two with their default parameters; "auto" is "grow", or
     "gradient" with ``device="cuda"``.
-n_bags : int, default=8
+n_bags : int or "auto", default="auto"
     Number of models that are trained on different parts of the rows and averaged. Explanations
-    show their spread as bands.
+    show their spread as bands. "auto" is 32 below 500 rows, 16 below 5,000 rows and 8 otherwise,
+    fewer but at least 8 for several outputs; gradient descent always trains 8.
 max_nodes : int or dict from order to int, default=256
     Largest number of nodes per feature; interactions use fewer.
 validation_fraction : float, default=0.15

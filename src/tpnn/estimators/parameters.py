@@ -106,7 +106,11 @@ def _is_column(value: Any) -> bool:
 COLUMN_WORDS = "None, or the name or position of a column of X"
 
 RULES: dict[str, Rule] = {
-    "order": COUNT,
+    "order": Rule(
+        '"auto" or a whole number of at least 1',
+        lambda value: one_of("auto")(value) or is_count(value),
+        "auto",
+    ),
     "interactions": Rule(
         '"auto", "all", a number of pairs of at least 1, a list of tuples of feature names or '
         'indices ([] for none), or a dict with some of "count", "method" ("histogram" or "nid"), '
@@ -147,7 +151,11 @@ RULES: dict[str, Rule] = {
         'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
     ),
     "solver": Rule('"auto", "grow", "gradient", Grow(...) or Descent(...)', _is_solver, "grow"),
-    "n_bags": COUNT,
+    "n_bags": Rule(
+        '"auto" or a whole number of at least 1',
+        lambda value: one_of("auto")(value) or is_count(value),
+        8,
+    ),
     "max_nodes": Rule(
         "a whole number from 2 to 65535, or a dict from order to such numbers",
         _is_max_nodes,

@@ -32,6 +32,8 @@ from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
+TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
+TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,10 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
         known = column_offset(table, table.offset_column)
         targets, settings = replace(targets, offset=known), settings.by_name(table.column_names)
     encoder = encode(table, targets, settings)
-    check_memory(encoder, settings)
     rules = settings.interactions.rules(encoder.feature_names, settings.order)
     required = required_components(rules.required, settings.heredity, settings.max_components)
     problem = build(table, encoder, targets, task, settings)
+    check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solved = solve(problem, rules, settings, limits, progress)
     full = solved.problem.freeze(solved.solution, task)
@@ -148,13 +150,27 @@ def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
     return nodes
 
 
-def check_memory(encoder: TableEncoder, settings: Settings) -> None:
+def n_bags_of(problem: Problem, settings: Settings) -> int:
+    """Return the number of bags: as given, else enough for the number of rows."""
+    if isinstance(settings.n_bags, str):
+        return settings.solver.enough_bags(problem.distinct.size, problem.objective.n_outputs)
+    return settings.n_bags
+
+
+def component_bytes(problem: Problem, order: int, settings: Settings) -> float:
+    """Peak memory of one component of an order, over all bags and outputs."""
+    n_nodes = max(axis.n_nodes for axis in problem.encoder.axes[order])
+    n_lanes = n_bags_of(problem, settings) * problem.objective.n_outputs
+    return n_lanes * settings.solver.bytes_per_component(order, n_nodes)
+
+
+def check_memory(problem: Problem, settings: Settings) -> None:
     """Refuse a set of components that cannot fit into memory."""
-    needed, n_features = 0.0, encoder.n_features
-    for order, axes in encoder.axes.items():
-        n_nodes = max(axis.n_nodes for axis in axes)
+    encoder, needed = problem.encoder, 0.0
+    n_features = encoder.n_features
+    for order in encoder.axes:
         count = settings.interactions.most(order, n_features, settings.max_components)
-        needed += count * settings.n_bags * settings.solver.bytes_per_component(order, n_nodes)
+        needed += count * component_bytes(problem, order, settings)
     available = available_memory()
     if needed > available:
         raise MemoryError(
@@ -174,7 +190,12 @@ def build(
     for feature, shape in shapes.items():
         check_shape(encoder, feature, shape, "monotone")
     bagging = Bagging(1, settings.validation_fraction, settings.seed)
-    return Problem.build(table, encoder, targets, task.objective, bagging, shapes)
+    problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes)
+    few = max(round(TRIPLE_NODES_PER_CUBE_ROOT * problem.distinct.size ** (1 / 3)), 2)
+    asked = settings.max_nodes
+    if 3 not in encoder.axes or (isinstance(asked, Mapping) and 3 in asked):
+        return problem
+    return problem.with_nodes(3, few)
 
 
 def solve_listed(
@@ -188,7 +209,7 @@ def solve_listed(
     listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
     components = inherited(rules.applied(listed), settings)
     whole = problem.with_components(components)
-    budget = time_budget(whole, settings.n_bags, limits)
+    budget = time_budget(whole, n_bags_of(problem, settings), limits)
     whole = whole.with_bags(budget.n_bags)
     solution = settings.solver.solve(whole, budget.limits, progress)
     return Solved(problem=whole, solution=solution, events=budget.events)
@@ -204,10 +225,11 @@ def solve_searched(
     """Fit the components that a search finds: main effects and pairs, then higher orders."""
     request = settings.interactions.request(settings.order, settings.max_components)
     search = Search(
-        problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits
-    )
+        problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits,
+        most_triples=most_triples(problem, settings), screens_triples=settings.is_order_given,
+    )  # fmt: skip
     whole = problem.with_components(search.up_to_pairs())
-    budget = time_budget(whole, settings.n_bags, limits)
+    budget = time_budget(whole, n_bags_of(problem, settings), limits)
     whole = whole.with_bags(budget.n_bags)
     solution = settings.solver.solve(whole, budget.limits, progress)
     search.limits = budget.limits
@@ -224,6 +246,14 @@ def solve_searched(
         keeps_mains=search.takes_all_mains,
         is_screened=search.is_screened,
     )
+
+
+def most_triples(problem: Problem, settings: Settings) -> int:
+    """Return the number of triples that a search may include: as many as the memory holds."""
+    if 3 not in problem.encoder.axes:
+        return 0
+    share = TRIPLE_MEMORY_SHARE * available_memory()
+    return int(share / component_bytes(problem, 3, settings))
 
 
 def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:

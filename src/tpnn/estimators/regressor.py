@@ -51,7 +51,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
     @refusing_unknown
     def __init__(
         self,
-        order: int = 2,
+        order: int | str = "auto",
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
         max_components: int | None = None,
         selection: str = "auto",
@@ -63,7 +63,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         offset: int | str | None = None,
         exposure: int | str | None = None,
         solver: str | Grow | Descent = "auto",
-        n_bags: int = 8,
+        n_bags: int | str = "auto",
         max_nodes: int | dict[int, int] = 256,
         validation_fraction: float = 0.15,
         device: str = "auto",

@@ -22,6 +22,7 @@ class Settings:
     """
 
     order: int
+    is_order_given: bool
     interactions: Interactions
     max_components: int | None
     selection: str
@@ -32,7 +33,7 @@ class Settings:
     offset: int | str | None
     exposure: int | str | None
     solver: Solver
-    n_bags: int
+    n_bags: int | str
     max_nodes: int | Mapping[int, int]
     validation_fraction: float
     device: str
@@ -44,13 +45,17 @@ class Settings:
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
         categorical = parameters["categorical"]
-        own = {field.name for field in fields(cls)} - {"interactions", "solver"}
+        own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
+        interactions = Interactions.read(parameters["interactions"])
+        solver = solver_of(parameters["solver"], parameters["device"])
         unchanged = own & parameters.keys()
         return cls(
-            interactions=Interactions.read(parameters["interactions"]),
+            order=order_of(parameters["order"], interactions, solver),
+            is_order_given=not isinstance(parameters["order"], str),
+            interactions=interactions,
             shapes=dict(parameters["monotone"] or {}),
             nominal=() if isinstance(categorical, str) else categorical,
-            solver=solver_of(parameters["solver"], parameters["device"]),
+            solver=solver,
             seed=seed_from(parameters["random_state"]),
             **{"exposure": None, **{name: parameters[name] for name in unchanged}},
         )
@@ -76,6 +81,16 @@ def _named(given: Any, names: Sequence[str]) -> Any:
     if isinstance(given, list | tuple):
         return [_named(one, names) for one in given]
     return names[given] if is_whole(given) and 0 <= given < len(names) else given
+
+
+def order_of(given: int | str, interactions: Interactions, solver: Solver) -> int:
+    """Largest order of a component: as given, else of what is listed or can be found."""
+    if not isinstance(given, str):
+        return given
+    if interactions.listed is not None:
+        return max(map(len, interactions.listed), default=1)
+    finds_triples = interactions.has_noise_floor and solver.judges_triples
+    return max(3 if finds_triples else 2, *map(len, interactions.required), 2)
 
 
 def solver_of(given: Any, device: str) -> Solver:

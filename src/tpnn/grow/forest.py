@@ -21,14 +21,16 @@ MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
 )
 LONE_MAIN_TREE = MAIN_TREE._replace(n_leaves=4, rate=0.3)  # without pairs, small steps stall
-PAIR_TREE = MAIN_TREE._replace(n_leaves=16, random_first=True)
-GENTLE_PAIR_TREE = PAIR_TREE._replace(n_leaves=4, rate=0.01)  # for competing classes
+LARGE_PAIR_TREE = MAIN_TREE._replace(n_leaves=16, random_first=True)  # for sharp surfaces
+SMALL_PAIR_TREE = LARGE_PAIR_TREE._replace(n_leaves=8, rate=0.2)  # for smooth ones
+GENTLE_PAIR_TREE = LARGE_PAIR_TREE._replace(n_leaves=4)  # for smooth ones of competing classes
 ROUNDS_PER_CHECK = 10
 SLOPE_REFRESH_ROUNDS = 5  # after which slopes are recomputed, unless the loss is quadratic
 ROUNDS_OF_MAINS_ALONE = 50
 PROGRESS_SHARE = 2e-4  # relative fall of the held-out loss that counts as progress
 LARGEST_LOG_STEP = 1.0  # largest leaf value on a logarithmic scale, before shrinkage
 LARGEST_RIDGE_SHARE = 0.01  # of the rows; bounds the ridge and the smallest leaf
+MANY_PAIRS, SMALLEST_RATE_SHARE = 40, 0.15  # more pairs, all visited in a round, take smaller steps
 MANY_ROWS, MANY_ROWS_RATE = 50_000, 0.25  # with more rows, larger steps are as accurate
 
 
@@ -94,8 +96,8 @@ class RectangleForest:
         Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and intercepts at the start.
     seed : int
         Seed of the random cuts.
-    with_pairs : bool, default=True
-        Whether pairs grow too, or main effects alone.
+    pair_tree : TreeSettings, optional
+        Trees of pairs; None if main effects grow alone.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -110,12 +112,13 @@ class RectangleForest:
         training: Side,
         start: Tables,
         seed: int,
-        with_pairs: bool = True,
+        pair_tree: TreeSettings | None = None,
     ) -> None:
         self.layout, self.objective = layout, objective
-        self.grows_pairs = with_pairs and start.by_order[1].shape[1] > 0
+        has_pairs = start.by_order[1].shape[1] > 0
+        self.grows_pairs = pair_tree is not None and has_pairs
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
-        self.trees = _trees(objective, training, self.grows_pairs)
+        self.trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
         self.growths = _new_growths(len(training.y), start, seed)
 
@@ -151,14 +154,15 @@ class RectangleForest:
 
 
 def _trees(
-    objective: Objective, training: Side, with_pairs: bool
+    objective: Objective, training: Side, pair: TreeSettings | None, n_pairs: int
 ) -> tuple[TreeSettings, TreeSettings]:
-    """Choose the trees of main effects and pairs for this loss and number of rows."""
-    main, pair = MAIN_TREE, PAIR_TREE
-    if objective.couples_outputs:
-        pair = GENTLE_PAIR_TREE
-    elif not with_pairs:
+    """Adapt the trees of main effects and pairs to the loss and the numbers of rows and pairs."""
+    main = MAIN_TREE
+    if (pair is None or not n_pairs) and not objective.couples_outputs:
         main = LONE_MAIN_TREE
+    pair = pair or LARGE_PAIR_TREE
+    share = max(min(MANY_PAIRS / max(n_pairs, 1), 1.0), SMALLEST_RATE_SHARE)
+    pair = pair._replace(rate=share * pair.rate)
     if len(training.y) > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
     size = float(training.weights.sum())

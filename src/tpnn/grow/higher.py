@@ -1,9 +1,9 @@
-"""Components of three or more features, grown on the residual of main effects and pairs.
+"""Components of three or more features, grown on the residual of what was grown before them.
 
-Every bag starts from its fitted main effects and pairs and adds boxes to the grids of the higher
-orders until its held-out loss stops falling. If there is nothing to find, it stops at once and the
-model does not change. The result is purified: the lower-order parts of each grid move to the
-components of those orders.
+Every bag starts from its fitted components and adds to the grids of the higher orders until its
+held-out loss stops falling. If there is nothing to find, it stops at once and the model does not
+change. The result is purified: the lower-order parts of each grid move to the components of those
+orders.
 """
 
 from __future__ import annotations
@@ -11,94 +11,57 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables
-from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
-from tpnn.grow.forest import bounded_tree, tree_for_size
-from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.grow.bag import BagGrower, Grown
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
-from tpnn.table.axis import Axis
-
-VISITS_PER_CHECK = 25  # to the components of each output
-BOX_TREE = TreeSettings(
-    n_leaves=0, rate=0.1, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
-)
 
 
-class BoxForest:
-    """Components of higher orders of one bag; every output gets the same visits per round.
-
-    Parameters
-    ----------
-    rows : BoxRows
-        Training rows.
-    trees : tuple of TreeSettings
-        Settings of the trees of each order.
-    growths : list of BoxGrowth
-        State of every output.
-    """
-
-    rounds_per_check = 1
-    visits_per_check = 1
-    keeps_slopes = False  # rounding errors add up over many small visits
-    tolerance = 0.0
-    grace = 0
-
-    def __init__(
-        self, rows: BoxRows, trees: tuple[TreeSettings, ...], growths: list[BoxGrowth]
-    ) -> None:
-        self.rows, self.trees, self.growths = rows, trees, growths
-
-    def visit(self, rounds: int) -> None:
-        """Visit components of every output."""
-        for growth in self.growths:
-            grow_visits(self.rows, growth, VISITS_PER_CHECK, self.trees)
-
-    def scores(self, side: Side) -> FloatArray:
-        """Raw scores of rows, (n_rows, K)."""
-        added = np.zeros((len(side.y), len(self.growths)))
-        for output, growth in enumerate(self.growths):
-            raw = np.zeros((len(side.y), 1))
-            for part, tables in zip(side.coded, growth.tables, strict=True):
-                part.gather(tables[..., None], 0, raw)
-            added[:, output] = raw[:, 0]
-        return np.asarray(side.raw + added)
-
-    def tables(self) -> Tables:
-        """Copy of the current grids of values; higher orders do not change the intercepts."""
-        n_orders = len(self.growths[0].tables)
-        by_order = [np.stack([g.tables[o] for g in self.growths]) for o in range(n_orders)]
-        return Tables(by_order, np.zeros(len(self.growths)))
-
-    def slopes_changed(self) -> None:
-        """Do nothing: every visit sums the slopes afresh."""
-
-
-class HigherOrders:
-    """Grows the components of order three and above.
+class Bags(Protocol):
+    """Grows the components of some orders, bag by bag.
 
     Parameters
     ----------
     problem : Problem
-        Components of every order, including the higher ones and all their subsets.
+        Components of every order, including all subsets of those that grow.
     grower : BagGrower
         Grows one bag.
+    parts : list of CodedComponents
+        The components that grow, one entry per order.
     """
 
-    def __init__(self, problem: Problem, grower: BagGrower) -> None:
-        self.problem, self.grower = problem, grower
-        self.objective, self.axes = problem.objective, problem.encoder.axes
-        self.higher = [part for part in problem.coded if part.features.shape[1] > 2]
+    problem: Problem
+    grower: BagGrower
+    parts: list[CodedComponents]
+
+    def grow(self, bag: int, raw: FloatArray) -> Grown:
+        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
+
+
+class HigherOrders:
+    """Adds the components of higher orders to a solution.
+
+    Parameters
+    ----------
+    bags : Bags
+        What grows.
+    note : str
+        What the history of the fit calls it.
+    """
+
+    def __init__(self, bags: Bags, note: str) -> None:
+        self.bags, self.note = bags, note
+        self.problem, self.axes = bags.problem, bags.problem.encoder.axes
 
     def fit(self, lower: Solution, progress: Progress) -> Solution:
-        """Add higher orders to a solution of main effects and pairs, and purify the sum."""
+        """Add higher orders to a solution of lower ones, and purify the sum."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
         raw = self.problem.raw_scores(lower)
@@ -106,9 +69,9 @@ class HigherOrders:
         events: list[Event] = []
 
         def grow(bag: int) -> Grown:
-            grown = self._grow(bag, raw[:, bag])
+            grown = self.bags.grow(bag, raw[:, bag])
             event = Event(
-                stage="grow", note=self.grower.noted("higher orders"), bag=bag, step=grown.rounds,
+                stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.components), validation_loss=grown.loss,
                 seconds=time.monotonic() - began,
             )  # fmt: skip
@@ -117,11 +80,11 @@ class HigherOrders:
             return grown
 
         progress.begin(n_bags, "bag")
-        with self.grower.limits.workers() as workers:
-            bags = workers.map(grow, range(n_bags))
+        with self.bags.grower.limits.workers() as workers:
+            grown = workers.map(grow, range(n_bags))
         events.sort(key=lambda event: event.bag or 0)
         known = dict(zip(lower.components, lower.tables, strict=True))
-        constants, pure = purify_tables(self._combined(known, bags), self.axes)
+        constants, pure = purify_tables(self._combined(known, grown), self.axes)
         components = self.problem.ordered
         return replace(
             lower,
@@ -131,107 +94,23 @@ class HigherOrders:
             events=[*lower.events, *events],
         )
 
-    def _grow(self, bag: int, raw: FloatArray) -> Grown:
-        rows = self.problem.rows
-        places = self._shuffled_levels(bag)
-        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw, places)
-        validation = self._side(rows.validation[:, bag], raw, places)
-        trees = tuple(self._tree(part, float(rows.sizes[bag])) for part in self.higher)
-        growths = self._new_growths(len(training.y), bag)
-        forest = BoxForest(_box_rows(training.coded, self.axes), trees, growths)
-        grown = self.grower.grow(forest, training, validation)
-        return replace(grown, tables=self._unshuffled(grown.tables, places))
-
-    def _tree(self, part: CodedComponents, size: float) -> TreeSettings:
-        """Return a tree with four times as many boxes as the random cuts make."""
-        tree = BOX_TREE._replace(n_leaves=2 ** (part.features.shape[1] + 1))
-        return bounded_tree(tree_for_size(tree, size), self.objective)
-
-    def _shuffled_levels(self, bag: int) -> list[IntArray]:
-        """Place of every node on its axis, (n_features, M) for each order.
-
-        Levels without order are shuffled, differently in each bag: a box keeps neighbours
-        together, and no two levels should be neighbours in every bag.
-        """
-        rng = np.random.default_rng((self.problem.seed, bag))
-        shuffled = []
-        for part in self.higher:
-            axes = self.axes[part.features.shape[1]]
-            places = np.tile(np.arange(part.n_nodes), (len(axes), 1))
-            for feature in self.problem.features:
-                size = axes[feature].n_regular
-                if axes[feature].is_nominal:
-                    places[feature, :size] = rng.permutation(size)
-            shuffled.append(places)
-        return shuffled
-
-    def _unshuffled(self, grown: Tables, places: Sequence[IntArray]) -> Tables:
-        """Grids (K, n_components, M^order) with all nodes back in their own order."""
-        restored = []
-        for part, own, by_output in zip(self.higher, places, grown.by_order, strict=True):
-            shape = [part.n_nodes] * part.features.shape[1]
-            ordered = [
-                [
-                    t.reshape(shape)[np.ix_(*own[s])]
-                    for t, s in zip(flat, part.features, strict=True)
-                ]
-                for flat in by_output
-            ]
-            restored.append(np.array(ordered).reshape(by_output.shape))
-        return Tables(restored, grown.intercepts)
-
-    def _side(self, weights: Float32Array, raw: FloatArray, places: Sequence[IntArray]) -> Side:
-        where = np.flatnonzero(weights)
-        coded = []
-        for part, own in zip(self.higher, places, strict=True):
-            codes = np.take_along_axis(own, part.codes[:, where].astype(np.intp), 1)
-            coded.append(replace(part, codes=codes.astype(part.codes.dtype)))
-        y = self.problem.rows.y[where].astype(np.float64)
-        return Side(coded, y, weights[where, None].astype(np.float64), raw[where])
-
-    def _new_growths(self, n_rows: int, bag: int) -> list[BoxGrowth]:
-        """Return the initial state of every output."""
-        n_components = sum(len(part.features) for part in self.higher)
-        first = (self.problem.seed * self.problem.n_bags + bag) * self.objective.n_outputs
-        return [
-            BoxGrowth(
-                tables=tuple(np.zeros(part.shape, np.float32) for part in self.higher),
-                residual=np.zeros(n_rows),
-                hessian=np.zeros(n_rows),
-                gains=np.full(n_components, UNVISITED_GAIN),
-                state=np.array([first + output], np.uint64),
-            )
-            for output in range(self.objective.n_outputs)
-        ]
-
     def _combined(
         self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
     ) -> dict[Component, FloatArray]:
-        """Grids (M_1, ..., M_d, n_bags * K) of all components, zero where nothing has grown."""
-        n_lanes = self.problem.n_bags * self.objective.n_outputs
+        """Grids (M_1, ..., M_d, n_bags * K): those of the lower orders, plus what has grown."""
+        n_lanes = self.problem.n_bags * self.problem.objective.n_outputs
         combined = {}
         for component in self.problem.ordered:
             sizes = (self.axes[len(component)][feature].n_nodes for feature in component)
             combined[component] = lower.get(component, np.zeros((*sizes, n_lanes)))
-        for number, part in enumerate(self.higher):
+        for number, part in enumerate(self.bags.parts):
             shape = [part.n_nodes] * part.features.shape[1]
             lanes = np.concatenate([bag.tables.by_order[number] for bag in bags])
             for index, component in enumerate(map(tuple, part.features.tolist())):
                 cells = tuple(map(slice, combined[component].shape[:-1]))
                 grown = np.moveaxis(lanes[:, index].reshape(n_lanes, *shape), 0, -1)
-                combined[component] = grown[cells].astype(np.float64)
+                combined[component] = combined[component] + grown[cells]
         return combined
-
-
-def _box_rows(coded: Sequence[CodedComponents], axes: Mapping[int, Sequence[Axis]]) -> BoxRows:
-    """Training rows in the form that the compiled visits expect."""
-    orders = [part.features.shape[1] for part in coded]
-    return BoxRows(
-        codes=tuple(part.codes for part in coded),
-        features=tuple(part.features for part in coded),
-        sizes=tuple(np.array([axis.n_nodes for axis in axes[order]]) for order in orders),
-        nodes=tuple(part.n_nodes for part in coded),
-    )
 
 
 def with_higher(problem: Problem, lower: Solution) -> Problem:

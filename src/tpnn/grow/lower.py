@@ -1,17 +1,18 @@
 """Main effects and pairs of all bags: start, grow, mix, impose shapes, purify, smooth.
 
-Every bag grows from zero and from the smooth start, each time until its held-out loss stops
-falling. Large problems grow from zero only, multiclass problems from the smooth start only. The
-held-out rows of all bags then choose how to mix the two models and how wide the sigmoids of each
-main effect are. The result is purified: components are centred exactly, and their averages move to
-components of lower order.
+Every bag grows in two ways, each time until its held-out loss stops falling: from zero by large
+trees and from the smooth start by small ones. Large problems grow from zero only; multiclass
+problems grow from the smooth start by both. The held-out rows of all bags then choose how to mix
+the two models, every mixture grows on by small trees, and the held-out rows choose how wide the
+sigmoids of each main effect are. The result is purified: components are centred exactly, and their
+averages move to components of lower order.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,43 +24,62 @@ from tpnn.anova.purify import purify_tables
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables, held_out_loss
 from tpnn.grow.forest import Layout, RectangleForest
 from tpnn.grow.starts import measures, smooth_starts, zero_start
+from tpnn.grow.trees import TreeSettings
 from tpnn.grow.widths import choose_widths
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 
-SMOOTH_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the smooth start in the mixture
-NOTES = {"zero": "from 0", "smooth": "from the smooth start"}
+LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture
+N_SEEDS_PER_BAG = 3
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """Weighted mean of the two models grown in one bag.
+class Way(NamedTuple):
+    """One of the ways in which every bag grows.
 
     Parameters
     ----------
-    tables : list of array of shape (M_1, ..., M_d, K)
-        Grids of values, main effects first, then pairs.
-    intercepts : array of shape (K,)
-        Intercept of each output.
-    held_out : array of shape (n_held_out, K)
-        Raw scores of the held-out rows.
+    start : {"zero", "smooth"}
+        What it grows from.
+    pair_tree : TreeSettings
+        Trees of pairs.
+    note : str
+        What the history of the fit calls it.
     """
 
-    tables: list[FloatArray]
-    intercepts: FloatArray
-    held_out: FloatArray
+    start: str
+    pair_tree: TreeSettings
+    note: str
 
 
-def _mixture(zero: Grown, smooth: Grown, share: float) -> Mixture:
-    def mean(a: RealArray, b: RealArray) -> FloatArray:
-        return np.asarray((1 - share) * a + share * b, np.float64)
+class GrowthTask(NamedTuple):
+    """One growth of one bag: where it starts, its trees of pairs, its seed and its note."""
 
-    mains, pairs = map(mean, zero.tables.by_order, smooth.tables.by_order)
-    tables = [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
-    intercepts = mean(zero.tables.intercepts, smooth.tables.intercepts)
-    return Mixture(tables, intercepts, mean(zero.held_out, smooth.held_out))
+    bag: int
+    start: Tables
+    pair_tree: TreeSettings
+    seed: int
+    note: str
+
+
+def _mixed(one: Tables, other: Tables, share: float) -> Tables:
+    """Weighted mean of the models grown in one bag in two ways."""
+
+    def mean(a: RealArray, b: RealArray) -> RealArray:
+        return (1 - share) * a + share * b
+
+    by_order = [
+        mean(a, b).astype(np.float32) for a, b in zip(one.by_order, other.by_order, strict=True)
+    ]
+    intercepts: FloatArray = (1 - share) * one.intercepts + share * other.intercepts
+    return Tables(by_order, intercepts)
+
+
+def _grids(tables: Tables) -> list[FloatArray]:
+    """Grids of values (M_1, ..., M_d, K), main effects first, then pairs."""
+    mains, pairs = (part.astype(np.float64) for part in tables.by_order)
+    return [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
 
 
 class LowerOrders:
@@ -71,8 +91,8 @@ class LowerOrders:
         Coded rows, targets, bags and shapes; its components are main effects and pairs.
     grower : BagGrower
         Grows one bag.
-    starts : tuple of {"zero", "smooth"}
-        Where each bag grows from.
+    ways : tuple of one or two Way
+        How each bag grows; two models are mixed, and the mixture grows on as the second did.
     l2 : float, optional
         Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
     """
@@ -81,69 +101,85 @@ class LowerOrders:
         self,
         problem: Problem,
         grower: BagGrower,
-        starts: tuple[str, ...],
+        ways: tuple[Way, ...],
         l2: float | None,
     ) -> None:
         self.problem, self.grower = problem, grower
-        self.starts, self.l2 = starts, l2
+        self.ways, self.l2 = ways, l2
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
 
     def fit(self, progress: Progress) -> Solution:
-        """Grow every bag from its starts, mix, impose shapes, purify and smooth."""
-        events: list[Event] = []
-        grown = self._grown(progress, events)
-        first, last = grown[self.starts[0]], grown[self.starts[-1]]  # the same if there is one
-        share = self._best_share(first, last)
-        mixed = [_mixture(zero, smooth, share) for zero, smooth in zip(first, last, strict=True)]
+        """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
+        self.progress, self.events, self.began = progress, list[Event](), time.monotonic()
+        progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "bag")
+        by_way = self._grown_in_all_ways()
+        bags = by_way[0] if len(by_way) == 1 else self._polished(*by_way)
         if self.problem.shapes:
-            mixed = self._all_shaped(mixed)
-        intercepts, tables = self._purified(mixed)
+            bags = self._all_shaped(bags)
+        intercepts, tables = self._purified(bags)
         if not self.problem.objective.couples_outputs:
-            tables = choose_widths(self.problem, tables, [bag.held_out for bag in mixed])
-        events.sort(key=lambda event: (event.bag, event.note))
+            held_out = [np.asarray(bag.held_out, np.float64) for bag in bags]
+            tables = choose_widths(self.problem, tables, held_out)
+        self.events.sort(key=lambda event: (event.bag, event.note))
         return Solution(
             components=list(tables),
             intercepts=intercepts,
             tables=list(tables.values()),
             terms=None,
-            events=events,
+            events=self.events,
         )
 
-    def _grown(self, progress: Progress, events: list[Event]) -> dict[str, list[Grown]]:
-        """Grow every bag from each of its starts; return the bags by start."""
-        began = time.monotonic()
-        n_bags = self.problem.n_bags
-
-        def grow(task: tuple[int, str, Tables]) -> Grown:
-            bag, start, tables = task
-            seed = (self.problem.seed * n_bags + bag) * 2 + (start == "smooth")
-            grown = self._grow(bag, tables, seed)
-            event = Event(
-                stage="grow", note=self.grower.noted(NOTES[start]), bag=bag, step=grown.rounds,
-                n_components=len(self.problem.ordered), validation_loss=grown.loss,
-                seconds=time.monotonic() - began,
-            )  # fmt: skip
-            events.append(event)
-            progress.advance(event)
-            return grown
-
-        progress.begin(n_bags * len(self.starts), "bag")
-        limits = self.grower.limits
+    def _grown_in_all_ways(self) -> list[list[Grown]]:
+        """Grow every bag in each of the ways; return the bags of each way."""
+        n_bags, n_ways, limits = self.problem.n_bags, len(self.ways), self.grower.limits
         with ONE_BLAS_THREAD, limits.workers() as workers:
-            tables = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
-            if "smooth" in self.starts:
-                tables["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
-            tasks = [(b, start, tables[start][b]) for b in range(n_bags) for start in self.starts]
-            grown = workers.map(grow, tasks)
-        count = len(self.starts)
-        return {start: grown[place::count] for place, start in enumerate(self.starts)}
+            starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+            if any(way.start == "smooth" for way in self.ways):
+                starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
+            tasks = [
+                GrowthTask(bag, starts[way.start][bag], way.pair_tree, self._seed(bag, n), way.note)
+                for bag in range(n_bags)
+                for n, way in enumerate(self.ways)
+            ]
+            grown = workers.map(self._noted, tasks)
+        return [grown[number::n_ways] for number in range(n_ways)]
 
-    def _grow(self, bag: int, start: Tables, seed: int, with_pairs: bool = True) -> Grown:
+    def _polished(self, first: Sequence[Grown], last: Sequence[Grown]) -> list[Grown]:
+        """Mix the two models of every bag to minimise the held-out loss, and let each grow on."""
+        share, tree = self._best_share(first, last), self.ways[-1].pair_tree
+        tasks = [
+            GrowthTask(
+                bag, _mixed(one.tables, other.tables, share), tree, self._seed(bag, 2), "mixed"
+            )
+            for bag, (one, other) in enumerate(zip(first, last, strict=True))
+        ]
+        with ONE_BLAS_THREAD, self.grower.limits.workers() as workers:
+            return workers.map(self._noted, tasks)
+
+    def _seed(self, bag: int, number: int) -> int:
+        """Seed of one growth of a bag."""
+        return (self.problem.seed * self.problem.n_bags + bag) * N_SEEDS_PER_BAG + number
+
+    def _noted(self, task: GrowthTask) -> Grown:
+        """Grow one bag and tell the history."""
+        grown = self._grow(task.bag, task.start, task.seed, task.pair_tree)
+        event = Event(
+            stage="grow", note=self.grower.noted(task.note), bag=task.bag, step=grown.rounds,
+            n_components=len(self.problem.ordered), validation_loss=grown.loss,
+            seconds=time.monotonic() - self.began,
+        )  # fmt: skip
+        self.events.append(event)
+        self.progress.advance(event)
+        return grown
+
+    def _grow(
+        self, bag: int, start: Tables, seed: int, pair_tree: TreeSettings | None = None
+    ) -> Grown:
         training, validation = self._sides(bag)
         forest = RectangleForest(
             layout=self.layout, objective=self.problem.objective, training=training, start=start,
-            seed=seed, with_pairs=with_pairs,
+            seed=seed, pair_tree=pair_tree,
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
@@ -165,8 +201,8 @@ class LowerOrders:
         rows = self.problem.rows
         return Side(coded, rows.y[where], weights[where, None], rows.offset[where])
 
-    def _best_share(self, zero: Sequence[Grown], smooth: Sequence[Grown]) -> float:
-        """Weight of the smooth start in the mixture that minimises the held-out loss."""
+    def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
+        """Weight of the last way in the mixture that minimises the held-out loss."""
         sides = [self._side(weights) for weights in self.problem.rows.validation.T]
 
         def loss(share: float) -> float:
@@ -174,22 +210,22 @@ class LowerOrders:
                 held_out_loss(
                     self.problem.objective, side, (1 - share) * a.held_out + share * b.held_out
                 )
-                for side, a, b in zip(sides, zero, smooth, strict=True)
+                for side, a, b in zip(sides, first, last, strict=True)
             )
 
-        return min(SMOOTH_SHARES, key=loss)
+        return min(LAST_SHARES, key=loss)
 
-    def _purified(self, bags: Sequence[Mixture]) -> tuple[FloatArray, dict[Component, FloatArray]]:
+    def _purified(self, bags: Sequence[Grown]) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""
-        axes = self.problem.encoder.axes
+        axes, grids = self.problem.encoder.axes, [_grids(bag.tables) for bag in bags]
         raw: dict[Component, FloatArray] = {}
         for index, component in enumerate(self.problem.ordered):
             cells = tuple(slice(axes[len(component)][j].n_nodes) for j in component)
-            raw[component] = np.concatenate([bag.tables[index][cells] for bag in bags], -1)
+            raw[component] = np.concatenate([bag[index][cells] for bag in grids], -1)
         constants, pure = purify_tables(raw, axes)
-        return np.concatenate([bag.intercepts for bag in bags]) + constants, pure
+        return np.concatenate([bag.tables.intercepts for bag in bags]) + constants, pure
 
-    def _all_shaped(self, bags: Sequence[Mixture]) -> list[Mixture]:
+    def _all_shaped(self, bags: Sequence[Grown]) -> list[Grown]:
         """Impose the shapes on all bags, scaling interactions to minimise the held-out loss.
 
         Interactions of a feature with a shape are clipped, and the clipped ones may do more harm
@@ -200,13 +236,12 @@ class LowerOrders:
             with self.grower.limits.workers() as workers:
                 return workers.map(lambda b: self._shaped(b, bags[b], share), range(len(bags)))
 
-        best = min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
-        return [_mixture(bag, bag, 0.0) for bag in best]
+        return min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
 
-    def _shaped(self, bag: int, mixture: Mixture, share: float) -> Grown:
+    def _shaped(self, bag: int, grown: Grown, share: float) -> Grown:
         """Impose the shapes on a bag, then let its main effects grow on within them."""
         axes, shapes = self.problem.encoder.axes, self.problem.shapes
-        constants, pure = self._purified([mixture])
+        constants, pure = self._purified([grown])
         start = zero_start(self.problem, constants)
         mains, pairs = start.by_order
         bound = {s: share for s in pure if len(s) > 1 and not shapes.keys().isdisjoint(s)}
@@ -220,4 +255,4 @@ class LowerOrders:
                     mains[output, index][cells] = tables[component][:, None]
                 else:
                     pairs[output, index - len(self.mains)][cells] = tables[component]
-        return self._grow(bag, start, self.problem.seed + bag, with_pairs=False)
+        return self._grow(bag, start, self.problem.seed + bag)

@@ -144,7 +144,7 @@ def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: An
 
 
 @compiled()
-def _sides(kind: int, size: int, state: Any) -> Any:
+def random_sides(kind: int, size: int, state: Any) -> Any:
     """Divide the nodes of an axis at random: at one place or, without order, one by one."""
     sides = np.zeros(size, np.int64)
     place = 1 + draw_below(state, max(size - 1, 1))
@@ -155,7 +155,7 @@ def _sides(kind: int, size: int, state: Any) -> Any:
 
 
 @compiled()
-def _increasing(scores: Any) -> Any:
+def increasing(scores: Any) -> Any:
     """Return indices that sort scores (Shell sort); NumPy's argsort takes seconds to compile."""
     order = np.arange(len(scores))
     gap = 1
@@ -183,7 +183,7 @@ def node_order(
     """
     n_nodes, n_others = residual.shape
     if kind == NOMINAL:
-        sides = _sides(other_kind, n_others, state)
+        sides = random_sides(other_kind, n_others, state)
         scores = np.zeros(n_nodes)
         for a in range(n_nodes):
             sums, masses = np.zeros(2), np.zeros(2)
@@ -191,7 +191,7 @@ def node_order(
                 sums[sides[b]] += residual[a, b]
                 masses[sides[b]] += mass[a, b]
             scores[a] = sums[0] / (masses[0] + ridge) - sums[1] / (masses[1] + ridge)
-        return _increasing(scores)
+        return increasing(scores)
     order = np.arange(n_nodes)
     if kind == MISSING and draw_uniform(state) < 0.5:
         for place in range(n_nodes):

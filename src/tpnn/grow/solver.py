@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator
 
 from tpnn._rules import COUNT, Rule, is_not_negative, one_of
-from tpnn.anova.components import ComponentSet
+from tpnn.anova.components import Component, ComponentSet
 from tpnn.grow.bag import BagGrower
+from tpnn.grow.box_forest import BoxBags
+from tpnn.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.grow.higher import HigherOrders, with_higher
-from tpnn.grow.lower import LowerOrders
+from tpnn.grow.judge import Judge
+from tpnn.grow.lower import LowerOrders, Way
+from tpnn.grow.triples import TripleBags
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.solver import FINEST_NODES
 from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
+FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
+SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
+SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
+GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
+JUDGING_ROUNDS = 200
+TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
+BAGS_BY_ROWS = {500: 32, 5000: 16}  # of tables with fewer rows than these; the rows are few, so
+BAGS = 8  # more bags cost little
 
 
 class Grow(BaseEstimator):
@@ -35,7 +48,7 @@ class Grow(BaseEstimator):
     growth : {"auto", "smooth", "none"}, default="auto"
         Where growth starts. "auto" grows every bag both from zero and from a smooth ridge fit, and
         mixes the two to minimise the held-out loss (large problems grow from zero only, multiclass
-        problems from the smooth fit only). "smooth" grows from the smooth fit only. "none" keeps
+        problems twice from the smooth fit). "smooth" grows from the smooth fit only. "none" keeps
         the smooth fit as it is. In this order, components become smoother and more stable under
         resampling of the rows, and sharp surfaces become less accurate.
     l2 : float or "auto", default="auto"
@@ -55,6 +68,7 @@ class Grow(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    judges_triples: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
         "l2": Rule(
@@ -83,6 +97,11 @@ class Grow(BaseEstimator):
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags beyond which more gain little; outputs share the cost."""
+        bags = next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
+        return max(bags // n_outputs, BAGS)
+
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
         return BYTES_PER_CELL * float(n_nodes) ** order
@@ -102,21 +121,41 @@ class Grow(BaseEstimator):
         if len(lower) == len(problem.components):
             return solution
         grower = BagGrower(problem.objective, limits, self.max_rounds, self.patience)
-        return HigherOrders(with_higher(problem, solution), grower).fit(solution, progress)
+        whole = with_higher(problem, solution)
+        if 3 in whole.components.orders:
+            triples = TripleBags.of(whole, self._triple_grower(problem, limits))
+            solution = HigherOrders(triples, "triples").fit(solution, progress)
+        if max(whole.components.orders) > 3:
+            boxes = BoxBags(whole, grower)
+            solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
+        return solution
+
+    def judge(
+        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+    ) -> Verdict:
+        """Grow all candidate triples on coarse grids; ask the held-out rows about each."""
+        grower = replace(self._triple_grower(problem, limits), max_rounds=JUDGING_ROUNDS)
+        return Judge(problem, solution, triples, grower).verdict()
+
+    def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
+        patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
+        return BagGrower(problem.objective, limits, self.max_rounds, patience)
 
     def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
         rounds = 0 if self.growth == "none" else self.max_rounds
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
         grower = BagGrower(problem.objective, limits, rounds, patience)
-        return LowerOrders(problem, grower, self._starts(problem), l2).fit(progress)
+        return LowerOrders(problem, grower, self._ways(problem), l2).fit(progress)
 
-    def _starts(self, problem: Problem) -> tuple[str, ...]:
-        """Where the bags grow from: zero, the smooth fit, or both."""
+    def _ways(self, problem: Problem) -> tuple[Way, ...]:
+        """How the bags grow: from zero, from the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
         is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
-        if self.growth == "auto" and is_large and isinstance(self.l2, str):
-            return ("zero",)  # an l2 that was asked for needs the smooth fit
-        if self.growth != "auto" or problem.objective.couples_outputs:
-            return ("smooth",)  # classes: held-out rows chose it alone whenever both were grown
-        return "zero", "smooth"
+        if self.growth != "auto":
+            return (SHARP_SMOOTH,)
+        if is_large and isinstance(self.l2, str):
+            return (FROM_ZERO,)  # an l2 that was asked for needs the smooth fit
+        if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
+            return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
+        return FROM_ZERO, SMOOTH

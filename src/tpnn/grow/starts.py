@@ -24,9 +24,14 @@ from tpnn.table.axis import Axis
 
 
 def measures(problem: Problem) -> tuple[Marginal, Marginal]:
-    """Measures of all features on the nodes of main effects and on the nodes of pairs."""
+    """Measures of all features on the nodes of main effects and on the nodes of pairs.
+
+    Positions blend ranks and values. They are ranks if the curvature of the loss is unbounded:
+    Newton steps of the smooth start that are free to grow in the tails would go too far there.
+    """
     axes = problem.encoder.axes
-    return Marginal.of(axes[1]), Marginal.of(axes.get(2, axes[1]))
+    measure = Marginal.of if problem.objective.steep else Marginal.blended
+    return measure(axes[1]), measure(axes.get(2, axes[1]))
 
 
 def zero_start(problem: Problem, constants: FloatArray) -> Tables:

@@ -152,6 +152,12 @@ class Problem:
         """Change the components; keep the rows and their codes."""
         return replace(self, components=components)
 
+    def with_nodes(self, order: int, most: int) -> Problem:
+        """Limit the nodes per feature in the components of one order; keep the rows."""
+        encoder = self.encoder.coarsened(order, most)
+        codes = Codes(self.codes.table, encoder, self.codes.rows)
+        return replace(self, encoder=encoder, codes=codes)
+
     def with_bags(self, n_bags: int) -> Problem:
         """Change the number of bags; keep the rows."""
         bagging = replace(self.bagging, n_bags=n_bags)
@@ -186,7 +192,7 @@ class Problem:
             for function in (np.mean, np.std)
         )
         return AnovaModel(
-            encoder=self.encoder,
+            encoder=self.encoder.up_to(max(components.orders)),
             components=components,
             tables=tuple(means),
             spreads=tuple(spreads),

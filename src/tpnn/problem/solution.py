@@ -63,6 +63,23 @@ class Event:
             LOGGER.log(level, "%s (%s)", words, numbers)
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What held-out rows say about candidate components.
+
+    Parameters
+    ----------
+    falls : array of shape (n_candidates,)
+        Fall of the held-out loss due to each candidate.
+    change, error : float
+        Change of the held-out loss due to all candidates together, and its standard error.
+    """
+
+    falls: FloatArray
+    change: float
+    error: float
+
+
 class Progress(Protocol):
     """Receives the events of a fit while it runs."""
 

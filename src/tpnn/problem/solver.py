@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from tpnn._rules import Rule
+from tpnn.anova.components import Component
 from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Progress, Solution
+from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.stopping import Limits
 
 FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
@@ -22,16 +23,22 @@ class Solver(Protocol):
         Devices that it can compute on.
     rules : dict from parameter to Rule
         Valid values of its parameters.
+    judges_triples : bool
+        Whether it can judge many candidate triples at once.
     """
 
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]
+    judges_triples: ClassVar[bool]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""
 
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
+
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags of a fit to so many rows, unless the user sets it."""
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""
@@ -44,3 +51,8 @@ class Solver(Protocol):
         start: Solution | None = None,
     ) -> Solution:
         """Fit the components of a problem; ``start`` is a solution that lacks some of them."""
+
+    def judge(
+        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+    ) -> Verdict:
+        """Ask held-out rows about candidate triples, given a solution of lower orders."""

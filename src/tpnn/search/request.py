@@ -79,6 +79,11 @@ class Interactions:
         """Whether a search has to find the interactions."""
         return self.listed is None and self.count != "all"
 
+    @property
+    def has_noise_floor(self) -> bool:
+        """Whether the interactions are those above the noise, whatever their number."""
+        return self.listed is None and self.count == "auto" and self.method == "histogram"
+
     def components(self, names: Sequence[str], order: int) -> ComponentSet:
         """Return main effects with the listed interactions, or all components up to an order."""
         if self.listed is None:
@@ -108,6 +113,8 @@ class Interactions:
             return count
         if order == 1:
             return min(count, MOST_MAINS)
+        if order > 2:  # a search finds no more than the memory holds
+            return sum(len(component) == order for component in self.required)
         budget = self.request(order, max_components).budget
         return min(count, max(budget, MOST_INTERACTIONS))
 

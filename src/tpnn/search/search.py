@@ -25,6 +25,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import TableScreen
+from tpnn.search.triples import TripleSearch, features_of_all_triples
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
@@ -50,6 +51,10 @@ class Search:
         The user's own solver, with its penalties; shapes are part of the problem.
     limits : Limits
         When to stop trying, number of threads, and device for the screens.
+    most_triples : int
+        Largest number of triples that the memory holds.
+    screens_triples : bool
+        Whether to screen all triples if there are too many to be judged; this takes its time.
 
     Attributes
     ----------
@@ -64,6 +69,8 @@ class Search:
     rules: InteractionRules
     solver: Solver
     limits: Limits
+    most_triples: int = 0
+    screens_triples: bool = False
     events: list[Event] = field(default_factory=list)
     evident: set[Component] = field(default_factory=set)
     began: float = field(default_factory=time.monotonic)
@@ -125,16 +132,42 @@ class Search:
     def higher(self, problem: Problem, solution: Solution) -> list[Component]:
         """Interactions of three or more features above the noise in the residual of a solution.
 
-        Triples are screened among all features if that is affordable, else among the features of
-        the best pairs; each higher order among the features of what was found one order below.
+        A solver that can judge triples does; otherwise they are screened. Candidates come from all
+        features if that is affordable, else from the features of the best pairs and, if the user
+        asked for triples, from a screen. Those of each higher order come from the features of what
+        was found one order below.
         """
+        highest = min(self.request.order, self.n_features)
+        if highest < 3 or self._time_is_up(problem, self.limits):
+            return []
+        if not self.solver.judges_triples:
+            return self._screened(problem, solution, range(3, highest + 1), None)
+        triples = self._triples(problem, solution)
+        if highest == 3 or not triples:
+            return triples
+        features = _first_features(triples, self.n_features)
+        return [*triples, *self._screened(problem, solution, range(4, highest + 1), features)]
+
+    def _triples(self, problem: Problem, solution: Solution) -> list[Component]:
+        """Triples that held-out rows confirm, after those above the noise if many were screened."""
+        most, screened = min(self.request.budget, self.most_triples), list[Component]()
+        if self.screens_triples and self.n_features > features_of_all_triples(problem):
+            screened = self._screened(problem, solution, range(3, 4), None)
+        search = TripleSearch(self.rules, self.solver, self.limits, most)
+        confirmed, event = search.find(problem, solution)
+        if event is not None:
+            self._record(event)
+        self.evident |= set(confirmed)
+        return list(dict.fromkeys([*screened, *confirmed]))[:most]
+
+    def _screened(
+        self, problem: Problem, solution: Solution, orders: range, features: list[int] | None
+    ) -> list[Component]:
+        """Interactions of some orders whose projections rise above the noise."""
         found: list[Component] = []
-        if self.request.order < 3 or self.limits.are_reached():
-            return found
         screen = TableScreen(problem, solution, self.limits)
-        features: list[int] | None = None
-        for order in range(3, min(self.request.order, self.n_features) + 1):
-            if self.limits.are_reached():
+        for order in orders:
+            if self._time_is_up(problem, self.limits):
                 break
             most = affordable_features(order, screen.n_rows)
             if features is None and self.n_features > most:
@@ -161,7 +194,7 @@ class Search:
         accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
-            if self._time_is_up(problem):
+            if self._time_is_up(problem, self.probe_limits):
                 break
             solution = self._probe(problem)
             held_out = HeldOut(problem, solution)
@@ -170,15 +203,15 @@ class Search:
                 self._note(problem, None, reason, held_out.loss)
                 break
             accepted, before = included, held_out
-            if attempt == MOST_ADDITIONS or self._time_is_up(problem):
+            if attempt == MOST_ADDITIONS or self._time_is_up(problem, self.probe_limits):
                 break
             included = self._extended(problem, solution, held_out.loss)
             if included == accepted:
                 break
         return accepted
 
-    def _time_is_up(self, problem: Problem) -> bool:
-        is_up = self.probe_limits.are_reached()
+    def _time_is_up(self, problem: Problem, limits: Limits) -> bool:
+        is_up = limits.are_reached()
         if is_up:
             self._note(problem, None, "stop: the time limit is reached")
         return is_up
@@ -237,6 +270,9 @@ class Search:
                 noise_floor=ranking.floor,
             )
             self.evident |= set(ranking.found)
+        self._record(event)
+
+    def _record(self, event: Event) -> None:
         self.events.append(event)
         event.log(logging.INFO)
 

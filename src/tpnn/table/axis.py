@@ -19,6 +19,9 @@ from tpnn.table.frame import NOMINAL, NUMBER
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
+VALUE_SHARE = 0.6  # of values in positions that blend ranks and values
+OUTER_RANKS = (0.1, 0.9)  # values are clipped beyond these,
+CLIP_RANGES = 3.0  # at this many times the range between them
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,37 @@ class Axis:
         ranks = (np.cumsum(regular) - regular / 2) / (regular.sum() or 1.0)
         return np.append(ranks, 1.0) if self.has_missing else ranks
 
+    @property
+    def blended_positions(self) -> FloatArray:
+        """Mean of rank and value of each node, both in [0, 1]: where smooth functions are smooth.
+
+        Ranks alone flatten the tails, where small tables have their signal; values alone are at the
+        mercy of outliers, so they are clipped. Ranks serve if there are no values to speak of:
+        levels without order, or a single value from the lower to the upper of the outer ranks.
+        """
+        ranks, regular = self.positions, self.n_regular
+        if self.is_nominal or self._is_nearly_constant():
+            return ranks
+        nodes = self.values[:regular]
+        with np.errstate(over="ignore", invalid="ignore"):  # differences of huge values
+            low, high = np.interp(OUTER_RANKS, ranks[:regular], nodes)
+            reach = CLIP_RANGES * (high - low)
+            clipped = np.clip(nodes, low - reach, high + reach)
+            span = clipped[-1] - clipped[0]
+            if not 0 < span < np.inf:
+                return ranks
+            values = (clipped - clipped[0]) / span
+        blended = (1 - VALUE_SHARE) * ranks[:regular] + VALUE_SHARE * values
+        return np.append(blended, ranks[regular:])
+
+    def _is_nearly_constant(self) -> bool:
+        """Whether one node holds all the mass between the outer ranks."""
+        cumulated = np.cumsum(self.weights[: self.n_regular])
+        if len(cumulated) < 2:
+            return True
+        first, last = np.searchsorted(cumulated, np.array(OUTER_RANKS) * cumulated[-1])
+        return bool(first == last)
+
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).
 
@@ -122,6 +156,30 @@ class Axis:
         steps = np.append(np.diff(halves), 0.0)[lower]
         np.divide(x / 2 - halves[lower], steps, out=fraction, where=steps > 0)
         return lower, fraction
+
+    def coarsened(self, most: int) -> Axis:
+        """Axis with at most ``most`` regular nodes, all of them nodes of this one."""
+        if self.n_regular <= most:
+            return self
+        if self.groups is not None:
+            return self._with_rarest_merged(self.groups, most)
+        regular = self.weights[: self.n_regular]
+        nodes = place_nodes(self.values[: self.n_regular], regular, most)
+        axis = make_axis(self.values, self.weights, nodes, self.kind)
+        if self.levels is None:
+            return axis
+        numbers = np.searchsorted(self.values[: self.n_regular], nodes)
+        return replace(axis, levels=tuple(self.levels[number] for number in numbers))
+
+    def _with_rarest_merged(self, groups: IntArray, most: int) -> Axis:
+        """Nominal axis whose last nodes, those of the rarest levels, are one."""
+        last = most - 1
+        regular, missing = np.split(self.weights, [self.n_regular])
+        values = np.append(np.arange(float(most)), np.full(len(missing), np.nan))
+        masses = np.concatenate([regular[:last], [regular[last:].sum()], missing])
+        levels = (*(self.levels or ())[:last], OTHERS)
+        merged = np.minimum(groups, last)
+        return replace(self, values=values, weights=masses, groups=merged, levels=levels)
 
     def codes(self, x: FloatArray) -> IntArray:
         """Nearest node of each training value, (n,)."""

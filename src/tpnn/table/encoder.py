@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -248,6 +248,22 @@ class TableEncoder:
         for feature, axis in enumerate(axes):
             codes[feature] = axis.codes(self.numbers(table, feature)[rows])
         return codes
+
+    def coarsened(self, order: int, most: int) -> TableEncoder:
+        """Limit the nodes per feature in the components of one order to ``most``.
+
+        The nodes of higher orders are placed anew, so that they are among those of this order.
+        """
+        axes = dict(self.axes)
+        axes[order] = tuple(axis.coarsened(most) for axis in axes[order])
+        for higher in range(order + 1, max(axes) + 1):
+            pairs = zip(axes[higher - 1], axes[higher], strict=True)
+            axes[higher] = tuple(below.coarsened(axis.n_regular) for below, axis in pairs)
+        return replace(self, axes=axes)
+
+    def up_to(self, order: int) -> TableEncoder:
+        """Leave out the nodes of higher orders."""
+        return replace(self, axes={o: axes for o, axes in self.axes.items() if o <= order})
 
     def canonical_key(self, feature: int) -> tuple[str | bytes, bytes, str]:
         """Key of a feature that does not depend on where its column stands.

@@ -1,0 +1,174 @@
+"""CuboidForest: triples of one bag, grown by cuboid trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn.anova.measure import Marginal
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables
+from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
+from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
+from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.loss.losses import Objective
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
+
+CUBOID_TREE = TreeSettings(
+    n_leaves=8, rate=0.25, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
+)
+VISITS_PER_ROUND = 25  # to the triples of each output
+FIRST_VISITS = 2  # to each triple, before the patience counts
+
+
+class CuboidForest:
+    """Triples of one bag; every output gets the same number of visits per round.
+
+    Parameters
+    ----------
+    rows : TripleRows
+        Coded rows of both sides.
+    training, held_out : Side
+        The two sides of the bag.
+    objective : Objective
+        The loss.
+    seed : int
+        Seed of the random cuts.
+    """
+
+    rounds_per_check = 1
+    visits_per_check = 1
+    keeps_slopes = False  # rounding errors add up over many small visits
+    tolerance = 0.0
+
+    def __init__(
+        self, rows: TripleRows, training: Side, held_out: Side, objective: Objective, seed: int
+    ) -> None:
+        self.rows, self.objective = rows, objective
+        self.training, self.held_out = training, held_out
+        size = float(training.weights.sum())
+        self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
+        self.states = _new_states(rows, training, held_out, seed)
+        self.copies = np.stack([state.tables for state in self.states])
+        self.confirmed = np.zeros(len(rows.triples))  # at the time of the last copy
+        self.grace = FIRST_VISITS * len(rows.triples) // VISITS_PER_ROUND
+
+    @property
+    def growths(self) -> list[SideGrowth]:
+        """State of every output on the training rows."""
+        return [state.training for state in self.states]
+
+    def visit(self, rounds: int) -> None:
+        """Visit triples of every output."""
+        for state in self.states:
+            grow_triples(self.rows, state, VISITS_PER_ROUND, self.tree)
+
+    def scores(self, side: Side) -> FloatArray:
+        """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
+        is_training = side is self.training
+        known = [state.training if is_training else state.held_out for state in self.states]
+        return np.stack([rows.raw for rows in known], axis=1)
+
+    def tables(self) -> Tables:
+        """Copy of the current grids and of what is confirmed; the next copy replaces it."""
+        self.confirmed = np.sum([state.confirmed for state in self.states], axis=0)
+        for copy, state in zip(self.copies, self.states, strict=True):
+            copy[state.changed] = state.tables[state.changed]
+            state.changed[:] = False
+        n_outputs, n_triples = self.copies.shape[:2]
+        flat = self.copies.reshape(n_outputs, n_triples, -1)
+        return Tables([flat], np.zeros(n_outputs))
+
+    def slopes_changed(self) -> None:
+        """Recompute the slopes of the held-out rows too, for the falls of their loss."""
+        side = self.held_out
+        slopes = self.objective.slopes(side.y, self.scores(side), side.weights)
+        for output, state in enumerate(self.states):
+            state.held_out.residual[:] = -side.weights[:, 0] * slopes[0][:, output]
+            state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
+
+
+def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> list[TripleGrowth]:
+    """Return the initial state of every output."""
+    n_outputs, n_triples = training.raw.shape[1], len(rows.triples)
+    n_nodes = rows.sizes.max()
+
+    def side_growth(side: Side, output: int) -> SideGrowth:
+        raw = np.array(side.raw[:, output], np.float64)
+        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw))
+
+    return [
+        TripleGrowth(
+            tables=np.zeros((n_triples, n_nodes, n_nodes, n_nodes), np.float32),
+            training=side_growth(training, output),
+            held_out=side_growth(held_out, output),
+            gains=np.full(n_triples, UNVISITED_GAIN),
+            confirmed=np.zeros(n_triples),
+            changed=np.zeros(n_triples, np.bool_),
+            state=np.array([seed * n_outputs + output], np.uint64),
+        )
+        for output in range(n_outputs)
+    ]
+
+
+class TripleBags:
+    """Grows triples, bag by bag.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows, bags and loss.
+    grower : BagGrower
+        Grows one bag.
+    part : CodedComponents
+        The triples over the rows.
+    sizes, kinds : array of shape (n_features,)
+        Number of nodes of each feature, and how it may be cut.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        grower: BagGrower,
+        part: CodedComponents,
+        sizes: IntArray,
+        kinds: IntArray,
+    ) -> None:
+        self.problem, self.grower = problem, grower
+        self.parts, self.sizes, self.kinds = [part], sizes, kinds
+
+    @classmethod
+    def of(cls, problem: Problem, grower: BagGrower) -> TripleBags:
+        """Triples of a problem on their own nodes."""
+        part = problem.coded[problem.components.orders.index(3)]
+        marginal = Marginal.of(problem.encoder.axes[3])
+        return cls(problem, grower, part, marginal.sizes, axis_kinds(marginal))
+
+    def grow(self, bag: int, raw: FloatArray) -> Grown:
+        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
+        forest = self.forest(bag, raw)
+        return self.grower.grow(forest, forest.training, forest.held_out)
+
+    def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
+        """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
+        rows = self.problem.rows
+        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
+        held_out = self._side(rows.validation[:, bag], raw)
+        triple_rows = TripleRows(
+            training=training.coded[0].codes,
+            held_out=held_out.coded[0].codes,
+            triples=self.parts[0].features,
+            sizes=self.sizes,
+            kinds=self.kinds,
+        )
+        seed = self.problem.seed * self.problem.n_bags + bag
+        return CuboidForest(triple_rows, training, held_out, self.problem.objective, seed)
+
+    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
+        where = np.flatnonzero(weights)
+        part = self.parts[0]
+        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
+        y = self.problem.rows.y[where].astype(np.float64)
+        return Side([coded], y, weights[where, None].astype(np.float64), raw[where])
