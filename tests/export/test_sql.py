@@ -19,7 +19,10 @@ import pandas as pd
 import pytest
 
 from tests.export.cases import INJECTION, NAMES, TASKS, assert_equal_to_model, fuzzed_rows, model_of
+from tpnn import ComponentSet
 from tpnn.export.dialects import DIALECTS
+from tpnn.table.encoder import LevelRules, TableEncoder
+from tpnn.table.frame import Table
 
 Runner = Callable[[str, pd.DataFrame], np.ndarray]
 AS_POSTGRES = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []  # never as root
@@ -190,3 +193,27 @@ def test_an_unknown_dialect_is_refused() -> None:
 def test_names_that_sql_cannot_write_are_refused(names: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="name: a name in SQL needs"):
         model_of("regression").to_sql("duckdb", **names)
+
+
+def test_durations_and_large_whole_numbers_as_levels() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.array([2**53, 2**53 + 1, 2**53 + 2])
+    rows = pd.DataFrame(
+        {
+            "wait": rng.integers(0, 10**12, 200).astype("timedelta64[us]"),
+            "code": rng.choice(codes, 200),
+        }
+    )
+    table = Table(rows)
+    encoder = TableEncoder.fit(table, {1: 8}, rules=LevelRules(nominal=[1]))
+    tables = tuple(rng.normal(size=(axis.n_nodes, 1)) for axis in encoder.axes[1])
+    model = replace(
+        model_of("regression"),
+        encoder=encoder,
+        components=ComponentSet(((0,), (1,))),
+        tables=tables,
+        spreads=tables,
+    )
+    keyed = rows.assign(id=np.arange(200))
+    answer = in_duckdb(model.to_sql("duckdb", key="id", contributions=True), keyed)
+    assert_equal_to_model(answer[:, 1:], model, rows)
