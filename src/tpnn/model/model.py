@@ -316,6 +316,18 @@ class AnovaModel:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
         write_archive(path, *pack(self._fields()))
 
+    def to_sql(
+        self,
+        dialect: str,
+        table: str | Sequence[str] = "loans",
+        key: str | Sequence[str] | None = None,
+        contributions: bool = False,
+    ) -> str:
+        """Query that gives raw scores and predictions in a database; see docs/export.md."""
+        from tpnn.export.sql import to_sql
+
+        return to_sql(self, dialect, table, key, contributions)
+
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
 
