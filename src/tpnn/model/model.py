@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from tpnn.model.presum import SumPredictor
 from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import NOMINAL, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLASS_LINKS = ("logit", "softmax")
 
@@ -311,6 +314,12 @@ class AnovaModel:
             terms._replace(features=names)
             for names, terms in zip(self.component_names, stored, strict=True)
         ]
+
+    def to_table(self) -> pd.DataFrame:
+        """All components in one frame, as :func:`tpnn.sheets.tidy.tidy_table` describes."""
+        from tpnn.sheets.tidy import tidy_table
+
+        return tidy_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
