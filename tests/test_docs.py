@@ -45,6 +45,7 @@ RECORDS = (  # what methods return
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
     "report.written.Report",
+    "sheets.rating.RatingTables",
     "interop.distill.FidelityWarning",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")

@@ -32,6 +32,8 @@ from tpnn.table.frame import NOMINAL, Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tpnn.sheets.rating import RatingTables
+
 CLASS_LINKS = ("logit", "softmax")
 
 
@@ -320,6 +322,15 @@ class AnovaModel:
         from tpnn.sheets.tidy import tidy_table
 
         return tidy_table(self)
+
+    def rating_tables(
+        self, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
+        offset: Any = None,
+    ) -> RatingTables:  # fmt: skip
+        """Write base rate and relativities; see :func:`tpnn.sheets.rating.rating_tables`."""
+        from tpnn.sheets.rating import rating_tables
+
+        return rating_tables(self, X, y, max_bands, base, offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""

@@ -81,6 +81,9 @@ class FrozenModel(Protocol):
     def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
         """Intercept plus all components."""
 
+    def component_scores(self, X: Any) -> FloatArray:
+        """Value of every component on every row."""
+
     def certificate(self, feature: str, shape: str | None = None) -> Certificate:
         """Smallest step of f along a feature."""
 
