@@ -20,7 +20,8 @@ from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
-from tpnn.model.model import AnovaModel, check_shape
+from tpnn.model.model import AnovaModel
+from tpnn.model.shape_rule import check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
 from tpnn.problem.solution import Event, Progress, Solution

@@ -12,7 +12,8 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.anova.components import ComponentSet, resolve_feature
 from tpnn.anova.constraints import constrained
-from tpnn.model.model import AnovaModel, check_shape
+from tpnn.model.model import AnovaModel
+from tpnn.model.shape_rule import check_shape
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 

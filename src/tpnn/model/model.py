@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import SIGNS, Certificate, certificate
+from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
@@ -25,9 +25,15 @@ from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
+from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import NOMINAL, Table
+from tpnn.table.frame import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tpnn.sheets.rating import RatingTables
 
 CLASS_LINKS = ("logit", "softmax")
 
@@ -312,6 +318,27 @@ class AnovaModel:
             for names, terms in zip(self.component_names, stored, strict=True)
         ]
 
+    def to_table(self) -> pd.DataFrame:
+        """All components in one frame, as :func:`tpnn.sheets.tidy.tidy_table` describes."""
+        from tpnn.sheets.tidy import tidy_table
+
+        return tidy_table(self)
+
+    def rating_tables(
+        self, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
+        offset: Any = None,
+    ) -> RatingTables:  # fmt: skip
+        """Write base rate and relativities; see :func:`tpnn.sheets.rating.rating_tables`."""
+        from tpnn.sheets.rating import rating_tables
+
+        return rating_tables(self, X, y, max_bands, base, offset)
+
+    def to_excel(self, path: str | os.PathLike[str], X: Any = None, offset: Any = None) -> None:
+        """Write a spreadsheet that predicts; see :func:`tpnn.sheets.workbook.write_workbook`."""
+        from tpnn.sheets.workbook import write_workbook
+
+        write_workbook(self, path, X, offset)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
         write_archive(path, *pack(self._fields()))
@@ -353,20 +380,6 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
 def squeezed(values: FloatArray) -> FloatArray:
     """Values (..., n_outputs) without the last axis where there is one output only."""
     return values[..., 0] if values.shape[-1] == 1 else values
-
-
-def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
-    """Refuse an unknown shape, or the shape of a feature without order."""
-    if shape not in SIGNS:
-        raise ValueError(
-            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
-            "Pass 'increasing', for example."
-        )
-    if encoder.features[index].kind == NOMINAL:
-        raise ValueError(
-            f"{argument}: a shape needs an order, found the nominal feature "
-            f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
-        )
 
 
 def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
