@@ -319,7 +319,7 @@ class AnovaModel:
         ]
 
     def to_table(self) -> pd.DataFrame:
-        """All components in one frame, as :func:`tpnn.sheets.tidy.tidy_table` describes."""
+        """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
         from tpnn.sheets.tidy import tidy_table
 
         return tidy_table(self)
@@ -328,13 +328,13 @@ class AnovaModel:
         self, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
         offset: Any = None,
     ) -> RatingTables:  # fmt: skip
-        """Write base rate and relativities; see :func:`tpnn.sheets.rating.rating_tables`."""
+        """Write base rate and relativities; see ``tpnn.sheets.rating.rating_tables``."""
         from tpnn.sheets.rating import rating_tables
 
         return rating_tables(self, X, y, max_bands, base, offset)
 
     def to_excel(self, path: str | os.PathLike[str], X: Any = None, offset: Any = None) -> None:
-        """Write a spreadsheet that predicts; see :func:`tpnn.sheets.workbook.write_workbook`."""
+        """Write a spreadsheet that predicts; see ``tpnn.sheets.workbook.write_workbook``."""
         from tpnn.sheets.workbook import write_workbook
 
         write_workbook(self, path, X, offset)

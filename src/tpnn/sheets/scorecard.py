@@ -161,7 +161,7 @@ def scorecard(
 ) -> ScoreCard:
     """Turn a classifier of two classes with main effects and pairs into a score card.
 
-    Each component is put on bands that lose least (see :func:`tpnn.sheets.rating.rating_tables`),
+    Each component is put on bands that lose least (see ``AnovaModel.rating_tables``),
     scaled and rounded to whole points. Where the model is certified to rise or to fall along a
     feature, so do the points: where rounding would break it, the points of the main effect move as
     little as possible. Missing values and unseen levels have points of their own.
