@@ -10,51 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray, IntArray
-from tpnn.anova.components import Component, ComponentSet
-from tpnn.loss.links import Link
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
-
-
-class FrozenModel(Protocol):
-    """What an export reads of an ``AnovaModel``."""
-
-    @property
-    def encoder(self) -> TableEncoder:
-        """Nodes of the features."""
-
-    @property
-    def components(self) -> ComponentSet:
-        """The components."""
-
-    @property
-    def intercepts(self) -> FloatArray:
-        """What they are added to, (n_outputs,)."""
-
-    @property
-    def link(self) -> Link:
-        """From raw score to prediction."""
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of several outputs."""
-
-    @property
-    def has_offset(self) -> bool:
-        """Whether it was fitted with an offset."""
-
-    def by_component(self) -> dict[Component, FloatArray]:
-        """Grids of shape (M_1, ..., M_d, n_outputs), by component."""
-
-    def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
-        """Component scores of rows that are numbers already, one column for each feature."""
 
 
 class Input(NamedTuple):

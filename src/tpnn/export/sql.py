@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn.export.checking import checked_lowering
 from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
-from tpnn.export.lowering import MISSING, UNSEEN, FrozenModel, Grid, Input, Lowered, Place
+from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.source import LARGEST_EXACT_INTEGER
 

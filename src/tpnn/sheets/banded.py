@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._rules import COUNT, check_parameters
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.sheets.bands import Bands, feature_bands
-from tpnn.sheets.frozen import FrozenModel, title, values_at
+from tpnn.sheets.frozen import title, values_at
 from tpnn.table.frame import Table
 
 

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray, IntArray
-from tpnn.sheets.frozen import FrozenModel, values_at
+from tpnn.sheets.frozen import values_at
 from tpnn.sheets.segments import best_segments
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature

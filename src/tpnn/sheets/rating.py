@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._rules import Rule, check_parameters, one_of
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.loss.formulas import logistic_loss, tweedie_loss
 from tpnn.loss.offset import checked_numbers
 from tpnn.sheets.banded import BandedModel, banded, refuse_unless, summed
-from tpnn.sheets.frozen import FACTOR_LINKS, FrozenModel
+from tpnn.sheets.frozen import FACTOR_LINKS
 from tpnn.table.frame import Table
 
 if TYPE_CHECKING:

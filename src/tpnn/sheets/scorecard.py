@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._rules import POSITIVE, Rule, check_parameters, is_count, is_number
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.sheets.banded import BandedModel, banded, refuse_unless, summed
 from tpnn.sheets.bands import Bands
-from tpnn.sheets.frozen import FrozenModel, values_at
+from tpnn.sheets.frozen import values_at
 from tpnn.sheets.maximum import largest_sum
 from tpnn.sheets.monotone import monotone_shift
 from tpnn.table.frame import NOMINAL

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.loss.links import LINKS
-from tpnn.sheets.frozen import FACTOR_LINKS, FrozenModel, title
+from tpnn.sheets.frozen import FACTOR_LINKS, title
 from tpnn.table.axis import Axis
 from tpnn.table.words import originals
 

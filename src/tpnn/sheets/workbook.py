@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn._writing import write_file
 from tpnn.anova.components import Component
@@ -23,7 +24,7 @@ from tpnn.sheets.formulas import (
     node_formula,
     share_formula,
 )
-from tpnn.sheets.frozen import FrozenModel, title
+from tpnn.sheets.frozen import title
 from tpnn.sheets.tidy import cell_masses
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
