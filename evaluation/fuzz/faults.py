@@ -84,7 +84,9 @@ def _shape_of_labels(case: Case) -> Case:
     words = (["a", "b"] * case.n_rows)[: case.n_rows]
     labels = replace(case.columns[0], kind=TEXT, values=words, levels=())
     settings = case.settings | {"monotone": {0: "increasing"}}
-    return replace(case, columns=(labels, *case.columns[1:]), settings=settings)
+    container = "numpy" if case.container == "masked" else case.container  # which holds no words
+    columns = (labels, *case.columns[1:])
+    return replace(case, columns=columns, settings=settings, container=container)
 
 
 _FAULTS: tuple[Fault, ...] = (
