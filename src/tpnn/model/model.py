@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
+from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
@@ -30,16 +31,11 @@ from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tpnn.sheets.rating import RatingTables
-
 CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel:
+class AnovaModel(Exports):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -318,42 +314,9 @@ class AnovaModel:
             for names, terms in zip(self.component_names, stored, strict=True)
         ]
 
-    def to_table(self) -> pd.DataFrame:
-        """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
-        from tpnn.sheets.tidy import tidy_table
-
-        return tidy_table(self)
-
-    def rating_tables(
-        self, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
-        offset: Any = None,
-    ) -> RatingTables:  # fmt: skip
-        """Write base rate and relativities; see ``tpnn.sheets.rating.rating_tables``."""
-        from tpnn.sheets.rating import rating_tables
-
-        return rating_tables(self, X, y, max_bands, base, offset)
-
-    def to_excel(self, path: str | os.PathLike[str], X: Any = None, offset: Any = None) -> None:
-        """Write a spreadsheet that predicts; see ``tpnn.sheets.workbook.write_workbook``."""
-        from tpnn.sheets.workbook import write_workbook
-
-        write_workbook(self, path, X, offset)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
         write_archive(path, *pack(self._fields()))
-
-    def to_sql(
-        self,
-        dialect: str,
-        table: str | Sequence[str] = "loans",
-        key: str | Sequence[str] | None = None,
-        contributions: bool = False,
-    ) -> str:
-        """Query that gives raw scores and predictions in a database; see docs/export.md."""
-        from tpnn.export.sql import to_sql
-
-        return to_sql(self, dialect, table, key, contributions)
 
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
