@@ -32,7 +32,8 @@ def test_random_tables_give_valid_models_or_clear_errors(group: int) -> None:
     assert sum(outcome.kind == "fitted" for outcome in found) > len(seeds) / 2
 
 
-@pytest.mark.parametrize("seed", [27517])  # offsets of +-1000 under a log link
+# Offsets of +-1000 under a log link; curved interactions of the size of rounding errors.
+@pytest.mark.parametrize("seed", [27517, 752, 6935])
 def test_tables_that_once_failed(seed: int) -> None:
     assert not try_table(seed).is_failure
 

@@ -154,7 +154,7 @@ def links(trial: Trial) -> None:
 def requested(trial: Trial) -> None:
     """Check that the components are those that the settings allow."""
     settings, found = trial.case.settings, set(trial.model.components)
-    require(max(map(len, found), default=0) <= settings.get("order", 2), "order")
+    require(max(map(len, found), default=0) <= settings.get("order", 3), "order")
     wider = settings.get("monotone")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
     require(found and (wider or len(found) <= most), "max_components")
