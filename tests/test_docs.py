@@ -45,6 +45,9 @@ RECORDS = (  # what methods return
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
     "report.written.Report",
+    "sheets.rating.RatingTables",
+    "sheets.scorecard.ScoreCard",
+    "sheets.scorecard.LostPoints",
     "interop.distill.FidelityWarning",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")

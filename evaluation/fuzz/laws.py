@@ -154,7 +154,7 @@ def links(trial: Trial) -> None:
 def requested(trial: Trial) -> None:
     """Check that the components are those that the settings allow."""
     settings, found = trial.case.settings, set(trial.model.components)
-    require(max(map(len, found), default=0) <= settings.get("order", 2), "order")
+    require(max(map(len, found), default=0) <= settings.get("order", 3), "order")
     wider = settings.get("monotone")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
     require(found and (wider or len(found) <= most), "max_components")
@@ -195,7 +195,7 @@ def _unseen(case: Case, feature: int, column: Column) -> Numbers:
     has_levels = column.kind in (*kinds.LABELS, kinds.ORDERED)
     if column.levels and not isinstance(column.levels[0], str):
         has_levels = case.container in WITH_CATEGORIES  # elsewhere they are numbers
-    has_levels |= feature in case.settings.get("categorical", ())
+    has_levels |= feature in case.settings.get("categorical", {}).get("features", ())
     known = {value for value in trained if value is not None}
     return np.array(
         [None not in trained if v is None else has_levels and v not in known for v in column.values]

@@ -41,7 +41,8 @@ def copies(trial: Trial) -> None:
     rows = trial.rng.permutation(np.tile(np.arange(trial.case.n_rows), 2)).tolist()
     model = trial.case.take(rows).fit().model_
     is_whole = trial.case.weights is None  # other weights do not change the number of rows
-    least_rows = trial.case.settings.get("min_level_rows", 1)  # which copies reach sooner
+    levels = trial.case.settings.get("categorical", {})
+    least_rows = levels.get("min_rows", 1)  # which copies reach sooner
     if trial.case.task != "survival" and is_whole and least_rows == 1:  # copies of times are ties
         require(identical(trial.model, model), "copies of the table")
 

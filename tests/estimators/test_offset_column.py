@@ -65,7 +65,7 @@ def test_an_exposure_is_the_logarithm_passed_by_hand(policies: Any) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", [TPNNClassifier, TPNNSurvival])
+@pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
 def test_an_offset_is_the_array_passed_by_hand(kind: Any, policies: Any) -> None:
     X, y = policies
     target = target_of(kind, y)
@@ -193,12 +193,11 @@ def test_an_exposure_is_positive_and_finite(number: float, policies: Any) -> Non
 
 def test_an_offset_is_finite_but_may_be_negative(policies: Any) -> None:
     X, y = policies
-    labels = target_of(TPNNClassifier, y)
-    model = TPNNClassifier(**QUICK, offset="years").fit(X.assign(years=-X["years"]), labels)
+    model = TPNNRegressor(**QUICK, offset="years").fit(X.assign(years=-X["years"]), y)
     with pytest.raises(ValueError, match=r"^offset: every number of column 'years' must be finite"):
         model.predict(X.assign(years=np.nan))
     with pytest.raises(ValueError, match=r"^offset: column 'region' must hold numbers"):
-        TPNNClassifier(**QUICK, offset="region").fit(X, labels)
+        TPNNRegressor(**QUICK, offset="region").fit(X, y)
 
 
 @pytest.mark.parametrize("objective", ["squared_error", "quantile", "huber"])
@@ -211,11 +210,8 @@ def test_an_exposure_needs_a_log_link(objective: str, policies: Any) -> None:
 
 def test_there_is_one_offset(policies: Any) -> None:
     X, y = policies
-    times = target_of(TPNNSurvival, y)
     with pytest.raises(ValueError, match=r"^offset: only one offset is possible, found the param"):
-        TPNNSurvival(**QUICK, offset="age").fit(X, times, offset=y)
-    with pytest.raises(TypeError, match=r"^offset: must be a parameter of the estimator"):
-        TPNNRegressor(**POISSON, offset="age")
+        TPNNRegressor(**POISSON, exposure="years", offset="age").fit(X, y)
     model = TPNNRegressor(**POISSON, exposure="years")
     with pytest.raises(ValueError, match=r"^offset: only one offset is possible.*passed to fit"):
         model.fit(X, y, offset=y)

@@ -206,9 +206,9 @@ def test_the_history_of_higher_orders_follows_that_of_the_lower(table: Any) -> N
     X, y = table
     model = TPNNRegressor(**QUICK, order=3, interactions=[(0, 1, 3)]).fit(X, y)
     notes = [record["note"] for record in model.history_]
-    assert notes == ["from 0", "from the smooth start"] * 2 + ["triples"] * 2
-    assert [record["n_components"] for record in model.history_] == [4] * 4 + [8] * 2
-    lower, higher = model.history_[:4], model.history_[4:]
+    assert notes == ["from 0", "from the smooth start", "mixed"] * 2 + ["triples"] * 2
+    assert [record["n_components"] for record in model.history_] == [4] * 6 + [8] * 2
+    lower, higher = model.history_[:6], model.history_[6:]
     for record in higher:  # growth goes on from the mixture, which is no worse than the worst start
         starts = [r["validation_loss"] for r in lower if r["bag"] == record["bag"]]
         assert record["validation_loss"] <= max(starts)

@@ -93,11 +93,6 @@ def _task(given: argparse.Namespace, y: Any) -> str:
                 f"{option}: is for regression, found a task of {task}. Leave it out, or pass "
                 "--task regression."
             )
-    if given.offset is not None and task == "regression":
-        raise ValueError(
-            "--offset: is for classification and survival, found a task of regression. Name a "
-            "column of exposures as --exposure, or subtract the offset from the target."
-        )
     if (given.event is not None) != (task == "survival"):
         raise ValueError(
             f"--event: survival, and no other task, needs it, found a task of {task} "
@@ -147,11 +142,12 @@ def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
         "max_components": given.max_components,
         "monotone": dict(given.monotone) or None,
         "categorical": given.categorical or "auto",
+        "offset": given.offset,
         "n_bags": given.bags,
         "random_state": given.seed,
         "verbose": 1,
     }
-    for name in ("objective", "exposure", "offset"):
+    for name in ("objective", "exposure"):
         if getattr(given, name) is not None:
             settings[name] = getattr(given, name)
     kinds = {

@@ -62,7 +62,7 @@ def _add_task(group: Any) -> None:
     group.add_argument("--event", metavar="COLUMN", help=EVENT)
     group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
     either = group.add_mutually_exclusive_group()
-    either.add_argument("--offset", metavar="COLUMN", help="known part of the log-odds or log risk")
+    either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
     either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
     group.add_argument(
         "--categorical", action="append", default=[], metavar="COLUMN",

@@ -60,8 +60,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         selection: str = "auto",
         heredity: bool = False,
         monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
+        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
+        offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
         max_nodes: int | dict[int, int] = 256,
@@ -80,7 +80,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self.heredity = heredity
         self.monotone = monotone
         self.categorical = categorical
-        self.min_level_rows = min_level_rows
+        self.offset = offset
         self.solver = solver
         self.n_bags = n_bags
         self.max_nodes = max_nodes

@@ -120,8 +120,8 @@ def check_one_offset(parameters: Mapping[str, Any], offset: Any) -> None:
         given.append("offsets passed to fit")
     if len(given) > 1:
         raise ValueError(
-            f"offset: only one offset is possible, found {' and '.join(given)}. Add them up, the "
-            "exposure by its logarithm, and pass the sum alone."
+            f"offset: only one offset is possible, found {' and '.join(given)}. Add them up in one "
+            "column, the exposure by its logarithm, and pass offset='that column' alone."
         )
 
 

@@ -65,8 +65,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         heredity: bool = False,
         class_weight: str | Mapping[Any, float] | None = None,
         monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
+        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
@@ -81,13 +80,12 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, components=components,
             max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
-            solver=solver, n_bags=n_bags, max_nodes=max_nodes,
-            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose,
+            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
+            n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
+            device=device, n_jobs=n_jobs, time_limit=time_limit, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
-        self.offset = offset
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.

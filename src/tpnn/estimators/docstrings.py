@@ -46,10 +46,10 @@ objective : str, dict or callable, default="squared_error"
 monotone : dict from feature to shape, optional
     "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
     included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
-categorical : "auto" or list of names or indices, default="auto"
-    Columns whose numbers are labels without order. Strings and categories always are.
-min_level_rows : int, default=1
-    Levels with fewer rows share one node; a row with an integer weight counts that many times.
+categorical : "auto", list of names or indices, or dict, default="auto"
+    Columns whose numbers are labels without order. Strings and categories always are. A dict has
+    "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one node,
+    where a row with an integer weight counts that many times.
 offset : str or int, optional
     Column of X, by name or position, that is a known part of the raw score of each row. It is
     not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so

@@ -23,7 +23,8 @@ from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
-from tpnn.model.model import AnovaModel, check_shape
+from tpnn.model.model import AnovaModel
+from tpnn.model.shape_rule import check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
 from tpnn.problem.solution import Event, Progress
@@ -81,7 +82,8 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     model = frozen(kept, task)
     cut = cut_selection(selection, solved.problem, began)
     refitter = Refitter(solved=solved, keep=keep, task=task, chosen=len(kept.components))
-    return Fitted(table, model, refitter, [*solved.solution.events, *kept.events, *cut])
+    events = [*solved.events, *solved.solution.events, *kept.events, *cut]
+    return Fitted(table, model, refitter, events)
 
 
 def start_clock(settings: Settings) -> Limits:

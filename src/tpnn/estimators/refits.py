@@ -36,7 +36,7 @@ class Solved:
     solution : Solution
         Its solution.
     events : list of Event
-        What the search tried, and what happened after the solver.
+        What this stage did besides solving: what the search tried, or the refit.
     solver : Solver
         What solved it.
     limits : Limits
@@ -93,12 +93,12 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
     """
     began, kept = time.monotonic(), selection.kept
     if len(kept) == len(solved.components):
-        return solved
+        return replace(solved, events=[])
     dropped = solved.solution.restrict(set(kept))
     problem = solved.problem.with_components(kept)
     if solved.limits.are_reached():
         event = limit_event(problem, "the time limit left no time for a refit", began)
-        return replace(solved, solution=dropped, events=[*solved.events, event])
+        return replace(solved, solution=dropped, events=[event])
     if needed_by(solved.solver, kept) == solved.components:  # a solver would return the same
         with ONE_BLAS_THREAD:
             again = rescaled(problem, dropped)
@@ -116,7 +116,7 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
         seconds=time.monotonic() - began,
     )
     solution = again if is_better else dropped
-    return replace(solved, problem=problem, solution=solution, events=[*solved.events, event])
+    return replace(solved, problem=problem, solution=solution, events=[event])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,8 +59,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         heredity: bool = False,
         objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error",
         monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
+        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
+        offset: int | str | None = None,
         exposure: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
@@ -75,10 +75,10 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, components=components,
             max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
-            solver=solver, n_bags=n_bags, max_nodes=max_nodes,
-            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose,
+            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
+            n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
+            device=device, n_jobs=n_jobs, time_limit=time_limit, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.objective = objective
         self.exposure = exposure
@@ -97,7 +97,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
             repeated rows. If some weights are not whole, they change the rows' shares of the mass
             but not the number of rows.
         offset : array of shape (n_rows,), optional
-            Known part of the raw score; refused where the parameter ``exposure`` is given.
+            Known part of the raw score; refused where a parameter names a column for it.
         """
         self._begin(offset)
         target, names = checked_targets(y)
@@ -153,6 +153,6 @@ def _check_exposure(exposure: int | str | None, objective: Objective) -> None:
     if exposure is not None and objective.link.name != "log":
         raise ValueError(
             f"exposure: an objective with a log link is needed (poisson, gamma or tweedie), found "
-            f"{objective.name!r}. Change the objective, or pass the column to fit as offset if it "
+            f"{objective.name!r}. Change the objective, or pass offset={exposure!r} if the column "
             "is to be added to the raw score."
         )

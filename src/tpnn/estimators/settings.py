@@ -44,7 +44,7 @@ class Settings:
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
-        categorical = parameters["categorical"]
+        nominal, min_level_rows = level_rules(parameters["categorical"])
         own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
         check_exact(parameters)
         interactions = Interactions.read(parameters["interactions"], parameters["components"])
@@ -55,10 +55,11 @@ class Settings:
             is_order_given=not isinstance(parameters["order"], str),
             interactions=interactions,
             shapes=dict(parameters["monotone"] or {}),
-            nominal=() if isinstance(categorical, str) else categorical,
+            nominal=nominal,
+            min_level_rows=min_level_rows,
             solver=solver,
             seed=seed_from(parameters["random_state"]),
-            **{"offset": None, "exposure": None, **{n: parameters[n] for n in unchanged}},
+            **{"exposure": None, **{name: parameters[name] for name in unchanged}},
         )
 
     def by_name(self, names: Sequence[str]) -> Settings:
@@ -82,6 +83,17 @@ def _named(given: Any, names: Sequence[str]) -> Any:
     if isinstance(given, list | tuple):
         return [_named(one, names) for one in given]
     return names[given] if is_whole(given) and 0 <= given < len(names) else given
+
+
+def level_rules(categorical: Any) -> tuple[Sequence[int | str], int]:
+    """Features whose numbers are labels, and the rows below which levels share one node.
+
+    >>> level_rules({"features": ["zip_code"], "min_rows": 20})
+    (['zip_code'], 20)
+    """
+    given = categorical if isinstance(categorical, Mapping) else {"features": categorical}
+    features = given.get("features", "auto")
+    return () if isinstance(features, str) else features, given.get("min_rows", 1)
 
 
 def check_exact(parameters: Mapping[str, Any]) -> None:

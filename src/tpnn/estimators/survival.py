@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import checked_weights
 from tpnn.estimators.docstrings import documented
-from tpnn.estimators.parameters import refusing_unknown
-from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
 from tpnn.loss.times import checked_survival
@@ -52,39 +48,6 @@ class TPNNSurvival(TPNNEstimator):
 
     event_times_: FloatArray
     baseline_hazard_: FloatArray
-
-    @refusing_unknown
-    def __init__(
-        self,
-        order: int | str = "auto",
-        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        components: Sequence[Sequence[int | str]] | None = None,
-        max_components: int | None = None,
-        selection: str = "auto",
-        heredity: bool = False,
-        monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
-        offset: int | str | None = None,
-        solver: str | Grow | Descent = "auto",
-        n_bags: int | str = "auto",
-        max_nodes: int | dict[int, int] = 256,
-        validation_fraction: float = 0.15,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: str | int = "auto",
-    ) -> None:
-        super().__init__(
-            order=order, interactions=interactions, components=components,
-            max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, min_level_rows=min_level_rows,
-            solver=solver, n_bags=n_bags, max_nodes=max_nodes,
-            validation_fraction=validation_fraction, device=device, n_jobs=n_jobs,
-            time_limit=time_limit, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.offset = offset
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit to rows X and y, which holds times and events.

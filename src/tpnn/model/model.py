@@ -14,27 +14,29 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import SIGNS, Certificate, certificate
+from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
+from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
 from tpnn.model.read_only import read_only_arrays
+from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import NOMINAL, Table
+from tpnn.table.frame import Table
 
 CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel:
+class AnovaModel(Exports):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -374,17 +376,3 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
 def squeezed(values: FloatArray) -> FloatArray:
     """Values (..., n_outputs) without the last axis where there is one output only."""
     return values[..., 0] if values.shape[-1] == 1 else values
-
-
-def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
-    """Refuse an unknown shape, or the shape of a feature without order."""
-    if shape not in SIGNS:
-        raise ValueError(
-            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
-            "Pass 'increasing', for example."
-        )
-    if encoder.features[index].kind == NOMINAL:
-        raise ValueError(
-            f"{argument}: a shape needs an order, found the nominal feature "
-            f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
-        )
