@@ -121,7 +121,8 @@ def test_defaults_satisfy_their_rules(kind: Any) -> None:
 @pytest.mark.parametrize("name", NEW_SPELLINGS)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_old_spelling_names_the_new_one(kind: Any, name: str) -> None:
-    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass (solver|interactions|categorical)="
+    places = "(solver|interactions|categorical)"
+    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass {places}="
     with pytest.raises(TypeError, match=words) as of_constructor:
         kind(**{name: 3})
     assert NEW_SPELLINGS[name] in str(of_constructor.value)
