@@ -9,7 +9,7 @@ import numpy as np
 from evaluation.fuzz.cases import fit
 from evaluation.fuzz.columns import ORDERED
 from evaluation.fuzz.containers import CONTAINERS, NAMED, can_hold
-from evaluation.fuzz.laws import Trial, identical, require
+from evaluation.fuzz.laws import Trial, identical, places_of, require
 from tpnn import AnovaModel
 
 ROUNDING = 1e-12  # relative; shapes are imposed in the order of the columns
@@ -85,12 +85,13 @@ def shuffled_columns(trial: Trial) -> None:
 
 def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int], slack: float) -> bool:
     """Whether two models agree where feature j of the first is feature ``places[j]``."""
-    theirs = other.by_component()
+    ours, columns = places_of(one), places_of(other)
+    theirs = {tuple(columns[j] for j in s): table for s, table in other.by_component().items()}
     shift = np.abs(one.intercepts - other.intercepts).max()
     if len(theirs) != len(one.components) or shift > slack:
         return False
     for component, table in one.by_component().items():
-        moved = [places[j] for j in component]
+        moved = [places[ours[j]] for j in component]
         found = theirs.get(tuple(sorted(moved)))
         back = (*np.argsort(np.argsort(moved)).tolist(), len(moved))
         if found is None or np.abs(found.transpose(back) - table).max() > slack:

@@ -195,7 +195,8 @@ def _ranked(
         noise[index] = held_out.averaged_noise(index)
         mean, error = held_out.change(held_out.raw - held_out.values(index))
         gain[index] = mean + noise[index]
-        own[index] = gain[index] / max(error, 1e-300)
+        with np.errstate(over="ignore"):  # an infinite clarity is clear
+            own[index] = gain[index] / max(error, 1e-300)
     known = [s in evident for s in components] & (own > 0)
     known |= [s in keep.certain | keep.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
