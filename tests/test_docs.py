@@ -34,8 +34,8 @@ WORDS = (
     "visit", "raw score", "held-out rows", "table", "grid of values",
 )  # fmt: skip
 RECORDS = (  # what methods return
-    "search.select.Path",
-    "search.select.Step",
+    "explain.path.Path",
+    "explain.path.Step",
     "model.baseline.Baseline",
     "anova.constraints.Certificate",
     "explain.component_table.ComponentTable",

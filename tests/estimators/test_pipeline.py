@@ -93,7 +93,7 @@ def test_every_model_of_the_path_has_its_shapes(
     free = TPNNRegressor(**settings, **{**asked, "monotone": None}).fit(X, y)
     broken = [free.model_.certificate(name, shape).minimum for name, shape in shapes.items()]
     assert min(broken) < 0
-    assert len(path.steps) >= 10
+    assert len(path.steps) >= 8
     for step in path.steps:
         sparse = path.model(step.n_components)
         for name, shape in shapes.items():
@@ -250,7 +250,7 @@ def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) ->
     ticks = count()
     monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
     model = TPNNRegressor(interactions="all", order=3, n_bags=4, time_limit=30, random_state=0)
-    model.fit(X, X[:, 0] * X[:, 1])
+    model.set_params(selection="one_se").fit(X, X[:, 0] * X[:, 1])
     assert next(ticks) < 200  # without a limit it looks at the clock thousands of times
     notes = [record["note"] for record in model.history_]
     assert "the time limit affords 1 of 4 bags" in notes
@@ -259,7 +259,15 @@ def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) ->
     assert notes[-1] == "the time limit ended the selection: 40 of 41 models not scored"
     assert len(model.components_) == 41
     assert model.model_.identifiability_error() < 1e-6
-    assert model.path().one_standard_error().n_components == 41
+
+
+def test_no_time_for_a_refit_is_said(table: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**QUICK, max_components=2, time_limit=1e-6).fit(X, y)
+    assert len(model.components_) == 2
+    assert model.history_[-2]["note"] == "the time limit left no time for a refit"
+    refitted = model.path().model(2)  # takes its time
+    assert np.mean((refitted.predict(X) - y) ** 2) < np.mean((model.predict(X) - y) ** 2)
 
 
 def settings_of(**parameters: Any) -> Settings:
