@@ -57,7 +57,7 @@ def _selection(
     model = TPNNRegressor(selection="noise", solver=_solver(plan), random_state=0)
     model.fit(data.X, data.y)
     kept = _indices(model, data.X)
-    full = model.path().full
+    full = model.set_params(selection="none").fit(data.X, data.y).model_
     masses = [[axis.weights for axis in full.axes(s)] for s in full.components]
     norms = [_norm(table, mass) for table, mass in zip(full.tables, masses, strict=True)]
     auroc = selection_auroc(np.array(norms), np.array([s in truth for s in full.components]))

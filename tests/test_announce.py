@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from typing import Any
 
 import numba as nb
@@ -34,6 +35,20 @@ def test_each_kind_of_work_is_announced_once() -> None:
         "Compiling the loops that fit",
         "Compiling the loops that predict large tables",
     ]
+
+
+def test_a_fit_that_ended_hears_nothing_more_however_fits_overlap() -> None:
+    said: dict[str, list[str]] = {"first": [], "second": []}
+    first, second = (announcing(lines.append) for lines in said.values())
+    with ExitStack() as outer:
+        outer.enter_context(first)
+        second.__enter__()
+    try:
+        compile_function_of("tpnn.grow.a")
+    finally:
+        second.__exit__(None, None, None)
+    compile_function_of("tpnn.model.a")
+    assert {name: len(lines) for name, lines in said.items()} == {"first": 0, "second": 1}
 
 
 def test_loops_of_others_are_not_announced() -> None:

@@ -34,8 +34,8 @@ WORDS = (
     "visit", "raw score", "held-out rows", "table", "grid of values",
 )  # fmt: skip
 RECORDS = (  # what methods return
-    "search.select.Path",
-    "search.select.Step",
+    "explain.path.Path",
+    "explain.path.Step",
     "model.baseline.Baseline",
     "anova.constraints.Certificate",
     "explain.component_table.ComponentTable",
@@ -45,6 +45,9 @@ RECORDS = (  # what methods return
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
     "report.written.Report",
+    "sheets.rating.RatingTables",
+    "sheets.scorecard.ScoreCard",
+    "sheets.scorecard.LostPoints",
     "interop.distill.FidelityWarning",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")

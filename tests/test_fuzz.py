@@ -32,6 +32,13 @@ def test_random_tables_give_valid_models_or_clear_errors(group: int) -> None:
     assert sum(outcome.kind == "fitted" for outcome in found) > len(seeds) / 2
 
 
+# Offsets of +-1000 under a log link, curved interactions of the size of rounding errors, ranks of
+# times that do not count, targets of 1e300 with shapes along features of 1e93.
+@pytest.mark.parametrize("seed", [27517, 752, 6935, 8568, 12450, 17397, 12104, 13790, 16575, 17131])
+def test_tables_that_once_failed(seed: int) -> None:
+    assert not try_table(seed).is_failure
+
+
 @pytest.mark.slow
 def test_damaged_files_are_refused_or_predict_finite_numbers() -> None:
     found = [try_file(seed) for seed in range(FIRST, FIRST + N_FILES)]

@@ -7,6 +7,7 @@ import numpy as np
 from evaluation.fuzz.laws import Trial, close, require
 
 N_FRAMES = 2  # components that are read
+PATH_SHARE = 20  # one table of so many has its path fitted
 
 
 def check_all(trial: Trial) -> None:
@@ -77,12 +78,15 @@ def frames(trial: Trial) -> None:
 
 
 def paths(trial: Trial) -> None:
-    """Check that the models of the path count up, and that the fitted one is among them."""
+    """Check that the models of the path grow, and that the fitted one can be made again."""
+    if trial.case.seed % PATH_SHARE:
+        return
     path = trial.estimator.path()
-    require([step.n_components for step in path.steps] == [*range(1, len(path.order) + 1)], "path")
+    sizes = [step.n_components for step in path.steps]
+    require(sizes == sorted(set(sizes)) and path.chosen <= sizes[-1], "sizes of the path")
     chosen = path.model(path.chosen)
     same = all(map(np.array_equal, chosen.tables, trial.model.tables))
     count = len(chosen.components)  # a shape adds subsets of the chosen components
     require(same and path.chosen <= count == len(trial.model.components), "the chosen model")
-    sparse = path.model(1)
+    sparse = path.model(sizes[0])
     require(all(sparse.certificate(name).holds for name in sparse.shapes), "shapes of the path")

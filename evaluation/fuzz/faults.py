@@ -23,7 +23,7 @@ ODD_SETTINGS: tuple[tuple[str, Any], ...] = (
     ("interactions", [("nobody", "age")]), ("interactions", {"forbidden": [("age",)]}),
     ("max_components", 0), ("selection", "best"), ("monotone", {"nobody": "increasing"}),
     ("monotone", {0: "up"}), ("categorical", "all"), ("categorical", ["nobody"]),
-    ("min_level_rows", 0), ("solver", "newton"), ("solver", 3), ("max_nodes", 1),
+    ("categorical", {"min_rows": 0}), ("solver", "newton"), ("solver", 3), ("max_nodes", 1),
     ("max_nodes", {1: 70_000}), ("validation_fraction", 1.0), ("device", "tpu"), ("n_jobs", 0),
     ("time_limit", -1.0), ("random_state", -1), ("verbose", "loud"), ("heredity", "yes"),
 )  # fmt: skip
@@ -84,7 +84,9 @@ def _shape_of_labels(case: Case) -> Case:
     words = (["a", "b"] * case.n_rows)[: case.n_rows]
     labels = replace(case.columns[0], kind=TEXT, values=words, levels=())
     settings = case.settings | {"monotone": {0: "increasing"}}
-    return replace(case, columns=(labels, *case.columns[1:]), settings=settings)
+    container = "numpy" if case.container == "masked" else case.container  # which holds no words
+    columns = (labels, *case.columns[1:])
+    return replace(case, columns=columns, settings=settings, container=container)
 
 
 _FAULTS: tuple[Fault, ...] = (

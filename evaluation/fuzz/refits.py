@@ -9,7 +9,7 @@ import numpy as np
 from evaluation.fuzz.cases import fit
 from evaluation.fuzz.columns import ORDERED
 from evaluation.fuzz.containers import CONTAINERS, NAMED, can_hold
-from evaluation.fuzz.laws import Trial, identical, require
+from evaluation.fuzz.laws import Trial, identical, places_of, require
 from tpnn import AnovaModel
 
 ROUNDING = 1e-12  # relative; shapes are imposed in the order of the columns
@@ -41,7 +41,8 @@ def copies(trial: Trial) -> None:
     rows = trial.rng.permutation(np.tile(np.arange(trial.case.n_rows), 2)).tolist()
     model = trial.case.take(rows).fit().model_
     is_whole = trial.case.weights is None  # other weights do not change the number of rows
-    least_rows = trial.case.settings.get("min_level_rows", 1)  # which copies reach sooner
+    levels = trial.case.settings.get("categorical", {})
+    least_rows = levels.get("min_rows", 1)  # which copies reach sooner
     if trial.case.task != "survival" and is_whole and least_rows == 1:  # copies of times are ties
         require(identical(trial.model, model), "copies of the table")
 
@@ -84,12 +85,13 @@ def shuffled_columns(trial: Trial) -> None:
 
 def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int], slack: float) -> bool:
     """Whether two models agree where feature j of the first is feature ``places[j]``."""
-    theirs = other.by_component()
+    ours, columns = places_of(one), places_of(other)
+    theirs = {tuple(columns[j] for j in s): table for s, table in other.by_component().items()}
     shift = np.abs(one.intercepts - other.intercepts).max()
     if len(theirs) != len(one.components) or shift > slack:
         return False
     for component, table in one.by_component().items():
-        moved = [places[j] for j in component]
+        moved = [places[ours[j]] for j in component]
         found = theirs.get(tuple(sorted(moved)))
         back = (*np.argsort(np.argsort(moved)).tolist(), len(moved))
         if found is None or np.abs(found.transpose(back) - table).max() > slack:

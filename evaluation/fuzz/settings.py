@@ -39,7 +39,7 @@ def random_settings(
         "selection": str(rng.choice(["auto", "noise", "one_se", "none"])),
         "max_nodes": [2, 5, {1: 40, 2: 8, 3: 4}, 256][rng.integers(4)],
         "validation_fraction": float(rng.choice([0.15, 0.15, 0.5, 0.02, 0.9])),
-        "min_level_rows": int(rng.choice([1, 1, 1, 3])),
+        "categorical": {"min_rows": int(rng.choice([1, 1, 1, 3]))},
         "heredity": bool(rng.random() < 0.2),
         "monotone": _random_shapes(rng, [column.kind in unordered for column in columns]),
     }
@@ -51,7 +51,7 @@ def random_settings(
     numbers = [j for j, column in enumerate(columns) if column.kind in kinds.NUMBERS]
     if numbers and rng.random() < 0.15:
         labels = [int(j) for j in numbers if rng.random() < 0.5 and j not in settings["monotone"]]
-        settings["categorical"] = labels
+        settings["categorical"] |= {"features": labels}
     return settings
 
 

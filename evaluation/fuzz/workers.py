@@ -24,7 +24,7 @@ def outcomes(job: Job, seeds: Sequence[int], n_workers: int) -> Iterator[Outcome
 
     A process that dies, or is silent for too long, is replaced, and its seed counts as a failure.
     """
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # the processes inherit it
+    os.environ.update(dict.fromkeys(THREADS, "1") | {"CUDA_VISIBLE_DEVICES": ""})  # inherited
     running = [Worker(job, seeds[first::n_workers]) for first in range(n_workers)]
     running = [worker for worker in running if worker.seeds]
     try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpnn.interop.distill import distill
     from tpnn.interop.purify import purify
     from tpnn.model.model import AnovaModel, load_model
+    from tpnn.sheets.scorecard import scorecard
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "metrics",
     "plots",
     "purify",
+    "scorecard",
     "stability",
     "stability_scores",
 ]
@@ -62,6 +64,7 @@ _HOMES = {
     "distill": "tpnn.interop.distill",
     "load_model": "tpnn.model.model",
     "purify": "tpnn.interop.purify",
+    "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
 }

@@ -37,11 +37,11 @@ class Announcer(Listener):
     """Says in one line that our loops are being compiled, once for each kind of work.
 
     The line is a record of level INFO of the logger "tpnn". Where nobody listens to that, it goes
-    to ``say``.
+    to the fit that began last, else to the screen.
     """
 
     def __init__(self) -> None:
-        self.say: Say = _say_on_screen
+        self.says: list[Say] = [_say_on_screen]  # one more for each fit under way, in any thread
         self._announced: set[str] = set()
 
     def on_start(self, event: Any) -> None:
@@ -57,7 +57,7 @@ class Announcer(Listener):
             text = f"Compiling the loops that {work}: {wait}, once for each installation."
             LOGGER.info(text)
             if not LOGGER.isEnabledFor(logging.INFO):
-                self.say(text)
+                self.says[-1](text)
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""
@@ -74,9 +74,9 @@ def announcer() -> Announcer:
 @contextmanager
 def announcing(say: Say) -> Iterator[None]:
     """Pass announcements to ``say`` for the duration of the context."""
-    listener = announcer()
-    before, listener.say = listener.say, say
+    says = announcer().says
+    says.append(say)
     try:
         yield
     finally:
-        listener.say = before
+        says.remove(say)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -122,10 +124,17 @@ class SharedLimit:
                 self._restore()
 
 
-def _limit_blas() -> Callable[[], object]:
-    from threadpoolctl import threadpool_limits
+@lru_cache(maxsize=1)
+def _pools(n_modules: int) -> Any:
+    """Thread pools of the libraries of all loaded modules; to look for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
 
-    restore: Callable[[], object] = threadpool_limits(1, user_api="blas").restore_original_limits
+    return ThreadpoolController()
+
+
+def _limit_blas() -> Callable[[], object]:
+    limited = _pools(len(sys.modules)).limit(limits=1, user_api="blas")
+    restore: Callable[[], object] = limited.restore_original_limits
     return restore
 
 

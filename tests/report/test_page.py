@@ -82,8 +82,9 @@ def test_page_knows_nodes_of_unseen_levels(driver: Any, tmp_path: Path) -> None:
     ask = "return report.data.rows.map(row => report.model.explain(row).predictions[0])"
     assert np.abs(np.array(driver.execute_script(ask)) - model.predict(rows)).max() <= EQUAL
     click = """
-      const axis = report.model.axes[1][2];
-      const scale = new Scale(report.data.features[2], axis, axis, 0, 100);
+      const k = report.data.features.findIndex(feature => feature.name === "k");
+      const axis = report.model.axes[1][k];
+      const scale = new Scale(report.data.features[k], axis, axis, 0, 100);
       return [0, 1, 2].map(node => scale.value(scale.at(node)))"""
     assert driver.execute_script(click) == [0, 1, "unseen"]
 

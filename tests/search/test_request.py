@@ -44,7 +44,8 @@ def test_components_that_need_no_search() -> None:
 
 def test_budgets() -> None:
     assert Interactions.read("auto").request(2, None).budget == MOST_INTERACTIONS
-    assert Interactions.read("auto").request(2, 30).budget == 30
+    assert Interactions.read("auto").request(2, 30).budget == MOST_INTERACTIONS  # the best follow
+    assert Interactions.read("auto").request(2, 900).budget == 900
     seven = Interactions.read(7).request(2, 30)
     assert (seven.count, seven.budget) == (7, 7)
     network = Interactions.read({"method": "nid"}).request(2, 30)

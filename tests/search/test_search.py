@@ -69,7 +69,8 @@ def test_history_says_what_was_tried(deep: TPNNRegressor) -> None:
     assert any(record["note"] == "nothing new above the noise" for record in tried)
     floors = [record["noise_floor"] for record in tried if record["n_candidates"] is not None]
     assert len(floors) >= 3
-    assert min(floors) > 0
+    assert min(floors) >= 0
+    assert sum(floor > 0 for floor in floors) >= 3
     assert all(record["n_found"] >= 0 for record in tried if record["n_candidates"] is not None)
 
 
@@ -105,7 +106,7 @@ def test_no_interaction_is_a_possible_answer() -> None:
 
 def test_higher_orders_step_aside_without_signal(table: Any) -> None:
     X, y = table
-    order_2 = TPNNRegressor(**QUIET).fit(X, y)
+    order_2 = TPNNRegressor(order=2, **QUIET).fit(X, y)
     order_3 = TPNNRegressor(order=3, **QUIET).fit(X, y)
     if max(map(len, order_3.components_)) == 2:
         np.testing.assert_array_equal(order_2.predict(X), order_3.predict(X))
@@ -117,8 +118,8 @@ def test_higher_orders_step_aside_without_signal(table: Any) -> None:
 def test_grown_triples_classify_parity() -> None:
     X = np.random.default_rng(0).uniform(-1, 1, (1200, 4))
     label = (X[:, :3] > 0).sum(1) % 2
-    lower = TPNNClassifier(**QUIET).fit(X[:800], label[:800])
-    higher = TPNNClassifier(order=3, **QUIET).fit(X[:800], label[:800])
+    lower = TPNNClassifier(order=2, **QUIET).fit(X[:800], label[:800])
+    higher = TPNNClassifier(**QUIET).fit(X[:800], label[:800])
     assert lower.score(X[800:], label[800:]) < 0.6
     assert higher.score(X[800:], label[800:]) > 0.9
     assert higher.model_.identifiability_error() < 1e-6
@@ -247,7 +248,7 @@ def test_probes_leave_time_for_the_fit(
 
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     X = np.random.default_rng(0).normal(size=(400, 35))  # more pairs than are all included
-    settings = {"n_bags": 3, "random_state": 0, "verbose": 0, "max_nodes": 16}
+    settings = {"n_bags": 3, "random_state": 0, "verbose": 0, "max_nodes": 16, "selection": "none"}
     model = TPNNRegressor(solver=Spy(max_rounds=10), time_limit=seconds, **settings)
     assert model.fit(X, X[:, 0] * X[:, 1]).history_[0]["stage"] == "search"
     *probes, fit = asked

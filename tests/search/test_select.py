@@ -1,4 +1,4 @@
-"""Selection: the path from sparse to full, and how many components are kept."""
+"""Selection: how components are ranked, and how many of them are kept."""
 
 from __future__ import annotations
 
@@ -11,38 +11,11 @@ import pytest
 
 from tests.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet, TPNNRegressor
-from tpnn.problem.problem import Task
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
-from tpnn.search.select import Keep, required_components, select
+from tpnn.search.select import Keep, ranking, required_components, select
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
-
-
-def test_path_leads_from_sparse_to_full(table: Any) -> None:
-    X, y = table
-    model = TPNNRegressor(**QUIET).fit(X, y)
-    path = model.path()
-    assert [step.n_components for step in path.steps] == list(range(1, 11))
-    assert {step.added for step in path.steps} == set(model.components_)
-    np.testing.assert_array_equal(path.model(10).predict(X), model.predict(X))
-    errors = [np.mean((path.model(k).predict(X) - y) ** 2) for k in (1, 5, 10)]
-    assert errors == sorted(errors, reverse=True)
-    sparse = path.one_standard_error()
-    lowest = min(step.loss for step in path.steps)
-    assert sparse.loss <= lowest + sparse.standard_error
-    assert path.model(3).identifiability_error() < 1e-6
-    with pytest.raises(ValueError, match=r"^n_components: must be a whole number from 1 to 10"):
-        path.model(0)
-
-
-def test_one_standard_error_and_budget(table: Any) -> None:
-    X, y = table
-    full = TPNNRegressor(**QUIET).fit(X, y)
-    sparse = TPNNRegressor(selection="one_se", **QUIET).fit(X, y)
-    assert len(sparse.components_) == full.path().one_standard_error().n_components
-    few = TPNNRegressor(max_components=2, selection="none", **QUIET).fit(X, y)
-    assert len(few.components_) <= 2
 
 
 def test_selection_drops_noise_and_keeps_signal() -> None:
@@ -80,8 +53,11 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     y = X.a * X.b + 0.7 * X.c * X.d + 0.3 * X.e + 0.1 * rng.normal(size=1500)
     settings = {**QUIET, "heredity": True}
     path = TPNNRegressor(**settings).fit(X, y).path()
-    added = [step.added for step in path.steps]
-    assert all(closed(added[:count]) for count in range(1, len(added) + 1))
+    seen: list[tuple[str, ...]] = []
+    for step in path.steps:
+        seen += step.added
+        assert closed(seen)
+        assert len(seen) == step.n_components
     sparse = TPNNRegressor(**settings, selection="one_se").fit(X, y).components_
     assert {("a", "b"), ("c", "d")} <= set(sparse)
     assert closed(sparse)
@@ -100,52 +76,60 @@ def rule(**changes: Any) -> Keep:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[HeldOut, Any]:
-    """Held-out rows and frozen model of a solution with random tables."""
+def held_out() -> HeldOut:
+    """Held-out rows of a solution with random tables."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
     problem = problem_of(X, X[:, 0] + rng.normal(size=120), n_bags=3)
     problem = problem.with_components(ComponentSet.up_to(3, 2))
-    solution = drawn(problem)
-    return HeldOut(problem, solution), problem.freeze(solution, Task(problem.objective))
+    return HeldOut(problem, drawn(problem))
 
 
-def test_losses_of_the_path_by_hand(fitted: Any) -> None:
+def test_losses_by_hand(held_out: HeldOut) -> None:
     """Loss without the components left out, and what averaging takes from their noise."""
-    held_out, full = fitted
-    path = select(held_out, full, rule())
+    selection = select(held_out, rule())
     place = {tuple(sorted(s)): index for index, s in enumerate(held_out.components)}
-    for step in path.steps:
-        left_out = [place[s] for s in path.order[step.n_components :]]
+    for count, (loss, error) in enumerate(zip(selection.losses, selection.errors, strict=True), 1):
+        left_out = [place[s] for s in selection.order[count:]]
         raw = held_out.raw.copy()
         for index in left_out:
             raw -= held_out.values(index)
-        mean, error = held_out.change(raw)
+        mean, expected_error = held_out.change(raw)
         noise = sum(held_out.averaged_noise(i) for i in left_out)
-        assert step.loss == pytest.approx(held_out.loss + mean + noise)
-        assert step.standard_error == pytest.approx(error)
-    assert path.steps[-1].loss == pytest.approx(held_out.loss)
-    assert path.chosen == 6
+        assert loss == pytest.approx(held_out.loss + mean + noise)
+        assert error == pytest.approx(expected_error)
+    assert selection.losses[-1] == pytest.approx(held_out.loss)
+    assert selection.chosen == 6
+    assert list(selection.kept) == sorted(selection.order, key=lambda s: (len(s), s))
+
+
+def test_components_are_ranked_by_what_they_contribute(held_out: HeldOut) -> None:
+    gains = {
+        tuple(sorted(s)): held_out.change(held_out.raw - held_out.values(index))[0]
+        + held_out.averaged_noise(index)
+        for index, s in enumerate(held_out.components)
+    }
+    order = sorted(gains, key=gains.__getitem__, reverse=True)
+    assert select(held_out, rule()).order == ranking(held_out, rule(method="noise")) == order
 
 
 @pytest.mark.parametrize("required", [(), ((1, 2),), ((0, 1), (1, 2))])
-def test_what_is_required_comes_first(fitted: Any, required: Any) -> None:
-    path = select(*fitted, rule(method="one_se", required=required, most=1))
-    assert set(path.order[: len(required)]) == set(required)
-    assert path.chosen == max(len(required), 1)
+def test_what_is_required_comes_first(held_out: HeldOut, required: Any) -> None:
+    selection = select(held_out, rule(method="one_se", required=required, most=1))
+    assert set(selection.order[: len(required)]) == set(required)
+    assert selection.chosen == max(len(required), 1)
 
 
-def test_heredity_puts_subsets_first(fitted: Any) -> None:
-    order = select(*fitted, rule(heredity=True)).order
+def test_heredity_puts_subsets_first(held_out: HeldOut) -> None:
+    order = select(held_out, rule(heredity=True)).order
     for place, component in enumerate(order):
         assert all((feature,) in order[: place + 1] for feature in component)
 
 
-def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(fitted: Any) -> None:
-    held_out, full = fitted
+def test_what_a_screen_found_is_clear_unless_the_rows_speak_against_it(held_out: HeldOut) -> None:
     certain = {(0,), (1, 2)}
-    path = select(held_out, full, rule(method="noise", certain=certain, screened=True))
-    assert set(path.order[: path.chosen]) >= certain
+    selection = select(held_out, rule(method="noise", certain=certain, screened=True))
+    assert set(selection.kept) >= certain
 
 
 class LooksLeft(Limits):
@@ -161,20 +145,19 @@ class LooksLeft(Limits):
 
 @pytest.mark.parametrize("method", ["none", "noise", "one_se"])
 @pytest.mark.parametrize("looks", range(13))
-def test_selection_stops_where_it_is(fitted: Any, looks: int, method: str) -> None:
-    """Six looks for the ranking, five for the path; what was scored by then is right."""
-    held_out, full = fitted
-    path = select(held_out, full, rule(method=method), limits=LooksLeft(looks))
-    whole = select(held_out, full, rule(method=method))
-    assert sorted(path.order) == sorted(whole.order)
-    known = [step for step in path.steps if np.isfinite(step.loss)]
+def test_selection_stops_where_it_is(held_out: HeldOut, looks: int, method: str) -> None:
+    """Six looks for the ranking, five for the losses; what was scored by then is right."""
+    cut = select(held_out, rule(method=method), limits=LooksLeft(looks))
+    whole = select(held_out, rule(method=method))
+    assert sorted(cut.order) == sorted(whole.order)
+    known = np.flatnonzero(np.isfinite(cut.losses))
     assert len(known) == min(max(looks - 5, 1), 6)
-    assert path.chosen >= min(step.n_components for step in known)
+    assert cut.chosen > known.min()
     if looks >= 6:
-        assert path.order == whole.order
-        assert known == whole.steps[6 - len(known) :]
+        assert cut.order == whole.order
+        assert np.array_equal(cut.losses[known], whole.losses[known])
     if looks >= 11:
-        assert path.chosen == whole.chosen
+        assert cut.chosen == whole.chosen
 
 
 def test_more_is_required_than_there_may_be() -> None:

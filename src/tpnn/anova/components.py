@@ -140,8 +140,32 @@ def resolve_interactions(
     return [_resolve_one(tuple(given), feature_names, order, argument) for given in interactions]
 
 
+def resolve_components(
+    listed: Iterable[Sequence[int | str]], feature_names: Sequence[str], order: int
+) -> ComponentSet:
+    """Turn all components of a model, given by name or index, into a set; none may occur twice.
+
+    >>> resolve_components([("b",), (1, "a")], ["a", "b", "c"], order=2).components
+    ((1,), (0, 1))
+    """
+    found: dict[Component, tuple[int | str, ...]] = {}
+    for features in map(tuple, listed):
+        component = _resolve_one(features, feature_names, order, "components", fewest=1)
+        if component in found:
+            raise ValueError(
+                f"components: each may be listed once, found {found[component]} and {features}. "
+                "Remove one of the two."
+            )
+        found[component] = features
+    return ComponentSet(tuple(found))
+
+
 def _resolve_one(
-    given: tuple[int | str, ...], feature_names: Sequence[str], order: int | None, argument: str
+    given: tuple[int | str, ...],
+    feature_names: Sequence[str],
+    order: int | None,
+    argument: str,
+    fewest: int = 2,
 ) -> Component:
     numbers = {name: number for number, name in enumerate(feature_names)}
     found = [
@@ -156,8 +180,8 @@ def _resolve_one(
         )
     component = tuple(sorted(number for number in found if number is not None))
     most = len(feature_names) if order is None else order
-    if len(set(component)) != len(component) or not 2 <= len(component) <= most:
-        rule = "at least 2" if order is None else f"2 to order={order}"
+    if len(set(component)) != len(component) or not fewest <= len(component) <= most:
+        rule = f"at least {fewest}" if order is None else f"{fewest} to order={order}"
         remedy = "Change it." if order is None else "Change it, or raise order."
         raise ValueError(
             f"{argument}: each must name {rule} different features, found {given}. {remedy}"

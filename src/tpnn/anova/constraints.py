@@ -147,7 +147,9 @@ def _on_finest(steps: FloatArray, coarse: Axis, fine: Axis, shape: str) -> Float
         return answer[1:-1]
     interval = np.clip(np.searchsorted(nodes, finer[:-1], side="right") - 1, 0, len(nodes) - 2)
     inside = (finer[:-1] >= nodes[0]) & (finer[1:] <= nodes[-1])
-    return np.where(inside, steps[interval] * np.diff(finer) / np.diff(nodes)[interval], 0.0)
+    with np.errstate(over="ignore"):  # outside, a share of an interval may be anything
+        shares = np.diff(finer) / np.diff(nodes)[interval]
+    return steps[interval] * np.where(inside, shares, 0.0)
 
 
 def _margins(
@@ -324,7 +326,8 @@ def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sh
     ends = _ends({len(s) for s in partners}, axes, feature) if shape in CURVED else {}
     scaled = fall > 0
     scaled[list(ends)] = False
-    factor = float(np.min(rise[scaled] / fall[scaled], initial=1.0))
+    with np.errstate(over="ignore"):
+        factor = float(np.min(rise[scaled] / fall[scaled], initial=1.0))
     if factor < 1.0:
         fall = fall * (USABLE_SHARE * factor)
         for s in partners:

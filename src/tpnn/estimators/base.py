@@ -21,14 +21,15 @@ from tpnn.estimators.checks import check_one_offset
 from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
+from tpnn.estimators.refits import Refitter
 from tpnn.estimators.settings import Settings
 from tpnn.explain.explanation import Explanation
+from tpnn.explain.path import Path
 from tpnn.grow.solver import Grow
 from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.report import FitFacts, Report, write_report
-from tpnn.search.select import Path
 from tpnn.table.frame import Table
 
 LOGGER = logging.getLogger("tpnn")
@@ -44,6 +45,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     components_: list[tuple[str, ...]]
     intercept_: float
     history_: list[dict[str, Any]]
+    _refitter_: Refitter
     _path_: Path
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
@@ -53,12 +55,12 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         self,
         order: int | str = "auto",
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        components: Sequence[Sequence[int | str]] | None = None,
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
         monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
+        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
@@ -72,12 +74,12 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     ) -> None:
         self.order = order
         self.interactions = interactions
+        self.components = components
         self.max_components = max_components
         self.selection = selection
         self.heredity = heredity
         self.monotone = monotone
         self.categorical = categorical
-        self.min_level_rows = min_level_rows
         self.offset = offset
         self.solver = solver
         self.n_bags = n_bags
@@ -114,9 +116,27 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         return Explanation(self.model_, rows)
 
     def path(self) -> Path:
-        """Models from sparse to full, with components ranked on held-out rows."""
+        """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.
+
+        The first call fits these models, which takes about as long as five fits. It needs
+        the training rows, to which the estimator holds a reference; a pickled or copied estimator
+        does not.
+        """
         check_is_fitted(self)
+        if not hasattr(self, "_path_"):
+            if not hasattr(self, "_refitter_"):
+                raise ValueError(
+                    "path: the training rows are needed, found an estimator that was pickled or "
+                    "copied, which does not keep them. Fit it again."
+                )
+            self._path_ = self._refitter_.path()
         return self._path_
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        for name in ("_refitter_", "_path_"):  # they hold the training rows
+            state.pop(name, None)
+        return state
 
     def transform(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components * n_outputs).
@@ -191,7 +211,8 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
     def _fit_facts(self) -> FitFacts:
         """Collect what the report says about the fit."""
         settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        return FitFacts(settings=settings, n_rows=self._n_rows_)
+        path = getattr(self, "_path_", None)
+        return FitFacts(settings=settings, n_rows=self._n_rows_, path=path)
 
     def _read(self, X: Any) -> Table:
         """Read a table to predict on; error messages name this estimator."""
@@ -205,7 +226,7 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         with progress, announcing(progress.say):
             fitted = run(X, targets, task, settings, progress)
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
-        self._path_, self.model_ = fitted.path, fitted.model
+        self._refitter_, self.model_ = fitted.refitter, fitted.model
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]

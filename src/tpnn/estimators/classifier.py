@@ -59,13 +59,13 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         self,
         order: int | str = "auto",
         interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
+        components: Sequence[Sequence[int | str]] | None = None,
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
         class_weight: str | Mapping[Any, float] | None = None,
         monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] = "auto",
-        min_level_rows: int = 1,
+        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
         n_bags: int | str = "auto",
@@ -78,11 +78,12 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         verbose: str | int = "auto",
     ) -> None:
         super().__init__(
-            order=order, interactions=interactions, max_components=max_components,
-            selection=selection, heredity=heredity, monotone=monotone, categorical=categorical,
-            min_level_rows=min_level_rows, offset=offset, solver=solver, n_bags=n_bags,
-            max_nodes=max_nodes, validation_fraction=validation_fraction, device=device,
-            n_jobs=n_jobs, time_limit=time_limit, random_state=random_state, verbose=verbose,
+            order=order, interactions=interactions, components=components,
+            max_components=max_components, selection=selection, heredity=heredity,
+            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
+            n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
+            device=device, n_jobs=n_jobs, time_limit=time_limit, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 

@@ -21,13 +21,19 @@ interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
     ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
     (tuples that are always included); "forbidden" (features that no component may contain
     together); "groups" (groups of features within which features may interact).
+components : list of tuples of feature names or indices, optional
+    All components of the model, main effects included: ``[("age",), ("age", "bmi")]`` has no main
+    effect of bmi. Growth fits the subsets of these components too and then leaves them out, so
+    that no component takes over the effect of another; what is left is scaled to fit best.
 max_components : int, optional
     Largest number of components of the model; by default only the interactions are limited, to
-    500 of each order.
+    500 of each order. The components that contribute most to the fit of held-out rows are kept
+    and fitted again without the others.
 selection : {"auto", "noise", "one_se", "none"}, default="auto"
     Which components to drop after fitting: "noise" drops those that held-out rows cannot tell
     from noise, "one_se" drops all that together cost less than a standard error, "none" drops
-    nothing. "auto" is "noise" if components were screened, else "none".
+    nothing. "auto" is "noise" if components were screened, else "none". What is kept is fitted
+    again without the others.
 heredity : bool, default=False
     Whether a model that has a component must also have all subsets of it.
 objective : str, dict or callable, default="squared_error"
@@ -40,10 +46,10 @@ objective : str, dict or callable, default="squared_error"
 monotone : dict from feature to shape, optional
     "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
     included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
-categorical : "auto" or list of names or indices, default="auto"
-    Columns whose numbers are labels without order. Strings and categories always are.
-min_level_rows : int, default=1
-    Levels with fewer rows share one node; a row with an integer weight counts that many times.
+categorical : "auto", list of names or indices, or dict, default="auto"
+    Columns whose numbers are labels without order. Strings and categories always are. A dict has
+    "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one node,
+    where a row with an integer weight counts that many times.
 offset : str or int, optional
     Column of X, by name or position, that is a known part of the raw score of each row. It is
     not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so
@@ -60,8 +66,8 @@ solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
     "gradient" with ``device="cuda"``.
 n_bags : int or "auto", default="auto"
     Number of models that are trained on different parts of the rows and averaged. Explanations
-    show their spread as bands. "auto" is 32 below 500 rows, 16 below 2,000 rows and 8 otherwise;
-    gradient descent always trains 8.
+    show their spread as bands. "auto" is 32 below 500 rows, 16 below 5,000 rows and 8 otherwise,
+    fewer but at least 8 for several outputs; gradient descent always trains 8.
 max_nodes : int or dict from order to int, default=256
     Largest number of nodes per feature; interactions use fewer.
 validation_fraction : float, default=0.15

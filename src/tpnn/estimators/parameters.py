@@ -11,7 +11,6 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from tpnn._rules import (
-    COUNT,
     FLAG,
     Rule,
     is_count,
@@ -27,6 +26,19 @@ Arguments = ParamSpec("Arguments")
 
 def _are_feature_lists(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(s, list | tuple) for s in value)
+
+
+def _are_components(value: Any) -> bool:
+    listed = _are_feature_lists(value) and len(value) > 0
+    return value is None or (listed and all(len(component) > 0 for component in value))
+
+
+def _is_categorical(value: Any) -> bool:
+    given = value if isinstance(value, Mapping) else {"features": value}
+    features = given.get("features", "auto")
+    are_features = one_of("auto")(features) or isinstance(features, list | tuple)
+    is_known = given.keys() <= {"features", "min_rows"}
+    return are_features and is_known and is_count(given.get("min_rows", 1))
 
 
 def _is_max_nodes(value: Any) -> bool:
@@ -118,6 +130,12 @@ RULES: dict[str, Rule] = {
         _is_interactions,
         "all",
     ),
+    "components": Rule(
+        "None, or a list of at least one tuple of feature names or indices, such as "
+        '[("age",), ("age", "bmi")]',
+        _are_components,
+        [("age",), ("age", "bmi")],
+    ),
     "max_components": Rule(
         "None or a whole number of at least 1", lambda value: value is None or is_count(value), 30
     ),
@@ -138,11 +156,11 @@ RULES: dict[str, Rule] = {
         {"age": "increasing"},
     ),
     "categorical": Rule(
-        '"auto", or a list of names or indices of columns whose numbers are labels',
-        lambda value: one_of("auto")(value) or isinstance(value, list | tuple),
+        '"auto", a list of names or indices of columns whose numbers are labels, or a dict with '
+        'such a value as "features" and a whole number of at least 1 as "min_rows"',
+        _is_categorical,
         ["zip_code"],
     ),
-    "min_level_rows": COUNT,
     "offset": Rule(
         f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"
     ),
@@ -188,6 +206,7 @@ RULES: dict[str, Rule] = {
 }
 
 NEW_SPELLINGS = {
+    "min_level_rows": 'categorical={"min_rows": ...}',
     "growth": "solver=Grow(growth=...)",
     "l2": "solver=Grow(l2=...) or solver=Descent(l2=...)",
     "max_steps": "solver=Grow(max_rounds=...) or solver=Descent(max_steps=...)",

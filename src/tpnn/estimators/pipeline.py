@@ -1,9 +1,9 @@
 """The pipeline: from a table and its targets to a path of fitted models, stage by stage.
 
-    read -> encode -> build -> search -> solve -> freeze -> select -> constrain
+    read -> encode -> build -> search -> solve -> select -> refit -> freeze -> constrain
 
-Each stage takes records and returns a record. Only this module joins the solvers, the search and
-the fitted model. The path imposes the shapes on each of its models.
+Each stage takes records and returns a record. Only this module and ``refits`` join the solvers, the
+search and the fitted model.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
-from tpnn.anova.components import Component, ComponentSet, InteractionRules, resolve_feature
+from tpnn.anova.components import ComponentSet, InteractionRules, resolve_feature
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory, check_rows
+from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
-from tpnn.model.model import AnovaModel, check_shape
+from tpnn.model.model import AnovaModel
+from tpnn.model.shape_rule import check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import Event, Progress, Solution
+from tpnn.problem.solution import Event, Progress
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
-from tpnn.search.select import Keep, Path, required_components, select
+from tpnn.search.select import Keep, Selection, required_components, select
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
@@ -44,46 +48,18 @@ class Fitted:
     ----------
     table : Table
         The table as it was read.
-    path : Path
-        Models from sparse to full, with the shapes imposed.
     model : AnovaModel
-        The chosen model of the path.
+        The fitted model, with the shapes imposed.
+    refitter : Refitter
+        Makes models of fewer components.
     events : list of Event
         History of the fit.
     """
 
     table: Table
-    path: Path
     model: AnovaModel
+    refitter: Refitter
     events: list[Event]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solved:
-    """A solution, and what the search found out about its components.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem that was solved.
-    solution : Solution
-        Its solution.
-    events : list of Event
-        What the search tried.
-    evident : set of tuple of int
-        Components that a screen found above the noise.
-    keeps_mains : bool
-        Whether all main effects are included and kept.
-    is_screened : bool
-        Whether main effects and pairs were included only if they rose above the noise.
-    """
-
-    problem: Problem
-    solution: Solution
-    events: list[Event]
-    evident: frozenset[Component] = frozenset()
-    keeps_mains: bool = True
-    is_screened: bool = False
 
 
 def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Progress) -> Fitted:
@@ -100,11 +76,14 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solved = solve(problem, rules, settings, limits, progress)
-    full = solved.problem.freeze(solved.solution, task)
-    path = select_components(solved, full, required, settings, limits)
-    model = path.model(path.chosen)  # brought into its shapes
-    events = [*solved.events, *solved.solution.events, *cut_selection(path, solved.problem, began)]
-    return Fitted(table, path, model, events)
+    keep = keep_of(solved, required, settings)
+    selection = select_components(solved, keep, limits)
+    kept = refit(solved, selection, progress)
+    model = frozen(kept, task)
+    cut = cut_selection(selection, solved.problem, began)
+    refitter = Refitter(solved=solved, keep=keep, task=task, chosen=len(kept.components))
+    events = [*solved.events, *solved.solution.events, *kept.events, *cut]
+    return Fitted(table, model, refitter, events)
 
 
 def start_clock(settings: Settings) -> Limits:
@@ -206,13 +185,37 @@ def solve_listed(
     progress: Progress,
 ) -> Solved:
     """Fit the components that the user lists, or all."""
-    listed = settings.interactions.components(problem.encoder.feature_names, settings.order)
+    given, solver = settings.interactions, settings.solver
+    listed = given.components(problem.encoder.feature_names, settings.order)
+    if given.are_exact:
+        check_subsets(listed, problem, settings)
     components = inherited(rules.applied(listed), settings)
     whole = problem.with_components(components)
     budget = time_budget(whole, n_bags_of(problem, settings), limits)
     whole = whole.with_bags(budget.n_bags)
-    solution = settings.solver.solve(whole, budget.limits, progress)
-    return Solved(problem=whole, solution=solution, events=budget.events)
+    if given.are_exact:
+        solution = solve_exactly(whole, components, solver, budget.limits, progress)
+    else:
+        solution = solver.solve(whole, budget.limits, progress)
+    return Solved(
+        problem=whole, solution=solution, events=budget.events, solver=solver, limits=budget.limits
+    )
+
+
+def check_subsets(listed: ComponentSet, problem: Problem, settings: Settings) -> None:
+    """Refuse a list of all components that lacks subsets which heredity or a shape needs."""
+    for component in listed:
+        shaped = [feature for feature in component if feature in problem.shapes]
+        missing = set(ComponentSet((component,)).with_subsets()) - set(listed)
+        if missing and (settings.heredity or shaped):
+            names = problem.encoder.feature_names
+            reason = "heredity" if settings.heredity else f"the shape of {names[shaped[0]]!r}"
+            lacking = ComponentSet(tuple(missing)).names(names)
+            raise ValueError(
+                f"components: {reason} needs all subsets of "
+                f"{tuple(names[j] for j in component)} in the list, found none of {lacking}. Add "
+                "them."
+            )
 
 
 def solve_searched(
@@ -226,7 +229,7 @@ def solve_searched(
     request = settings.interactions.request(settings.order, settings.max_components)
     search = Search(
         problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits,
-        most_triples=most_triples(problem, settings),
+        most_triples=most_triples(problem, settings), screens_triples=settings.is_order_given,
     )  # fmt: skip
     whole = problem.with_components(search.up_to_pairs())
     budget = time_budget(whole, n_bags_of(problem, settings), limits)
@@ -242,6 +245,8 @@ def solve_searched(
         problem=whole,
         solution=solution,
         events=[*search.events, *budget.events],
+        solver=settings.solver,
+        limits=budget.limits,
         evident=frozenset(search.evident),
         keeps_mains=search.takes_all_mains,
         is_screened=search.is_screened,
@@ -261,13 +266,10 @@ def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
     return components.with_subsets() if settings.heredity else components
 
 
-def select_components(
-    solved: Solved, full: AnovaModel, required: ComponentSet, settings: Settings, limits: Limits
-) -> Path:
-    """Rank the components on held-out rows and choose how many to keep."""
-    names = full.feature_names
-    mains = ComponentSet.up_to(len(names), 1)
-    keep = Keep.read(
+def keep_of(solved: Solved, required: ComponentSet, settings: Settings) -> Keep:
+    """Say how many components to keep."""
+    mains = ComponentSet.up_to(solved.problem.encoder.n_features, 1)
+    return Keep.read(
         method=settings.selection,
         most=settings.max_components,
         heredity=settings.heredity,
@@ -275,16 +277,22 @@ def select_components(
         certain=mains if settings.selection == "auto" and solved.keeps_mains else (),
         required=required,
     )
-    shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
+
+
+def select_components(solved: Solved, keep: Keep, limits: Limits) -> Selection:
+    """Rank the components on held-out rows and choose how many to keep."""
+    if keep.drops_none_of(len(solved.components)):
+        return Selection.of_all(solved.components)
     with ONE_BLAS_THREAD:
         held_out = HeldOut(solved.problem, solved.solution)
-        return select(held_out, full, keep, solved.evident, shapes, limits)
+        return select(held_out, keep, solved.evident, limits)
 
 
-def cut_selection(path: Path, problem: Problem, began: float) -> list[Event]:
+def cut_selection(selection: Selection, problem: Problem, began: float) -> list[Event]:
     """Say how much of the selection a time limit cut off, if any."""
-    n_unknown = sum(math.isnan(step.loss) for step in path.steps)
+    n_unknown = int(np.isnan(selection.losses).sum())
     if not n_unknown:
         return []
-    note = f"the time limit ended the selection: {n_unknown} of {len(path.steps)} models not scored"
+    n_models = len(selection.losses)
+    note = f"the time limit ended the selection: {n_unknown} of {n_models} models not scored"
     return [limit_event(problem, note, began)]

@@ -22,6 +22,7 @@ class Settings:
     """
 
     order: int
+    is_order_given: bool
     interactions: Interactions
     max_components: int | None
     selection: str
@@ -43,16 +44,19 @@ class Settings:
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
-        categorical = parameters["categorical"]
+        nominal, min_level_rows = level_rules(parameters["categorical"])
         own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
-        interactions = Interactions.read(parameters["interactions"])
+        check_exact(parameters)
+        interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
         unchanged = own & parameters.keys()
         return cls(
             order=order_of(parameters["order"], interactions, solver),
+            is_order_given=not isinstance(parameters["order"], str),
             interactions=interactions,
             shapes=dict(parameters["monotone"] or {}),
-            nominal=() if isinstance(categorical, str) else categorical,
+            nominal=nominal,
+            min_level_rows=min_level_rows,
             solver=solver,
             seed=seed_from(parameters["random_state"]),
             **{"exposure": None, **{name: parameters[name] for name in unchanged}},
@@ -79,6 +83,37 @@ def _named(given: Any, names: Sequence[str]) -> Any:
     if isinstance(given, list | tuple):
         return [_named(one, names) for one in given]
     return names[given] if is_whole(given) and 0 <= given < len(names) else given
+
+
+def level_rules(categorical: Any) -> tuple[Sequence[int | str], int]:
+    """Features whose numbers are labels, and the rows below which levels share one node.
+
+    >>> level_rules({"features": ["zip_code"], "min_rows": 20})
+    (['zip_code'], 20)
+    """
+    given = categorical if isinstance(categorical, Mapping) else {"features": categorical}
+    features = given.get("features", "auto")
+    return () if isinstance(features, str) else features, given.get("min_rows", 1)
+
+
+def check_exact(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters that contradict a list of all components."""
+    listed = parameters["components"]
+    if listed is None:
+        return
+    order, most = parameters["order"], parameters["max_components"]
+    contradictions = {
+        "interactions": parameters["interactions"] != "auto",
+        "order": not isinstance(order, str) and order < max(map(len, listed)),
+        "max_components": most is not None and most < len(listed),
+        "selection": parameters["selection"] in ("noise", "one_se"),
+    }
+    for name, is_contradiction in contradictions.items():
+        if is_contradiction:
+            raise ValueError(
+                f"components: a list of all components leaves nothing to choose, found it with "
+                f"{name}={parameters[name]!r}. Leave {name} out, or change the list."
+            )
 
 
 def order_of(given: int | str, interactions: Interactions, solver: Solver) -> int:

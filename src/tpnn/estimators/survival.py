@@ -64,14 +64,15 @@ class TPNNSurvival(TPNNEstimator):
         """
         self._begin(offset)
         times, events = checked_survival(y)
-        if not events.any():
-            raise ValueError(
-                f"y: at least one event must be observed, found none in {len(events)} rows. Check "
-                "that the second column is 1 where the event happened."
-            )
         weights = checked_weights(sample_weight, len(times))
+        counted = np.ones(len(times), bool) if weights is None else weights > 0
+        if not events[counted].any():
+            raise ValueError(
+                f"y: at least one event must be observed, found none in {counted.sum()} rows. "
+                "Check that the second column is 1 where the event happened."
+            )
         known = checked_offset(offset, len(times))
-        ranks = np.unique(times, return_inverse=True)[1].astype(np.float64)
+        ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
         target = np.column_stack([ranks, events])
         self._fit(X, Targets(target, weights, known), Task(OBJECTIVES["cox"]))
         baseline = breslow(times, events, self.predict(X, offset), weights)

@@ -175,6 +175,7 @@ class RidgeStart:
         few = np.minimum(np.float32(RIDGE_ROWS), np.float32(LARGEST_RIDGE_SHARE) * size)
         self.ridge = few if l2 is None else np.float32(l2) * size
 
+    @np.errstate(over="ignore", invalid="ignore")  # extreme offsets overflow; NaN is never best
     def fit(self, start: FloatArray, workers: Workers, limits: Limits) -> BestCoefficients:
         """Find the best coefficients of every bag, starting from the intercepts ``start`` (K,)."""
         self.workers, self.limits = workers, limits
@@ -199,7 +200,9 @@ class RidgeStart:
         """Solve one weighted least-squares problem from given coefficients; update ``raw``."""
         slope, hessian = self.objective.slopes(self.rows.y, raw, self.training)
         scale = np.sqrt(self.masses * hessian)
-        residual = -np.sqrt(self.masses / hessian) * slope
+        known = hessian > 0  # a row whose offset is extreme says nothing
+        share = np.divide(self.masses, hessian, out=np.zeros_like(scale), where=known)
+        residual = -np.sqrt(share) * slope
         gradient = self._downhill(scale * residual, coefficients)
         direction, size = gradient, _squares(gradient)
         self.stopping.restart()

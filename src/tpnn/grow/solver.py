@@ -69,6 +69,7 @@ class Grow(BaseEstimator):
 
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     judges_triples: ClassVar[bool] = True
+    needs_subsets: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
         "l2": Rule(

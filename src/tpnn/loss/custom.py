@@ -27,8 +27,10 @@ def torch_formulas(function: TorchLoss) -> tuple[Callable[..., Any], Callable[..
         ) from error
 
     def loss(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
-        value = _loss_of_rows(function, y, torch.as_tensor(raw), torch)
-        return value if xp is torch else value.numpy()
+        if xp is torch:
+            return _loss_of_rows(function, y, raw, torch)
+        scores = torch.as_tensor(raw).clone().requires_grad_()  # NumPy's functions fail on these
+        return _loss_of_rows(function, y, scores, torch).detach().numpy()
 
     def slopes(y: Any, raw: Any, weights: Any, xp: Any) -> Any:
         scores = torch.as_tensor(raw).detach().clone().requires_grad_()

@@ -90,7 +90,7 @@ class SurvivalCurve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """What :func:`measure` finds; what does not suit the task is empty.
+    """What ``measure`` finds; what does not suit the task is empty.
 
     Parameters
     ----------

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.anova.components import ComponentSet, resolve_feature
+from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import constrained
-from tpnn.model.model import AnovaModel, check_shape
+from tpnn.model.model import AnovaModel
+from tpnn.model.shape_rule import check_shape
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
@@ -41,7 +42,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
     rounding = rounding_error(tables)
     kept = [
-        component in model.components.components or bool(np.abs(table).max() > rounding)
+        component in model.components.components
+        or bool(np.abs(table).max() > (0.0 if _has_shape(component, indices) else rounding))
         for component, table in zip(wider.components, tables, strict=True)
     ]
     return replace(
@@ -54,6 +56,11 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         baseline=None,  # it belonged to the model before
         shapes={names[index]: shape for index, shape in indices.items()},
     )
+
+
+def _has_shape(component: Component, shapes: Mapping[int, str]) -> bool:
+    """Whether it is a main effect with a shape, which interactions of any size may lean on."""
+    return len(component) == 1 and component[0] in shapes
 
 
 def rounding_error(tables: Iterable[FloatArray]) -> float:

@@ -4,13 +4,16 @@ The file is a zip archive: ``header.json``, one ``.npy`` per array, and ``digest
 SHA-256 of all of them. NumPy and the standard library read it; nothing in it can run code.
 
 Parts that not every model has are there only where they are needed, so that other files are as they
-always were: ``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
+always were: ``kept`` (positions of the features that were not left out, and the number of all),
+``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
 ``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
 ``baseline_times`` and ``baseline_log_hazard`` of a survival model among the arrays. A file has the
 oldest version whose readers predict it right. Readers of version 1 would ignore an
 ``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
-these have version 2; every other file has version 1. Such readers find columns with ``labels`` by
-position, as they always did.
+these have version 2. Readers of both would find the columns of an array at wrong positions where
+``kept`` features are not all, so files with these and without names have version 3; with names,
+features that are left out are not missed. Every other file has version 1. Such readers find columns
+with ``labels`` by position, as they always did.
 
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
 ``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
@@ -39,12 +42,13 @@ from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import NOMINAL, OffsetColumn
 
 FORMAT_NAME = "tpnn-model"
 FORMAT_VERSION = 1  # of all files
-NEWEST_VERSION = 2  # but those with an offset column or with nodes of unseen levels
+SECOND_VERSION = 2  # but those with an offset column or with nodes of unseen levels
+NEWEST_VERSION = 3  # and those without names from which features were left out
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
@@ -102,12 +106,15 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["has_offset"]:  # files of models without an offset are as they always were
         header["has_offset"] = True
     if encoder.offset_column is not None:
-        header |= {"version": NEWEST_VERSION, "offset_column": encoder.offset_column._asdict()}
+        header |= {"version": SECOND_VERSION, "offset_column": encoder.offset_column._asdict()}
     if encoder.labels:
         header["labels"] = encoder.labels
     if any(axis.has_unseen for axis in axes):
         has_unseen = [axis.has_unseen for axis in axes]
-        header |= {"version": NEWEST_VERSION, "has_unseen": has_unseen}
+        header |= {"version": SECOND_VERSION, "has_unseen": has_unseen}
+    if encoder.kept is not None:
+        header["kept"] = encoder.kept._asdict()
+        header |= {} if encoder.names else {"version": NEWEST_VERSION}
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -168,13 +175,14 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"], has_unseen)
     by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
     names, labels = header["names"], header.get("labels")
-    column = header.get("offset_column")
+    column, kept = header.get("offset_column"), header.get("kept")
     return TableEncoder(
         names=tuple(names) if names else None,
         axes=by_order,
         features=features,
         offset_column=None if column is None else OffsetColumn(**column),
         labels=tuple(labels) if labels else None,
+        kept=kept and KeptFeatures(tuple(kept["places"]), kept["n_features"]),
     )
 
 

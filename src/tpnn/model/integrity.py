@@ -59,6 +59,12 @@ def _check_encoder(encoder: TableEncoder) -> None:
         texts = all(isinstance(name, str) for name in names or ())
         named = names is None or len(names) == size
         _require(texts and named, "every feature must have a name")
+    if encoder.kept is not None:
+        places, count = encoder.kept
+        whole = all(type(number) is int for number in (*places, count))
+        _require(whole and len(places) == n_features, "every feature must have a position")
+        rising = list(places) == sorted(set(places)) and places[0] >= 0 and places[-1] < count
+        _require(rising, "positions of features must be those of columns")
     orders = list(encoder.axes)
     _require(orders == list(range(1, len(orders) + 1)), "orders must count up from 1")
     for axes in encoder.axes.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -14,26 +14,29 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import SIGNS, Certificate, certificate
+from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
+from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
 from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
-from tpnn.table.axis import Axis, read_only
+from tpnn.model.read_only import read_only_arrays
+from tpnn.model.shape_rule import check_shape
+from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import NOMINAL, Table
+from tpnn.table.frame import Table
 
 CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel:
+class AnovaModel(Exports):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -90,13 +93,13 @@ class AnovaModel:
     baseline: Baseline | None = None
 
     def __post_init__(self) -> None:
-        vars(self).update(_read_only_arrays(vars(self)))
+        vars(self).update(read_only_arrays(vars(self)))
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._fields())  # without the predictors, which are made when first used
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, **_read_only_arrays(state))
+        vars(self).update(state, **read_only_arrays(state))
 
     def __repr__(self) -> str:
         outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
@@ -119,6 +122,12 @@ class AnovaModel:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features."""
         return self.encoder.feature_names
+
+    @property
+    def required_features(self) -> tuple[str, ...]:
+        """Names of the features that some component has; the model depends on no other."""
+        used = {feature for component in self.components for feature in component}
+        return tuple(self.feature_names[feature] for feature in sorted(used))
 
     @property
     def component_names(self) -> list[tuple[str, ...]]:
@@ -298,6 +307,29 @@ class AnovaModel:
             baseline=None,
         )
 
+    def pruned(self) -> AnovaModel:
+        """Leave out the features that no component has, so that tables need no such columns.
+
+        Features that have a shape stay. Arrays need all columns of the fit: without names, columns
+        are found by their positions.
+        """
+        wanted = {*self.required_features, *self.shapes}
+        kept = [j for j, name in enumerate(self.feature_names) if name in wanted]
+        if len(kept) in (0, self.encoder.n_features):
+            return self
+        place = {feature: number for number, feature in enumerate(kept)}
+
+        def moved(component: Component) -> Component:
+            return tuple(place[feature] for feature in component)
+
+        terms = self.stored_terms
+        return replace(
+            self,
+            encoder=self.encoder.pick(kept),
+            components=ComponentSet(tuple(map(moved, self.components))),
+            stored_terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms),
+        )
+
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
 
@@ -313,8 +345,11 @@ class AnovaModel:
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; ``tpnn.load_model`` reads it back exactly."""
-        write_archive(path, *pack(self._fields()))
+        """Write the model to one file; ``tpnn.load_model`` reads it back exactly.
+
+        Features that no component has are left out.
+        """
+        write_archive(path, *pack(self.pruned()._fields()))
 
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
@@ -341,33 +376,3 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
 def squeezed(values: FloatArray) -> FloatArray:
     """Values (..., n_outputs) without the last axis where there is one output only."""
     return values[..., 0] if values.shape[-1] == 1 else values
-
-
-def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
-    """Refuse an unknown shape, or the shape of a feature without order."""
-    if shape not in SIGNS:
-        raise ValueError(
-            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
-            "Pass 'increasing', for example."
-        )
-    if encoder.features[index].kind == NOMINAL:
-        raise ValueError(
-            f"{argument}: a shape needs an order, found the nominal feature "
-            f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
-        )
-
-
-def _read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields that hold arrays, made read-only."""
-    terms, baseline = state["stored_terms"], state.get("baseline")
-    return {
-        "tables": tuple(map(read_only, state["tables"])),
-        "spreads": tuple(map(read_only, state["spreads"])),
-        "intercepts": read_only(state["intercepts"]),
-        "stored_terms": terms and tuple(map(_read_only_terms, terms)),
-        "baseline": baseline and baseline.frozen(),
-    }
-
-
-def _read_only_terms(terms: Terms) -> Terms:
-    return Terms(terms.features, *map(read_only, (terms.b, terms.gamma, terms.beta)))

@@ -105,7 +105,7 @@ class Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
         keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
-        all_offsets = centred_offset(targets.offset, objective)
+        all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = np.vstack([targets.y.T, all_offsets])
         distinct = distinct_rows(keys, known, targets.weights)
         y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]

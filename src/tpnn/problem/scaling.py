@@ -60,15 +60,18 @@ def _check_log_risks(offset: FloatArray) -> None:
         )
 
 
-def centred_offset(offset: FloatArray, objective: Objective) -> FloatArray:
-    """Offsets (n,); without their median if it is large and a constant changes no loss.
+def centred_offset(
+    offset: FloatArray, weights: FloatArray | None, objective: Objective
+) -> FloatArray:
+    """Offsets (n,); without their weighted median if it is large and a constant changes no loss.
 
     So the offset takes no digits from the raw scores, which are in single precision.
     """
     if not objective.couples_rows:
         return offset
     _check_log_risks(offset)
-    median = float(np.median(offset))
+    masses = np.ones(len(offset)) if weights is None else weights
+    median = float(weighted_quantiles(offset, masses, 0.5))
     return offset - median if abs(median) > LARGEST_MEDIAN_OFFSET else offset
 
 

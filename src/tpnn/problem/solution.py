@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from typing import Any, Protocol
 
 from tpnn._typing import FloatArray
@@ -19,7 +21,7 @@ class Event:
 
     Parameters
     ----------
-    stage : {"search", "grow", "descent", "limit"}
+    stage : {"search", "grow", "descent", "refit", "limit"}
         Stage of the fit; "limit" says what the time limit cut short.
     note : str
         What was tried or decided, in words.
@@ -129,3 +131,13 @@ class Solution:
     events: list[Event]
     activation: str = "sigmoid"
     scale: str = "centred"
+
+    def restrict(self, components: Collection[Component]) -> Solution:
+        """Keep some of the components, given with increasing features; the others are dropped."""
+        kept = [tuple(sorted(component)) in components for component in self.components]
+        return replace(
+            self,
+            components=list(compress(self.components, kept)),
+            tables=list(compress(self.tables, kept)),
+            terms=self.terms and list(compress(self.terms, kept)),
+        )

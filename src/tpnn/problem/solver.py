@@ -25,11 +25,14 @@ class Solver(Protocol):
         Valid values of its parameters.
     judges_triples : bool
         Whether it can judge many candidate triples at once.
+    needs_subsets : bool
+        Whether it can fit a component only together with all subsets of it.
     """
 
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]
     judges_triples: ClassVar[bool]
+    needs_subsets: ClassVar[bool]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""

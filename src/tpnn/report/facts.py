@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tpnn.explain.path import Path
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitFacts:
@@ -20,9 +22,12 @@ class FitFacts:
         Power of the Tweedie deviance that was fitted.
     scores : dict from str to float
         Further scores to show, by name.
+    path : Path, optional
+        Refitted models of several sizes and their losses.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     n_rows: int | None = None
     power: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    path: Path | None = None

@@ -73,6 +73,7 @@ def write_report(
     """
     if y is not None and X is None:
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
+    model = model.pruned()
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
     known = offset if X is None else model.offset_of(explanation.rows, offset)

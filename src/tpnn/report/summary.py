@@ -10,6 +10,7 @@ import numpy as np
 from tpnn import __version__
 from tpnn._typing import FloatArray, IntArray
 from tpnn.explain.explanation import Explanation
+from tpnn.explain.path import Path
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.model.model import AnovaModel
 from tpnn.report.facts import FitFacts
@@ -78,10 +79,21 @@ def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
         "rocs": [_shortened(roc) for roc in found.rocs],
         "groups": [_shortened(groups) for groups in found.groups],
         "survival": [_shortened(curve) for curve in found.survival],
+        "path": facts.path and _path(facts.path),
         "settings": list(facts.settings.items()),
         "fitRows": facts.n_rows,
         "version": __version__,
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def _path(path: Path) -> dict[str, Any]:
+    """Sizes and losses of the models of a path."""
+    marked = path.landmarks.items()
+    return {
+        "steps": [[step.n_components, step.loss] for step in path.steps],
+        "landmarks": [[name, step.n_components, step.loss] for name, step in marked],
+        "chosen": path.chosen,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._typing import BoolArray, FloatArray
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 
@@ -20,12 +20,19 @@ class HeldOut:
         Coded rows, targets and bags.
     solution : Solution
         Grids of values of every component in every bag.
+    counted : array of shape (n,), optional
+        Which of the problem's rows count; by default all.
     """
 
-    def __init__(self, problem: Problem, solution: Solution) -> None:
+    def __init__(
+        self, problem: Problem, solution: Solution, counted: BoolArray | None = None
+    ) -> None:
         self.objective, self.codes = problem.objective, problem.codes
         self.components, self.tables = solution.components, solution.tables
         validation = problem.rows.validation
+        if counted is not None:
+            validation = validation * counted[:, None]
+            validation = validation * (validation.shape[1] / validation.sum())
         n_rows = np.cumsum(np.count_nonzero(validation, 0))
         validation = validation[:, : int(np.searchsorted(n_rows, ENOUGH_HELD_OUT_ROWS)) + 1]
         self.bags, self.rows = np.nonzero(validation.T)

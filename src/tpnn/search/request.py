@@ -11,6 +11,7 @@ from typing import Any
 from tpnn.anova.components import (
     ComponentSet,
     InteractionRules,
+    resolve_components,
     resolve_feature,
     resolve_interactions,
 )
@@ -51,6 +52,8 @@ class Interactions:
     ----------
     listed : list of tuples of features, or None
         The interactions themselves, if the user lists them.
+    are_exact : bool
+        Whether ``listed`` are all components of the model, main effects included.
     count : {"auto", "all"} or int
         Otherwise how many: those above the noise, all, or this number of the best pairs.
     method : {"histogram", "nid"}
@@ -61,6 +64,7 @@ class Interactions:
     """
 
     listed: Features | None = None
+    are_exact: bool = False
     count: Any = "auto"
     method: str = "histogram"
     required: Features = ()
@@ -68,8 +72,10 @@ class Interactions:
     groups: Features = ()
 
     @classmethod
-    def read(cls, given: Any) -> Interactions:
-        """Parse "auto", "all", a number, a list or a dict."""
+    def read(cls, given: Any, components: Features | None = None) -> Interactions:
+        """Parse "auto", "all", a number, a list or a dict; or the components of the whole model."""
+        if components is not None:
+            return cls(listed=components, are_exact=True)
         if isinstance(given, Mapping):
             return cls(**given)
         return cls(listed=given) if isinstance(given, list | tuple) else cls(count=given)
@@ -85,18 +91,20 @@ class Interactions:
         return self.listed is None and self.count == "auto" and self.method == "histogram"
 
     def components(self, names: Sequence[str], order: int) -> ComponentSet:
-        """Return main effects with the listed interactions, or all components up to an order."""
+        """Return what is listed, with all main effects unless exact, or all up to an order."""
         if self.listed is None:
             return ComponentSet.up_to(len(names), order)
+        if self.are_exact:
+            return resolve_components(self.listed, names, order)
         chosen = resolve_interactions(self.listed, names, order)
         return ComponentSet.with_mains(len(names), chosen)
 
     def request(self, order: int, max_components: int | None) -> Request:
         """Return what a search has to find."""
         count = None if self.count == "auto" else int(self.count)
-        budget = max_components or MOST_INTERACTIONS
+        budget = max(max_components or 0, MOST_INTERACTIONS)  # the best are chosen after fitting
         if self.method == "nid" and count is None:  # a network has no noise floor
-            count = budget
+            count = max_components or budget
         if count is not None and order < 2:
             raise ValueError(
                 f"interactions: pairs need an order of at least 2, found order={order} and "

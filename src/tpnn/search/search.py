@@ -25,7 +25,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import TableScreen
-from tpnn.search.triples import TripleSearch
+from tpnn.search.triples import TripleSearch, features_of_all_triples
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
@@ -53,6 +53,8 @@ class Search:
         When to stop trying, number of threads, and device for the screens.
     most_triples : int
         Largest number of triples that the memory holds.
+    screens_triples : bool
+        Whether to screen all triples if there are too many to be judged; this takes its time.
 
     Attributes
     ----------
@@ -68,6 +70,7 @@ class Search:
     solver: Solver
     limits: Limits
     most_triples: int = 0
+    screens_triples: bool = False
     events: list[Event] = field(default_factory=list)
     evident: set[Component] = field(default_factory=set)
     began: float = field(default_factory=time.monotonic)
@@ -130,32 +133,40 @@ class Search:
         """Interactions of three or more features above the noise in the residual of a solution.
 
         A solver that can judge triples does; otherwise they are screened. Candidates come from all
-        features if that is affordable, else from the features of the best pairs, and those of each
-        higher order from the features of what was found one order below.
+        features if that is affordable, else from the features of the best pairs and, if the user
+        asked for triples, from a screen. Those of each higher order come from the features of what
+        was found one order below.
         """
         highest = min(self.request.order, self.n_features)
         if highest < 3 or self._time_is_up(problem, self.limits):
             return []
         if not self.solver.judges_triples:
-            return self._screened(problem, solution, 3, None)
-        most = min(self.request.budget, self.most_triples)
-        search = TripleSearch(self.rules, self.solver, self.limits, most)
-        triples, event = search.find(problem, solution)
-        if event is not None:
-            self._record(event)
-        self.evident |= set(triples)
+            return self._screened(problem, solution, range(3, highest + 1), None)
+        triples = self._triples(problem, solution)
         if highest == 3 or not triples:
             return triples
         features = _first_features(triples, self.n_features)
-        return [*triples, *self._screened(problem, solution, 4, features)]
+        return [*triples, *self._screened(problem, solution, range(4, highest + 1), features)]
+
+    def _triples(self, problem: Problem, solution: Solution) -> list[Component]:
+        """Triples that held-out rows confirm, after those above the noise if many were screened."""
+        most, screened = min(self.request.budget, self.most_triples), list[Component]()
+        if self.screens_triples and self.n_features > features_of_all_triples(problem):
+            screened = self._screened(problem, solution, range(3, 4), None)
+        search = TripleSearch(self.rules, self.solver, self.limits, most)
+        confirmed, event = search.find(problem, solution)
+        if event is not None:
+            self._record(event)
+        self.evident |= set(confirmed)
+        return list(dict.fromkeys([*screened, *confirmed]))[:most]
 
     def _screened(
-        self, problem: Problem, solution: Solution, lowest: int, features: list[int] | None
+        self, problem: Problem, solution: Solution, orders: range, features: list[int] | None
     ) -> list[Component]:
-        """Interactions of ``lowest`` or more features whose projections rise above the noise."""
+        """Interactions of some orders whose projections rise above the noise."""
         found: list[Component] = []
         screen = TableScreen(problem, solution, self.limits)
-        for order in range(lowest, min(self.request.order, self.n_features) + 1):
+        for order in orders:
             if self._time_is_up(problem, self.limits):
                 break
             most = affordable_features(order, screen.n_rows)

@@ -3,21 +3,20 @@
 Every bag holds out some rows. Their loss is computed with and without a component; the mean
 difference is the component's contribution, and its spread over the rows gives a standard error. We
 score the averaged model, so a component is not penalised for noise that averaging removes: half its
-variance over the bags, times the curvature of the loss, is added to its contribution.
+variance over the bags, times the curvature of the loss, is added to its contribution. What is kept
+is fitted again, so that it takes over what the others had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.model.constrain import constrain
-from tpnn.model.model import AnovaModel
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 
@@ -25,72 +24,37 @@ N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noi
 
 
 @dataclass(frozen=True)
-class Step:
-    """A model on the path from sparse to full.
-
-    In a fit with shapes, the losses are those of the models before the shapes are imposed.
+class Selection:
+    """Components from best to worst, and how many of them to keep.
 
     Parameters
     ----------
-    n_components : int
-        Number of components that it keeps, best first.
-    added : tuple of str
-        The component that the next sparser model lacks.
-    loss : float
-        Held-out loss in the units of training: half the squared error over the variance of y;
-        pinball and Huber loss of y in standard deviations; losses with a log link relative to their
-        dispersion; log-loss unchanged. NaN if a time limit came first.
-    standard_error : float
-        Standard error of the difference between this loss and that of the full model.
-    """
-
-    n_components: int
-    added: tuple[str, ...]
-    loss: float
-    standard_error: float
-
-
-@dataclass(frozen=True, repr=False)
-class Path:
-    """Models from sparse to full, and the one that was chosen.
-
-    Parameters
-    ----------
-    full : AnovaModel
-        The model with all fitted components.
     order : list of tuple of int
-        Its components, best first; with heredity, each comes after its subsets.
-    steps : list of Step
-        One model for each number of components.
+        The components, best first; with heredity, each comes after its subsets.
+    losses : array of shape (n_components,)
+        Held-out loss if only the best 1, 2, ... components are kept as they are. NaN if a time
+        limit came first.
+    errors : array of shape (n_components,)
+        Standard error of the difference between each loss and the last one.
     chosen : int
-        Number of components of the fitted model.
-    shapes : dict from feature name to shape
-        Shapes that every model of the path keeps.
+        Number of components to keep.
     """
 
-    full: AnovaModel
     order: list[Component]
-    steps: list[Step]
+    losses: FloatArray
+    errors: FloatArray
     chosen: int
-    shapes: dict[str, str] = field(default_factory=dict)
 
-    def __repr__(self) -> str:
-        return f"Path({len(self.steps)} models, chosen: the one of {self.chosen} components)"
+    @classmethod
+    def of_all(cls, order: Iterable[Component], chosen: int | None = None) -> Selection:
+        """Components in a given order, none of them scored; by default all are kept."""
+        listed = list(order)
+        return cls(listed, np.empty(0), np.empty(0), chosen or len(listed))
 
-    def model(self, n_components: int) -> AnovaModel:
-        """Model of the best components, with the shapes imposed."""
-        if not 1 <= n_components <= len(self.order):
-            raise ValueError(
-                f"n_components: must be a whole number from 1 to {len(self.order)}, found "
-                f"{n_components}. Pass the n_components of a step of the path."
-            )
-        sparse = self.full.restrict(self.order[:n_components])
-        return constrain(sparse, self.shapes) if self.shapes else sparse
-
-    def one_standard_error(self) -> Step:
-        """Sparsest step whose loss is within one standard error of the lowest."""
-        lowest = np.nanmin([step.loss for step in self.steps])
-        return next(step for step in self.steps if step.loss <= lowest + step.standard_error)
+    @property
+    def kept(self) -> ComponentSet:
+        """The components to keep."""
+        return ComponentSet(tuple(self.order[: self.chosen]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +86,10 @@ class Keep:
     tolerance: float
     certain: frozenset[Component]
     required: frozenset[Component]
+
+    def drops_none_of(self, n_components: int) -> bool:
+        """Whether all of so many components are kept, whatever the held-out rows say."""
+        return self.method == "none" and n_components <= (self.most or n_components)
 
     @classmethod
     def read(
@@ -183,32 +151,32 @@ class Ranked:
 
 def select(
     held_out: HeldOut,
-    full: AnovaModel,
     keep: Keep,
     evident: Collection[Component] = (),
-    shapes: Mapping[str, str] | None = None,
     limits: Limits | None = None,
-) -> Path:
-    """Path of a fitted model, with the number of components that ``keep`` asks for.
+) -> Selection:
+    """Rank the components of a solution, and count those that ``keep`` asks for.
 
     Components that a screen found ``evident`` need not be told from noise again, unless the
-    held-out rows speak against them. ``shapes``, by feature name, hold for every model of the path.
-    Where ``limits`` are reached, the components not yet ranked follow those that contribute, the
-    loss of the sparser models is NaN, and none of these is chosen unless ``keep`` allows no more.
+    held-out rows speak against them. Where ``limits`` are reached, the components not yet ranked
+    follow those that contribute, the loss of the sparser models is NaN, and none of these is chosen
+    unless ``keep`` allows no more.
     """
     limits = limits or Limits()
     components = [tuple(sorted(s)) for s in held_out.components]
-    names = dict(zip(full.components, full.component_names, strict=True))
     ranked = _ranked(held_out, components, keep, evident, limits)
-    steps = [
-        Step(count, names[components[index]], held_out.loss + mean, error)
-        for count, (index, (mean, error)) in enumerate(
-            zip(ranked.indices, _changes(held_out, ranked, limits), strict=True), 1
-        )
-    ]
+    changes = np.array(_changes(held_out, ranked, limits))  # (n_components, 2)
     order = [components[index] for index in ranked.indices]
-    path = Path(full, order, steps, len(steps), dict(shapes or {}))
-    return replace(path, chosen=_chosen(path, ranked.clarity, keep))
+    losses, errors = held_out.loss + changes[:, 0], changes[:, 1]
+    whole = Selection(order, losses, errors, len(order))
+    return replace(whole, chosen=_chosen(whole, ranked.clarity, keep))
+
+
+def ranking(held_out: HeldOut, keep: Keep) -> list[Component]:
+    """Components by their contribution to the held-out loss, best first; required ones lead."""
+    components = [tuple(sorted(s)) for s in held_out.components]
+    ranked = _ranked(held_out, components, replace(keep, method="none"), (), Limits())
+    return [components[index] for index in ranked.indices]
 
 
 def _ranked(
@@ -218,25 +186,29 @@ def _ranked(
     evident: Collection[Component],
     limits: Limits,
 ) -> Ranked:
-    """Rank components by how clearly the held-out rows tell them from noise."""
+    """Rank components by their contribution; where noise is dropped, what is clear comes first."""
     indices = range(len(components))
-    noise, own = np.zeros((2, len(components)))
+    noise, own, gain = np.zeros((3, len(components)))
     for index in indices:
         if limits.are_reached():
             break
         noise[index] = held_out.averaged_noise(index)
         mean, error = held_out.change(held_out.raw - held_out.values(index))
-        own[index] = (mean + noise[index]) / max(error, 1e-300)
+        gain[index] = mean + noise[index]
+        with np.errstate(over="ignore"):  # an infinite clarity is clear
+            own[index] = gain[index] / max(error, 1e-300)
     known = [s in evident for s in components] & (own > 0)
     known |= [s in keep.certain | keep.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
-    if keep.heredity:  # subsets become as clear as what contains them, and come first
-        clarity = _inherited(components, clarity)
+    if keep.heredity:  # subsets become as good as what contains them, and come first
+        clarity, gain = _inherited(components, clarity), _inherited(components, gain)
+    is_clear = (clarity >= N_STANDARD_ERRORS_CLEAR) | (keep.method != "noise")
     order = sorted(
         indices,
         key=lambda i: (
-            components[i] not in keep.required, -clarity[i], keep.heredity * len(components[i]),
-            -own[i], i,  # in canonical order, whatever the places of the columns
+            components[i] not in keep.required, not is_clear[i], -gain[i],
+            keep.heredity * len(components[i]), -own[i],
+            i,  # in canonical order, whatever the places of the columns
         ),
     )  # fmt: skip
     return Ranked(order, clarity[order], noise[order])
@@ -259,24 +231,21 @@ def _changes(held_out: HeldOut, ranked: Ranked, limits: Limits) -> list[tuple[fl
     return changes[::-1]
 
 
-def _chosen(path: Path, clarity: FloatArray, keep: Keep) -> int:
+def _chosen(whole: Selection, clarity: FloatArray, keep: Keep) -> int:
     """Count the components that ``keep`` asks for: at least one, and at least the required ones."""
-    chosen = len(path.steps)
+    losses, errors, chosen = whole.losses, whole.errors, len(whole.order)
     if keep.method == "one_se":
-        chosen = path.one_standard_error().n_components
+        chosen = int(np.argmax(losses <= np.nanmin(losses) + errors)) + 1
     elif keep.method == "noise":
         clear = max(int((clarity >= N_STANDARD_ERRORS_CLEAR).sum()), 1)
-        most = [path.steps[-1].loss + keep.tolerance * step.standard_error for step in path.steps]
-        chosen = next(
-            step.n_components
-            for step, limit in zip(path.steps, most, strict=True)
-            if step.n_components >= clear and step.loss <= limit
-        )
-    n_required = sum(component in keep.required for component in path.order)
+        fits = losses <= losses[-1] + keep.tolerance * errors
+        fits[: clear - 1] = False
+        chosen = int(np.argmax(fits)) + 1
+    n_required = sum(component in keep.required for component in whole.order)
     return max(min(chosen, keep.most or chosen), n_required)
 
 
-def _inherited(components: list[Component], clarity: FloatArray) -> FloatArray:
-    """Make every component as clear as the clearest one that contains it."""
+def _inherited(components: list[Component], values: FloatArray) -> FloatArray:
+    """Give every component the largest value of those that contain it."""
     sets = [set(s) for s in components]
-    return np.array([max(compress(clarity, (s <= t for t in sets))) for s in sets])
+    return np.array([max(compress(values, (s <= t for t in sets))) for s in sets])

@@ -83,15 +83,19 @@ class TripleSearch:
 
     def _candidates(self, problem: Problem, solution: Solution) -> list[Component]:
         """All permitted triples if they are affordable, else those of the best pairs' features."""
-        most = min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y))
-        features = problem.features
-        n_affordable = max(n for n in range(3, len(features) + 3) if comb(n, 3) <= max(most, 1))
+        features, n_affordable = problem.features, features_of_all_triples(problem)
         if len(features) > n_affordable:
             screen = TableScreen(problem, solution, self.limits)
             pairs = screen.rank(2, RANKED_PAIRS_PER_FEATURE * n_affordable).components
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
         triples = canonical(combinations(features, 3), problem.features)
         return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
+
+
+def features_of_all_triples(problem: Problem) -> int:
+    """Return the number of features, at least three, all of whose triples can be grown at once."""
+    most = max(min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y)), 1)
+    return max(n for n in range(3, len(problem.features) + 3) if comb(n, 3) <= most)
 
 
 def _note(n_added: int, n_found: int) -> str:

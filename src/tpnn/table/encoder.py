@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from tpnn.table.frame import (
     Table,
     all_finite,
 )
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.levels import as_levels, described, level_numbers, level_types
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -45,6 +44,13 @@ class Feature(NamedTuple):
     kind: str
     levels: tuple[Any, ...] = ()
     are_text: bool = False
+
+
+class KeptFeatures(NamedTuple):
+    """Positions of some features among those of the training table, and the number of all."""
+
+    places: tuple[int, ...]
+    n_features: int
 
 
 class LevelRules(NamedTuple):
@@ -82,6 +88,8 @@ class TableEncoder:
     labels : tuple of str, optional
         What the training table called all its columns, as text, where it was a data frame without
         names that are strings: columns of new tables are found by these, too.
+    kept : KeptFeatures, optional
+        Which features of the training table these are, where they are not all.
     """
 
     names: tuple[str, ...] | None
@@ -89,6 +97,7 @@ class TableEncoder:
     features: tuple[Feature, ...]
     offset_column: OffsetColumn | None = None
     labels: tuple[str, ...] | None = None
+    kept: KeptFeatures | None = None
 
     @classmethod
     def fit(
@@ -143,12 +152,14 @@ class TableEncoder:
         if self.names:
             return self.names
         skipped = None if self.offset_column is None else self.offset_column.place
-        return tuple(f"x{place}" for place in range(self.n_columns) if place != skipped)
+        every = [f"x{place}" for place in range(self.n_columns) if place != skipped]
+        return tuple(every if self.kept is None else map(every.__getitem__, self.kept.places))
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the table: the features and, where there is one, the offset."""
-        return self.n_features + (self.offset_column is not None)
+        """Number of columns of the training table: all features, and the offset if it has one."""
+        n_features = self.n_features if self.kept is None else self.kept.n_features
+        return n_features + (self.offset_column is not None)
 
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
         """Read a table to predict on: columns are found by name, or by position without names.
@@ -160,10 +171,12 @@ class TableEncoder:
         not need it; predictions do. ``reader`` is the class that error messages name.
         """
         table = X if isinstance(X, Table) else Table(X)
+        if self.kept is not None and table.picked == self.kept.places:
+            return table
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        known, found = self._column_labels(), table.labels
+        known, found = None if self.kept else self._column_labels(), table.labels
         if known and found and known != found and _are_matched_by_name(known, found):
             table = table.reorder(known)
         if table.n_columns != self.n_columns:
@@ -172,7 +185,8 @@ class TableEncoder:
                 f"but {reader} is expecting {self.n_columns} features as input. "
                 f"The features are {list(self.feature_names)[:10]}{self._offset_words()}."
             )
-        return self._set_aside(table, None)
+        table = self._set_aside(table, None)
+        return table if self.kept is None else table.pick(self.kept.places)
 
     def _column_labels(self) -> tuple[str, ...] | None:
         """Labels of all columns of the training table, that of an offset among them."""
@@ -206,12 +220,12 @@ class TableEncoder:
         if np.isnan(column.values).all():
             return column.values
         if known.kind in (NOMINAL, ORDERED):
-            return _as_levels(table.levels(feature), known, name)
-        if known.kind == NUMBER and _level_types(column.levels) == {float}:
-            return _level_numbers(column)
+            return as_levels(table.levels(feature), known.levels, known.are_text, name)
+        if known.kind == NUMBER and level_types(column.levels) == {float}:
+            return level_numbers(column)
         raise TypeError(
             f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
-            f"{_described(column)}. Convert it."
+            f"{described(column)}. Convert it."
         )
 
     def columns(self, table: Table) -> list[FloatArray]:
@@ -260,6 +274,17 @@ class TableEncoder:
             pairs = zip(axes[higher - 1], axes[higher], strict=True)
             axes[higher] = tuple(below.coarsened(axis.n_regular) for below, axis in pairs)
         return replace(self, axes=axes)
+
+    def pick(self, features: Sequence[int]) -> TableEncoder:
+        """Leave out all features but the given ones, which no table needs to have then."""
+        before = self.kept or KeptFeatures(tuple(range(self.n_features)), self.n_features)
+        return replace(
+            self,
+            names=self.names and tuple(self.names[j] for j in features),
+            axes={order: tuple(axes[j] for j in features) for order, axes in self.axes.items()},
+            features=tuple(self.features[j] for j in features),
+            kept=before._replace(places=tuple(before.places[j] for j in features)),
+        )
 
     def up_to(self, order: int) -> TableEncoder:
         """Leave out the nodes of higher orders."""
@@ -310,72 +335,6 @@ def _training_column(column: Column, is_nominal: bool, weights: FloatArray | Non
     known = np.where(np.isnan(values), 0, values).astype(np.intp)
     ranked = np.where(np.isnan(values), np.nan, rank[known])
     return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
-
-
-def _as_levels(column: Column, known: Feature, name: str) -> FloatArray:
-    """Numbers of fit's levels; equal numbers are equal levels, a number never equals a string."""
-    rank = {level: float(number) for number, level in enumerate(known.levels)}
-    labels = tuple(map(_text, column.levels)) if known.are_text else column.levels
-    if _level_types(labels).isdisjoint(_level_types(known.levels)):
-        raise TypeError(
-            f"X: column {name!r} must hold levels like those of fit, {_sample(known.levels)}, "
-            f"found {_described(column)}. Convert it to such levels."
-        )
-    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, known.levels)):
-        raise TypeError(
-            f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
-            "are rounded. Pass integers, of the type Int64 where some are missing."
-        )
-    ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
-    present = ~np.isnan(column.values)
-    answer = np.full(len(column.values), np.nan)
-    answer[present] = ranks[column.values[present].astype(np.intp)]
-    return answer
-
-
-def _text(level: Any) -> str:
-    """Write a level.
-
-    >>> _text("1"), _text(1), _text(1.0), _text(True), _text(0.5), _text(1e17)
-    ('1', '1', '1', '1', '0.5', '1e+17')
-    """
-    if isinstance(level, str):
-        return level
-    return repr(level).removesuffix(".0") if isinstance(level, float) else str(int(level))
-
-
-def _level_types(levels: Iterable[Any]) -> set[type]:
-    """Types of levels: str, or float for numbers of all types."""
-    return {str if isinstance(level, str) else float for level in levels}
-
-
-def _is_large_integer(level: Any) -> bool:
-    return isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER
-
-
-def _is_rounded_float(level: Any) -> bool:
-    return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
-
-
-def _level_numbers(column: Column) -> FloatArray:
-    """Column of levels that are numbers, as these numbers."""
-    numbers = np.array(column.levels, np.float64)
-    present = ~np.isnan(column.values)
-    answer = np.full(len(column.values), np.nan)
-    answer[present] = numbers[column.values[present].astype(np.intp)]
-    return answer
-
-
-def _sample(levels: Sequence[Any]) -> str:
-    """Write the first levels, long ones with their middle left out."""
-    return reprlib.repr(list(levels[:3]))
-
-
-def _described(column: Column) -> str:
-    if column.levels:
-        word = "levels" if str in _level_types(column.levels) else "numbers"
-        return f"{word} such as {_sample(column.levels)}"
-    return f"{column.kind}s"
 
 
 def _n_unseen(column: FloatArray, axis: Axis) -> int:

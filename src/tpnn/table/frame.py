@@ -96,6 +96,8 @@ class Table:
         Number of columns that are features: all but that of an offset.
     offset_column : OffsetColumn or None
         The column that was set aside because it is the offset of each row.
+    picked : tuple of int or None
+        Positions of the features among all, where ``pick`` has left some out.
     """
 
     def __init__(self, X: Any) -> None:
@@ -105,6 +107,7 @@ class Table:
         self.names = checked_names(called)
         self.labels = distinct_texts(called)
         self.offset_column: OffsetColumn | None = None
+        self.picked: tuple[int, ...] | None = None
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self._as_levels: dict[int, Column] = {}
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
@@ -194,6 +197,15 @@ class Table:
         assert self.offset_column is not None
         raw = self._source_column(self.offset_column.name, self._offset_place)
         return read_column(raw, self.offset_column.words)
+
+    def pick(self, places: tuple[int, ...]) -> Table:
+        """Table with the features at some positions only."""
+        table = copy(self)
+        table.picked = places
+        table._places = [self._places[place] for place in places]
+        table.names = self.names and tuple(self.names[place] for place in places)
+        table.n_features, table._labelled, table._as_levels = len(places), {}, {}
+        return table
 
     def reorder(self, labels: Sequence[str]) -> Table:
         """Table with its columns in the order of ``labels``; extra columns are left out."""

@@ -3,6 +3,7 @@
 from tpnn.explain.plots.curves import comparison, main_effect
 from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
 from tpnn.explain.plots.overview import component, components, importance
+from tpnn.explain.plots.paths import path
 from tpnn.explain.plots.rows import shap_summary, waterfall
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "importance",
     "main_effect",
     "pair_effect",
+    "path",
     "shap_summary",
     "triple_effect",
     "waterfall",

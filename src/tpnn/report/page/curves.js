@@ -1,4 +1,4 @@
-// Curves that show how good predictions are: ROC, calibration, actual against expected, survival.
+// Curves that show how good predictions are: ROC, calibration, actual against expected, survival, path.
 
 const CURVE_WIDTH = 340, CURVE_HEIGHT = 280;
 
@@ -70,6 +70,15 @@ function survivalFigure(title, curves, colours, note) {
 
 const steps = points => points.flatMap(([x, y], i) => i ? [[x, points[i - 1][1]], [x, y]] : [[x, y]]);
 
+// Held-out loss of refitted models against their number of components.
+function pathFigure(path) {
+  const [line, ...marks] = [path.steps, ...path.landmarks.map(([, size, loss]) => [[size, loss]])];
+  const all = [line, ...marks].flat(), words = path.landmarks.map(([name, size]) => `${name} (${size})`);
+  const svg = drawLines("Error and number of components", {...spanOf(all.map(([size]) => size)), name: "number of components"}, {...spanOf(all.map(([, loss]) => loss)), name: "held-out loss"},
+    [{points: line, colour: "low", dots: true}, ...marks.map(points => ({points, colour: "high", dots: true}))]);
+  return figure("Error and number of components", svg, `Blue: models of the best components, each fitted again. ${words.length ? `Red: all components up to an order: ${words.join(", ")}. ` : ""}The model shown has ${path.chosen}.`);
+}
+
 // All figures of a model, for the output shown.
 function scoreFigures(data, output) {
   const isClass = data.link === "logit" || data.link === "softmax", name = data.outputs[output];
@@ -85,5 +94,6 @@ function scoreFigures(data, output) {
     figures.push(survivalFigure("Survival of all rows", [all], ["low"], key + source));
     if (thirds.length) figures.push(survivalFigure("Survival by predicted risk", thirds, ["low", "faint", "high"], "Blue: lowest third of risk. Grey: middle third. Red: highest third. " + key));
   }
+  if (data.path) figures.push(pathFigure(data.path));
   return figures;
 }

@@ -1,0 +1,90 @@
+"""FrozenModel: what the rooms below the model know of it.
+
+The model's methods call these rooms, so they cannot import the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from tpnn._typing import FloatArray
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.constraints import Certificate
+from tpnn.loss.links import Link
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.frame import Table
+
+
+class FrozenModel(Protocol):
+    """The part of ``AnovaModel`` that exports and sheets are made from; see there."""
+
+    @property
+    def encoder(self) -> TableEncoder:
+        """Nodes and masses of the features."""
+
+    @property
+    def components(self) -> ComponentSet:
+        """The subsets S."""
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Values of each component on its nodes, (M_1, ..., M_d, n_outputs)."""
+
+    @property
+    def spreads(self) -> tuple[FloatArray, ...]:
+        """Standard deviation of each value over the bags."""
+
+    @property
+    def intercepts(self) -> FloatArray:
+        """Mean of f, (n_outputs,)."""
+
+    @property
+    def link(self) -> Link:
+        """From raw score to prediction."""
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of several outputs."""
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """Labels of a classifier."""
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether predictions need an offset."""
+
+    @property
+    def baseline(self) -> Any:
+        """Baseline hazard of a survival model."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+
+    @property
+    def component_names(self) -> list[tuple[str, ...]]:
+        """Components as tuples of feature names."""
+
+    def axes(self, component: Sequence[int]) -> tuple[Axis, ...]:
+        """Axes of a component."""
+
+    def offset_of(self, table: Table, offset: Any = None) -> FloatArray | None:
+        """Offset of every row."""
+
+    def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
+        """Intercept plus all components."""
+
+    def component_scores(self, X: Any) -> FloatArray:
+        """Value of every component on every row."""
+
+    def certificate(self, feature: str, shape: str | None = None) -> Certificate:
+        """Smallest step of f along a feature."""
+
+    def by_component(self) -> dict[Component, FloatArray]:
+        """Grids of shape (M_1, ..., M_d, n_outputs), by component."""
+
+    def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Component scores of rows that are numbers already, one column for each feature."""

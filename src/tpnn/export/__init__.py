@@ -1,0 +1,1 @@
+"""A frozen model in other languages: SQL and source code that give the model's own numbers."""

@@ -1,0 +1,239 @@
+"""Dialect: how each database writes names, text, numbers, arrays, dates and the search for a node.
+
+Text and names of the user's table reach a query through ``text`` and ``name`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpnn.table.frame import DATE, DURATION
+
+LARGEST_DOUBLE = "1.7976931348623157e308"
+NUMBERS_PER_LINE = 8
+
+
+def literal(number: float) -> str:
+    """Write a number so that every database reads a double, not a decimal.
+
+    >>> literal(0.5), literal(1e-300), literal(-0.0)
+    ('0.5e0', '1e-300', '-0.0e0')
+    """
+    text = repr(float(number))
+    return text if "e" in text else f"{text}e0"
+
+
+def numbers_text(numbers: Sequence[float]) -> str:
+    """Numbers with commas, a few on each line."""
+    texts = list(map(repr, numbers))
+    lines = [
+        ", ".join(texts[start : start + NUMBERS_PER_LINE])
+        for start in range(0, len(texts), NUMBERS_PER_LINE)
+    ]
+    return ",\n      ".join(lines)
+
+
+def case_search(x: str, nodes: Sequence[float], first: int = 0) -> str:
+    """Count the nodes at or below x, by halving.
+
+    >>> case_search("x", [1.0, 2.0])
+    'CASE WHEN x < 2.0e0 THEN CASE WHEN x < 1.0e0 THEN 0 ELSE 1 END ELSE 2 END'
+    """
+    if not nodes:
+        return str(first)
+    middle = len(nodes) // 2
+    below = case_search(x, nodes[:middle], first)
+    above = case_search(x, nodes[middle + 1 :], first + middle + 1)
+    return f"CASE WHEN {x} < {literal(nodes[middle])} THEN {below} ELSE {above} END"
+
+
+def doubled(text: str) -> str:
+    """Text in single quotes, those inside doubled."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _postgres_text(text: str) -> str:
+    """Text that reads the same whether backslashes escape in plain quotes or not."""
+    if "\\" not in text:
+        return doubled(text)
+    return "E" + doubled(text.replace("\\", "\\\\"))
+
+
+def _snowflake_text(text: str) -> str:
+    return doubled(text.replace("\\", "\\\\"))
+
+
+def _escaped_text(text: str) -> str:
+    """Text with backslash escapes, on one line."""
+    escapes = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
+    return "'" + "".join(escapes.get(letter, letter) for letter in text) + "'"
+
+
+def _quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _backtick_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _bigquery_name(name: str) -> str:
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How one database writes what a query needs.
+
+    Parameters
+    ----------
+    double, string : str
+        Types of numbers and of text.
+    name, text : callable
+        Quote an identifier, and a string.
+    without_nan : str
+        Pattern of a number {x}, NULL where it is NaN.
+    array, whole_array : str
+        Patterns of a constant array of doubles, and of whole numbers.
+    element : str
+        Pattern of the element {i}, from 0, of {array}.
+    seconds : dict of str to str
+        Patterns of a date and of a duration {x} in seconds; the latter is absent where columns
+        hold the seconds themselves.
+    search : callable
+        Write the number of nodes at or below x.
+    boolean_by_text : bool
+        Whether truth values become doubles only by way of text.
+    least, greatest : str
+        Functions of the smallest and largest argument.
+    opening, fence : str
+        What stands before a step and behind it, so that the next one does not compute it again.
+    collation : str
+        What makes text compare byte by byte.
+    """
+
+    double: str
+    string: str
+    name: Callable[[str], str]
+    text: Callable[[str], str]
+    without_nan: str
+    array: str
+    whole_array: str
+    element: str
+    seconds: dict[str, str]
+    search: Callable[[str, Sequence[float]], str] = case_search
+    boolean_by_text: bool = False
+    least: str = "LEAST"
+    greatest: str = "GREATEST"
+    opening: str = "AS ("
+    fence: str = ""
+    collation: str = ""
+
+    def number(self, column: str, may_be_boolean: bool) -> str:
+        """Column as a double, NULL where it is missing."""
+        if may_be_boolean and self.boolean_by_text:
+            text = f"CAST({column} AS {self.string})"
+            column = f"CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END"
+        return self.without_nan.format(x=f"CAST({column} AS {self.double})")
+
+
+def _width_bucket(x: str, nodes: Sequence[float]) -> str:
+    if not nodes:
+        return "0"
+    return f"WIDTH_BUCKET({x}, CAST('{{{numbers_text(nodes)}}}' AS DOUBLE PRECISION[]))"
+
+
+def _range_bucket(x: str, nodes: Sequence[float]) -> str:
+    return f"RANGE_BUCKET({x}, [{numbers_text(nodes)}])" if nodes else "0"
+
+
+_POSTGRES: dict[str, Any] = {
+    "double": "DOUBLE PRECISION",
+    "string": "TEXT",
+    "name": _quoted_name,
+    "text": _postgres_text,
+    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
+    "array": "CAST('{{{numbers}}}' AS DOUBLE PRECISION[])",
+    "whole_array": "CAST('{{{numbers}}}' AS INTEGER[])",
+    "element": "({array})[{i} + 1]",
+    "seconds": {DATE: "EXTRACT(EPOCH FROM {x})", DURATION: "EXTRACT(EPOCH FROM {x})"},
+    "search": _width_bucket,
+    "boolean_by_text": True,
+    "fence": "OFFSET 0",
+    "collation": ' COLLATE "C"',
+}
+_DUCKDB: dict[str, Any] = {
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "name": _quoted_name,
+    "text": doubled,
+    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
+    "array": "CAST('[{numbers}]' AS DOUBLE[])",
+    "whole_array": "CAST('[{numbers}]' AS INTEGER[])",
+    "element": "{array}[{i} + 1]",
+    "seconds": {DATE: "EPOCH_US({x}) / 1e6", DURATION: "EPOCH_US({x}) / 1e6"},
+}
+_SQLITE: dict[str, Any] = {
+    "double": "REAL",
+    "string": "TEXT",
+    "name": _quoted_name,
+    "text": doubled,
+    "without_nan": "{x}",
+    "array": "'[{numbers}]'",
+    "whole_array": "'[{numbers}]'",
+    "element": "({array} ->> ({i}))",
+    "seconds": {
+        DATE: "(STRFTIME('%s', SUBSTR({x}, 1, 19)) * 1000000 + "
+        "SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6"
+    },
+    "least": "MIN",
+    "greatest": "MAX",
+    "opening": "AS MATERIALIZED (",
+    "collation": " COLLATE BINARY",
+}
+_SNOWFLAKE: dict[str, Any] = {
+    "double": "DOUBLE",
+    "string": "VARCHAR",
+    "name": _quoted_name,
+    "text": _snowflake_text,
+    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
+    "array": "PARSE_JSON('[{numbers}]')",
+    "whole_array": "PARSE_JSON('[{numbers}]')",
+    "element": "CAST(GET({array}, {i}) AS DOUBLE)",
+    "seconds": {DATE: "DATE_PART(EPOCH_MICROSECOND, {x}) / 1e6"},
+    "boolean_by_text": True,
+}
+_BIGQUERY: dict[str, Any] = {
+    "double": "FLOAT64",
+    "string": "STRING",
+    "name": _bigquery_name,
+    "text": _escaped_text,
+    "without_nan": "IF(IS_NAN({x}), NULL, {x})",  # where NaN does not equal NaN
+    "array": "[{numbers}]",
+    "whole_array": "[{numbers}]",
+    "element": "{array}[SAFE_OFFSET({i})]",
+    "seconds": {DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
+    "search": _range_bucket,
+    "boolean_by_text": True,
+}
+_SPARK: dict[str, Any] = {
+    "double": "DOUBLE",
+    "string": "STRING",
+    "name": _backtick_name,
+    "text": _escaped_text,
+    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
+    "array": "FROM_JSON('[{numbers}]', 'ARRAY<DOUBLE>')",
+    "whole_array": "FROM_JSON('[{numbers}]', 'ARRAY<INT>')",
+    "element": "{array}[{i}]",
+    "seconds": {DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
+}
+DIALECTS = {
+    "postgres": Dialect(**_POSTGRES),
+    "duckdb": Dialect(**_DUCKDB),
+    "sqlite": Dialect(**_SQLITE),
+    "snowflake": Dialect(**_SNOWFLAKE),
+    "bigquery": Dialect(**_BIGQUERY),
+    "spark": Dialect(**_SPARK),
+}

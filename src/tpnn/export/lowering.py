@@ -1,0 +1,249 @@
+"""Lower: a frozen model as plain nodes, cells and weights, from which every export is written.
+
+A row is scored in three steps. The value of a column becomes a lower node and a fraction of the way
+to the next one; these pick cells of each component's grid, between which the component is linear;
+the components add up to the raw scores, from which the link makes predictions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpnn._frozen import FrozenModel
+from tpnn._typing import FloatArray, IntArray
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder
+
+MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
+
+
+class Input(NamedTuple):
+    """A column that the model reads.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    feature : int
+        Its place among the features of the model.
+    kind : {"number", "date", "duration", "ordered", "nominal"}
+        What its values stand for.
+    levels : tuple of str, or of int, float and bool
+        Its levels; a level's code is its place here.
+    are_text : bool
+        Whether numbers are compared with the levels as text.
+    unit : float
+        What numbers are divided by: 2 where the distance of two nodes would overflow, else 1.
+    may_be_boolean : bool
+        Whether all that fit has seen is 0 and 1, so that the column may hold false and true.
+    """
+
+    name: str
+    feature: int
+    kind: str
+    levels: tuple[Any, ...]
+    are_text: bool
+    unit: float
+    may_be_boolean: bool
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are text."""
+        return bool(self.levels) and isinstance(self.levels[0], str)
+
+
+class Place(NamedTuple):
+    """How the values of one input become nodes, at the resolution of one order.
+
+    Parameters
+    ----------
+    input : int
+        Number of the input.
+    nodes : array of shape (n_nodes,)
+        Nodes of a column of numbers in its unit, increasing; none for levels.
+    lower : array of shape (2 + n_levels,)
+        Node of missing values, of unseen levels, and of every level.
+    fraction : array of shape (2 + n_levels,)
+        How far each of them lies towards the next node, in [0, 1).
+    size : int
+        Number of nodes, those of missing and unseen values included.
+    """
+
+    input: int
+    nodes: FloatArray
+    lower: IntArray
+    fraction: FloatArray
+    size: int
+
+    @property
+    def is_between(self) -> bool:
+        """Whether values can lie between two nodes."""
+        return len(self.nodes) > 1 or bool(self.fraction.any())
+
+
+class Grid(NamedTuple):
+    """Values of one component.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of its features.
+    places : tuple of int
+        Numbers of its places, one for each axis.
+    strides : tuple of int
+        Cells from one node to the next along each axis.
+    cells : array of shape (n_cells, n_outputs)
+        Values in row-major order, with zeros behind, so that a neighbour can always be read.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    strides: tuple[int, ...]
+    cells: FloatArray
+
+
+class Offset(NamedTuple):
+    """A column that is added to the raw score, or its logarithm if it is an exposure."""
+
+    name: str
+    is_exposure: bool
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model as every export writes it.
+
+    Parameters
+    ----------
+    inputs : tuple of Input
+        Columns that the components read.
+    places : tuple of Place
+        How each input becomes nodes.
+    grids : tuple of Grid
+        The components.
+    intercepts : array of shape (n_outputs,)
+        What they are added to.
+    link : str
+        Name of the link: "identity", "logit", "log", "softmax" or "quantiles".
+    outputs : tuple of str
+        Names of the outputs; empty where there is one.
+    offset : Offset, optional
+        Column that holds the offset.
+    needs_offset : bool
+        Whether the model was fitted with an offset that no column holds.
+    """
+
+    inputs: tuple[Input, ...]
+    places: tuple[Place, ...]
+    grids: tuple[Grid, ...]
+    intercepts: FloatArray
+    link: str
+    outputs: tuple[str, ...]
+    offset: Offset | None
+    needs_offset: bool
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of raw scores of a row."""
+        return len(self.intercepts)
+
+
+def lower(model: FrozenModel) -> Lowered:
+    """Nodes, cells and weights of a model; what no component reads is left out."""
+    encoder, components = model.encoder, tuple(model.components)
+    inputs = tuple(_input(encoder, j) for j in sorted({j for s in components for j in s}))
+    number_of = {known.feature: number for number, known in enumerate(inputs)}
+    used = sorted({(len(s), j) for s in components for j in s})
+    place_of = {key: number for number, key in enumerate(used)}
+    places = tuple(
+        _place(encoder.axes[order][j], inputs[number_of[j]], number_of[j]) for order, j in used
+    )
+    return Lowered(
+        inputs=inputs,
+        places=places,
+        grids=_grids(model, places, place_of),
+        intercepts=model.intercepts,
+        link=model.link.name,
+        outputs=model.output_names,
+        offset=_offset(encoder),
+        needs_offset=model.has_offset and encoder.offset_column is None,
+    )
+
+
+def _input(encoder: TableEncoder, feature: int) -> Input:
+    name, known = encoder.feature_names[feature], encoder.features[feature]
+    _check_levels(name, known)
+    axes = [per_order[feature] for per_order in encoder.axes.values()]
+    nodes = np.concatenate([axis.values[: axis.n_regular] for axis in axes])
+    values = known.levels or nodes.tolist()
+    with np.errstate(over="ignore"):
+        overflows = bool(len(nodes)) and not np.isfinite(nodes.max() - nodes.min())
+    return Input(
+        name=name,
+        feature=feature,
+        kind=known.kind,
+        levels=known.levels,
+        are_text=known.are_text,
+        unit=2.0 if overflows else 1.0,
+        may_be_boolean=bool(values) and all(value in (0, 1) for value in values),
+    )
+
+
+def _check_levels(name: str, known: Feature) -> None:
+    if len({isinstance(level, str) for level in known.levels}) > 1:
+        raise ValueError(
+            f"model: the levels of a feature must be all strings or all numbers to be exported, "
+            f"found both in {name!r}. Make them strings before the fit."
+        )
+
+
+def _place(axis: Axis, known: Input, number: int) -> Place:
+    """Place of one axis; its last node, where nothing is added, is there only if it is reached."""
+    nodes = axis.values[: axis.n_regular]
+    is_number = not known.levels and axis.n_regular > 0
+    lower, fraction = [axis.missing_node, axis.unseen_node], [0.0, 0.0]
+    if known.levels:
+        nodes_of, fractions = axis.locate(np.arange(float(len(known.levels))))
+        lower, fraction = lower + nodes_of.tolist(), fraction + fractions.tolist()
+    reached = [axis.missing_node] if is_number else lower
+    return Place(
+        input=number,
+        nodes=nodes / known.unit if is_number else np.empty(0),
+        lower=np.array(lower, np.intp),
+        fraction=np.array(fraction),
+        size=max(axis.n_nodes, 1 + max(reached)),
+    )
+
+
+def _grids(
+    model: FrozenModel, places: Sequence[Place], place_of: Mapping[tuple[int, int], int]
+) -> tuple[Grid, ...]:
+    names = model.encoder.feature_names
+    grids = []
+    for component, table in model.by_component().items():
+        numbers = tuple(place_of[len(component), feature] for feature in component)
+        sizes = [places[number].size for number in numbers]
+        extra = [(0, size - known) for size, known in zip(sizes, table.shape, strict=False)]
+        padded = np.pad(table, [*extra, (0, 0)])
+        strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        beyond = sum(
+            stride
+            for stride, number in zip(strides, numbers, strict=True)
+            if places[number].is_between
+        )
+        cells = padded.reshape(-1, table.shape[-1])
+        cells = np.concatenate([cells, np.zeros((beyond, table.shape[-1]))])
+        grids.append(Grid(tuple(names[j] for j in component), numbers, strides, cells))
+    return tuple(grids)
+
+
+def _offset(encoder: TableEncoder) -> Offset | None:
+    column = encoder.offset_column
+    if column is None:
+        return None
+    return Offset(f"x{column.place}" if column.name is None else column.name, column.is_exposure)

@@ -1,0 +1,347 @@
+"""to_sql: a query that scores a table in the database as the model does.
+
+The query runs in steps, each a common table expression: columns become numbers or codes of levels,
+these become nodes, then fractions, then components, raw scores and predictions. A value that the
+model refuses, such as an infinite number, makes a node NULL, and with it the row's score.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._frozen import FrozenModel
+from tpnn.export.checking import checked_lowering
+from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
+from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
+from tpnn.table.frame import DATE, DURATION
+from tpnn.table.source import LARGEST_EXACT_INTEGER
+
+LARGEST_EXPONENT = 700  # beyond it exp() overflows or underflows, which some databases refuse
+LARGEST_LOG = 300  # where the log link is cut
+MAX_NAME_BYTES = 63  # of a column; PostgreSQL cuts longer names
+
+Column = tuple[str, str]  # expression and name
+Step = tuple[str, str]  # name and query
+
+
+def to_sql(
+    model: FrozenModel,
+    dialect: str,
+    table: str | Sequence[str],
+    key: str | Sequence[str] | None,
+    contributions: bool,
+) -> str:
+    """Query with the key, the raw score, the prediction and, if asked for, all contributions.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery", "spark"}
+        Language of the database.
+    table : str or sequence of str
+        Table to score; several names are those of schema and table.
+    key : str, sequence of str, or None
+        Columns that identify a row, passed on as they are.
+    contributions : bool
+        Whether the result has a column for the value of every component.
+    """
+    if dialect not in DIALECTS:
+        raise ValueError(
+            f"dialect: must be one of {', '.join(DIALECTS)}, found {dialect!r}. "
+            "Pass 'postgres', for example."
+        )
+    lowered = checked_lowering(model)
+    if lowered.needs_offset:
+        warnings.warn(
+            "offset: the query adds no offset, found a model whose offset was passed to fit. Add "
+            "it to raw_score, or fit with the name of its column.",
+            stacklevel=3,
+        )
+    keys = [key] if isinstance(key, str) else list(key or ())
+    names = [table] if isinstance(table, str) else list(table)
+    return _Query(lowered, DIALECTS[dialect], keys, contributions).write(names)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A query that is being written."""
+
+    lowered: Lowered
+    dialect: Dialect
+    keys: list[str]
+    contributions: bool
+
+    def write(self, table: list[str]) -> str:
+        source = ".".join(map(self._name, table))
+        keys = [(self._name(name), f"k{number}") for number, name in enumerate(self.keys)]
+        steps = [
+            ("features", self._select([*keys, *self._features()], source, first=True)),
+            ("nodes", self._select(self._nodes(), "features")),
+            ("fractions", self._select(self._fractions(), "nodes")),
+            ("effects", self._select(self._effects(), self._with_cells("fractions"), "fractions")),
+            ("scores", self._select(self._scores(), "effects")),
+        ]
+        more, answers = self._predictions(steps[-1][0])
+        steps += more
+        opening = self.dialect.opening
+        written = ",\n".join(f"{name} {opening}\n{body}\n)" for name, body in steps)
+        return f"WITH {written}\n{self._final(steps[-1][0], answers)}\n"
+
+    def _name(self, name: str) -> str:
+        if not name or "\0" in name:
+            raise ValueError(
+                f"name: a name in SQL needs a character and none that is NUL, found {name!r}. "
+                "Rename the column or the table."
+            )
+        return self.dialect.name(name)
+
+    def _text(self, text: str) -> str:
+        if "\0" in text:
+            raise ValueError(
+                f"model: text in SQL must have no NUL character, found the level {text!r}. "
+                "Rename the level before the fit."
+            )
+        return self.dialect.text(text)
+
+    def _select(
+        self, columns: Iterable[Column], source: str, above: str = "", first: bool = False
+    ) -> str:
+        """Step that adds columns to those of the step above."""
+        kept = [] if first else [f"{above or source}.*"]
+        written = kept + [f"{expression} AS {name}" for expression, name in columns]
+        fence = f"\n  {self.dialect.fence}" if self.dialect.fence else ""
+        return (
+            "  SELECT\n    " + ",\n    ".join(written or ["1 AS one"]) + f"\n  FROM {source}{fence}"
+        )
+
+    def _features(self) -> list[Column]:
+        """Numbers in doubles and codes of levels."""
+        columns = [(self._feature(x), f"x{j}") for j, x in enumerate(self.lowered.inputs)]
+        if self.lowered.offset is not None:
+            number = self.dialect.number(self._name(self.lowered.offset.name), False)
+            columns.append((number, "x_offset"))
+        return columns
+
+    def _feature(self, known: Input) -> str:
+        column = self._name(known.name)
+        if known.levels:
+            return self._level_code(known, column)
+        pattern = self.dialect.seconds.get(known.kind)
+        if known.kind in (DATE, DURATION) and pattern:
+            column = pattern.format(x=column)
+        number = self.dialect.number(column, known.may_be_boolean)
+        return number if known.unit == 1 else f"{number} / {literal(known.unit)}"
+
+    def _level_code(self, known: Input, column: str) -> str:
+        """Code of a level: its number, or that of missing or unseen ones; NULL is refused."""
+        if known.is_text:
+            value = f"CAST({column} AS {self.dialect.string}){self.dialect.collation}"
+            cases = [(self._text(level), code) for code, level in enumerate(known.levels)]
+        elif any(abs(level) > LARGEST_EXACT_INTEGER for level in known.levels):
+            value = column
+            cases = [(str(level), code) for code, level in enumerate(known.levels)]
+        else:
+            value = self.dialect.number(column, known.may_be_boolean)
+            cases = [(literal(level), code) for code, level in enumerate(known.levels)]
+        refused = "" if known.is_text else f" WHEN ABS({value}) > {LARGEST_DOUBLE} THEN NULL"
+        tests = "".join(f"\n        WHEN {level} THEN {code}" for level, code in cases)
+        return (
+            f"CASE WHEN {value} IS NULL THEN {MISSING}{refused} ELSE\n"
+            f"      CASE {value}{tests}\n        ELSE {UNSEEN} END END"
+        )
+
+    def _element(self, array: str, index: str) -> str:
+        return self.dialect.element.format(array=array, i=index)
+
+    def _array(self, numbers: Sequence[float]) -> str:
+        return self.dialect.array.format(numbers=numbers_text(numbers))
+
+    def _nodes(self) -> list[Column]:
+        return [(self._node(place), f"i{p}") for p, place in enumerate(self.lowered.places)]
+
+    def _node(self, place: Place) -> str:
+        x = f"x{place.input}"
+        if self.lowered.inputs[place.input].levels:
+            array = self.dialect.whole_array.format(numbers=numbers_text(place.lower.tolist()))
+            return self._element(array, f"{x} + {-MISSING}")
+        missing, unseen = place.lower[:2].tolist()
+        inner = place.nodes[1:-1].tolist()
+        known = self.dialect.search(x, inner) if len(place.nodes) else str(unseen)
+        return (
+            f"CASE WHEN {x} IS NULL THEN {missing} WHEN ABS({x}) > {LARGEST_DOUBLE} THEN NULL "
+            f"ELSE {known} END"
+        )
+
+    def _fractions(self) -> list[Column]:
+        between = [(p, place) for p, place in enumerate(self.lowered.places) if place.is_between]
+        return [(self._fraction(place, f"i{p}"), f"t{p}") for p, place in between]
+
+    def _fraction(self, place: Place, node: str) -> str:
+        x, d = f"x{place.input}", self.dialect
+        if not len(place.nodes):
+            return self._element(self._array(place.fraction.tolist()), f"{x} + {-MISSING}")
+        nodes = place.nodes.tolist()
+        array = self._array(nodes)
+        steps = self._array(np.diff(place.nodes).tolist())
+        first, last = literal(nodes[0]), literal(nodes[-1])
+        inside = f"{d.least}({d.greatest}({x}, {first}), {last})"
+        low, step = self._element(array, node), self._element(steps, node)
+        return f"CASE WHEN {x} IS NULL THEN 0e0 ELSE ({inside} - {low}) / {step} END"
+
+    def _with_cells(self, source: str) -> str:
+        """Step before, beside one row with the cells of all components."""
+        arrays = [
+            f"{self._array(grid.cells[:, k].tolist())} AS c{g}_{k}"
+            for g, grid in enumerate(self.lowered.grids)
+            for k in range(self.lowered.n_outputs)
+        ]
+        written = ",\n    ".join(arrays or ["1 AS one"])
+        return f"{source} CROSS JOIN (SELECT\n    {written}) AS cells"
+
+    def _effects(self) -> list[Column]:
+        return [
+            (self._effect(grid, f"cells.c{g}_{k}"), f"f{g}_{k}")
+            for g, grid in enumerate(self.lowered.grids)
+            for k in range(self.lowered.n_outputs)
+        ]
+
+    def _effect(self, grid: Grid, cells: str) -> str:
+        """Value of one component, linear between the cells around a row."""
+        nodes = [
+            f"i{place}" if stride == 1 else f"i{place} * {stride}"
+            for place, stride in zip(grid.places, grid.strides, strict=True)
+        ]
+
+        def along(axis: int, shift: int) -> str:
+            if axis == len(grid.places):
+                return self._element(cells, " + ".join(nodes) + (f" + {shift}" if shift else ""))
+            low = along(axis + 1, shift)
+            if not self.lowered.places[grid.places[axis]].is_between:
+                return low
+            t, high = f"t{grid.places[axis]}", along(axis + 1, shift + grid.strides[axis])
+            return f"((1 - {t}) * {low} + {t} * {high})"
+
+        return along(0, 0)
+
+    def _scores(self) -> list[Column]:
+        offset = self._offset()
+        scores = []
+        for k, intercept in enumerate(self.lowered.intercepts.tolist()):
+            effects = [f"f{g}_{k}" for g in range(len(self.lowered.grids))]
+            scores.append((" + ".join([literal(intercept), *effects, *offset]), f"r{k}"))
+        return scores
+
+    def _offset(self) -> list[str]:
+        if self.lowered.offset is None:
+            return []
+        if self.lowered.offset.is_exposure:
+            return [
+                f"CASE WHEN x_offset > 0 AND x_offset <= {LARGEST_DOUBLE} THEN LN(x_offset) END"
+            ]
+        return [f"CASE WHEN ABS(x_offset) <= {LARGEST_DOUBLE} THEN x_offset END"]
+
+    def _predictions(self, source: str) -> tuple[list[Step], list[str]]:
+        """Write the steps from raw scores to predictions, and the expressions of these."""
+        raw = [f"r{k}" for k in range(self.lowered.n_outputs)]
+        link = self.lowered.link
+        steps: list[Step] = []
+        if link == "softmax":
+            largest = f"{self.dialect.greatest}({', '.join(raw)})"
+            odds = [(_odds(f"{r} - {largest}"), f"odds{k}") for k, r in enumerate(raw)]
+            steps = [("shares", self._select(odds, source))]
+            total = " + ".join(name for _, name in odds)
+            answers = [f"{name} / ({total})" for _, name in odds]
+        elif link == "quantiles":
+            steps, answers = self._sorted(raw, source)
+        else:
+            answers = [_INVERSES[link](r) for r in raw]
+        return steps, answers
+
+    def _sorted(self, raw: list[str], source: str) -> tuple[list[Step], list[str]]:
+        """Sort raw scores by comparing neighbours, in as many rounds as there are scores."""
+        names, steps = raw, []
+        for turn in range(len(raw)):
+            columns, following = [], list(names)
+            for k in range(turn % 2, len(raw) - 1, 2):
+                both, new = f"({names[k]}, {names[k + 1]})", (f"q{turn}_{k}", f"q{turn}_{k + 1}")
+                columns += [
+                    (self.dialect.least + both, new[0]),
+                    (self.dialect.greatest + both, new[1]),
+                ]
+                following[k : k + 2] = new
+            if columns:
+                steps.append((f"sorted{turn}", self._select(columns, source)))
+                names, source = following, f"sorted{turn}"
+        return steps, names
+
+    def _final(self, source: str, answers: list[str]) -> str:
+        outputs = self.lowered.outputs
+        called = [f"_{name}" for name in outputs] if outputs else [""]
+        columns = [(f"k{j}", name) for j, name in enumerate(self.keys)]
+        columns += [(f"r{k}", f"raw_score{name}") for k, name in enumerate(called)]
+        columns += [
+            (answer, f"prediction{name}") for answer, name in zip(answers, called, strict=True)
+        ]
+        if self.contributions:
+            columns += [
+                (f"f{g}_{k}", f"f({', '.join(grid.names)}){name}")
+                for g, grid in enumerate(self.lowered.grids)
+                for k, name in enumerate(called)
+            ]
+        names = distinct_names([name for _, name in columns])
+        written = [
+            f"{expression} AS {self._name(name)}"
+            for (expression, _), name in zip(columns, names, strict=True)
+        ]
+        return "SELECT\n  " + ",\n  ".join(written) + f"\nFROM {source}"
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of columns that no database cuts or takes for one another.
+
+    >>> distinct_names(["f(a)", "F(A)", "x" * 70])[1:] == ["F(A)_2", "x" * 63]
+    True
+    """
+    used: set[str] = set()
+    answer = []
+    for name in names:
+        free, number = _cut(name, ""), 2
+        while free.casefold() in used:
+            free, number = _cut(name, f"_{number}"), number + 1
+        used.add(free.casefold())
+        answer.append(free)
+    return answer
+
+
+def _cut(name: str, ending: str) -> str:
+    return name.encode()[: MAX_NAME_BYTES - len(ending)].decode(errors="ignore") + ending
+
+
+def _odds(score: str) -> str:
+    return f"CASE WHEN {score} < -{LARGEST_EXPONENT} THEN 0e0 ELSE EXP({score}) END"
+
+
+def _identity(raw: str) -> str:
+    return raw
+
+
+def _expit(raw: str) -> str:
+    return (
+        f"CASE WHEN {raw} > {LARGEST_EXPONENT} THEN 1e0 WHEN {raw} < -{LARGEST_EXPONENT} THEN 0e0 "
+        f"ELSE 1 / (1 + EXP(-{raw})) END"
+    )
+
+
+def _exp(raw: str) -> str:
+    return (
+        f"EXP(CASE WHEN {raw} > {LARGEST_LOG} THEN {LARGEST_LOG} "
+        f"WHEN {raw} < -{LARGEST_LOG} THEN -{LARGEST_LOG} ELSE {raw} END)"
+    )
+
+
+_INVERSES = {"identity": _identity, "logit": _expit, "log": _exp}

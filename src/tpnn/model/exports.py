@@ -1,0 +1,52 @@
+"""Exports: the ways in which a model leaves Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tpnn._frozen import FrozenModel
+    from tpnn.sheets.rating import RatingTables
+
+
+class Exports:
+    """Methods of a frozen model that write it in another form; each is imported when asked for."""
+
+    def to_sql(
+        self: FrozenModel,
+        dialect: str,
+        table: str | Sequence[str] = "loans",
+        key: str | Sequence[str] | None = None,
+        contributions: bool = False,
+    ) -> str:
+        """Query that gives raw scores and predictions in a database; see docs/export.md."""
+        from tpnn.export.sql import to_sql
+
+        return to_sql(self, dialect, table, key, contributions)
+
+    def to_table(self: FrozenModel) -> pd.DataFrame:
+        """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
+        from tpnn.sheets.tidy import tidy_table
+
+        return tidy_table(self)
+
+    def rating_tables(
+        self: FrozenModel, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
+        offset: Any = None,
+    ) -> RatingTables:  # fmt: skip
+        """Write base rate and relativities; see ``tpnn.sheets.rating.rating_tables``."""
+        from tpnn.sheets.rating import rating_tables
+
+        return rating_tables(self, X, y, max_bands, base, offset)
+
+    def to_excel(
+        self: FrozenModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
+    ) -> None:
+        """Write a spreadsheet that predicts; see ``tpnn.sheets.workbook.write_workbook``."""
+        from tpnn.sheets.workbook import write_workbook
+
+        write_workbook(self, path, X, offset)

@@ -1,0 +1,1 @@
+"""Sheets: a model as tables that people read, sign and calculate with."""

@@ -1,0 +1,84 @@
+"""Levels of a new table as those of the training table."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import FloatArray
+from tpnn.table.axis import UNSEEN_LEVEL
+from tpnn.table.frame import Column
+from tpnn.table.source import LARGEST_EXACT_INTEGER
+
+
+def as_levels(column: Column, known: Sequence[Any], are_text: bool, name: str) -> FloatArray:
+    """Numbers of fit's levels ``known``; equal numbers are equal levels, no number is a string.
+
+    ``are_text`` says that levels are compared as text; ``name`` is the column in messages.
+    """
+    rank = {level: float(number) for number, level in enumerate(known)}
+    labels = tuple(map(_text, column.levels)) if are_text else column.levels
+    if level_types(labels).isdisjoint(level_types(known)):
+        raise TypeError(
+            f"X: column {name!r} must hold levels like those of fit, {_sample(known)}, "
+            f"found {described(column)}. Convert it to such levels."
+        )
+    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, known)):
+        raise TypeError(
+            f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
+            "are rounded. Pass integers, of the type Int64 where some are missing."
+        )
+    ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
+    present = ~np.isnan(column.values)
+    answer = np.full(len(column.values), np.nan)
+    answer[present] = ranks[column.values[present].astype(np.intp)]
+    return answer
+
+
+def _text(level: Any) -> str:
+    """Write a level.
+
+    >>> _text("1"), _text(1), _text(1.0), _text(True), _text(0.5), _text(1e17)
+    ('1', '1', '1', '1', '0.5', '1e+17')
+    """
+    if isinstance(level, str):
+        return level
+    return repr(level).removesuffix(".0") if isinstance(level, float) else str(int(level))
+
+
+def level_types(levels: Iterable[Any]) -> set[type]:
+    """Types of levels: str, or float for numbers of all types."""
+    return {str if isinstance(level, str) else float for level in levels}
+
+
+def _is_large_integer(level: Any) -> bool:
+    return isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER
+
+
+def _is_rounded_float(level: Any) -> bool:
+    return isinstance(level, float) and abs(level) >= LARGEST_EXACT_INTEGER
+
+
+def level_numbers(column: Column) -> FloatArray:
+    """Column of levels that are numbers, as these numbers."""
+    numbers = np.array(column.levels, np.float64)
+    present = ~np.isnan(column.values)
+    answer = np.full(len(column.values), np.nan)
+    answer[present] = numbers[column.values[present].astype(np.intp)]
+    return answer
+
+
+def _sample(levels: Sequence[Any]) -> str:
+    """Write the first levels, long ones with their middle left out."""
+    return reprlib.repr(list(levels[:3]))
+
+
+def described(column: Column) -> str:
+    """Say what a column holds."""
+    if column.levels:
+        word = "levels" if str in level_types(column.levels) else "numbers"
+        return f"{word} such as {_sample(column.levels)}"
+    return f"{column.kind}s"

@@ -1,0 +1,134 @@
+"""Models of every kind of column and task, and rows that visit every rule."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tpnn import AnovaModel, ComponentSet
+from tpnn.loss.links import LINKS
+from tpnn.table.encoder import LevelRules, TableEncoder
+from tpnn.table.frame import Table
+
+INJECTION = "'); DROP TABLE x; --"
+ODD_LEVELS = ["plain", "", "it's", 'a "b"', "x;y", "back\\slash\\'", "två, 三", INJECTION]
+NAMES = {"number": 'height "m"', "text": INJECTION, "day": "Tag; `ä`"}
+TOLERANCE = 1e-12  # in standard deviations of the raw score
+# task: link, outputs, offset column, whether it is an exposure
+TASKS = {
+    "regression": ("identity", 1, None, False),
+    "two classes": ("logit", 1, None, False),
+    "counts": ("log", 1, "exposure", True),
+    "survival": ("log", 1, None, False),
+    "several classes": ("softmax", 3, None, False),
+    "quantiles": ("quantiles", 4, "known part", False),
+}
+
+
+def training_table(n_rows: int = 300) -> pd.DataFrame:
+    """Columns of every kind; some with missing values."""
+    rng = np.random.default_rng(0)
+    days = np.datetime64("1969-06-01") + rng.integers(0, 20_000, n_rows)
+    sizes = pd.Categorical(rng.choice(list("SML"), n_rows), ["S", "M", "L"], ordered=True)
+    frame = pd.DataFrame(
+        {
+            NAMES["number"]: rng.normal(size=n_rows),
+            "holes": np.where(rng.random(n_rows) < 0.2, np.nan, rng.exponential(size=n_rows)),
+            "flag": rng.random(n_rows) < 0.4,
+            NAMES["day"]: days.astype("datetime64[us]") + rng.integers(0, 10**11, n_rows),
+            NAMES["text"]: rng.choice([*ODD_LEVELS, None], n_rows),
+            "size": sizes,
+            "code": rng.choice([0.5, 7, 40, 12], n_rows),
+            "constant": 3.0,
+        }
+    )
+    frame.insert(0, "exposure", rng.uniform(0.1, 2, n_rows))
+    frame.insert(0, "known part", rng.normal(size=n_rows))
+    return frame
+
+
+def model_of(task: str) -> AnovaModel:
+    """A model with random values, of every feature and some pairs and triples."""
+    link, n_outputs, offset, is_exposure = TASKS[task]
+    frame = training_table()
+    table = Table(frame[[name for name in frame if name not in _offsets() or name == offset]])
+    if offset is not None:
+        table = table.set_aside(0, is_exposure)
+    code = list(table.names or ()).index("code")
+    rules = LevelRules(nominal=[code])
+    encoder = TableEncoder.fit(table, {1: 24, 2: 6, 3: 3}, rules=rules)
+    n = encoder.n_features
+    pairs = [(j, k) for j in range(n) for k in range(j + 1, n) if (j + k) % 3]
+    components = ComponentSet((*((j,) for j in range(n)), *pairs, (0, 1, 4), (2, 3, 5)))
+    rng = np.random.default_rng(1)
+    tables = tuple(
+        rng.normal(size=[*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs])
+        for s in components
+    )
+    return AnovaModel(
+        encoder=encoder,
+        components=components,
+        tables=tables,
+        spreads=tuple(map(np.zeros_like, tables)),
+        intercepts=rng.normal(size=n_outputs),
+        link=LINKS[link],
+        output_names=("a'b", "B", "b", "d")[:n_outputs] if n_outputs > 1 else (),
+        has_offset=offset is not None,
+    )
+
+
+def _offsets() -> set[str]:
+    return {name for _, _, name, _ in TASKS.values() if name}
+
+
+def fuzzed_rows(model: AnovaModel, n_rows: int = 2000) -> pd.DataFrame:
+    """Rows on nodes, just beside and far beyond them, with missing, unseen and odd values."""
+    rng = np.random.default_rng(2)
+    frame = training_table(n_rows).sample(n_rows, random_state=3, ignore_index=True)
+    for feature, name in enumerate(model.feature_names):
+        known = model.encoder.features[feature]
+        if known.kind == "number" and name != "flag":
+            nodes = model.encoder.axes[1][feature]
+            nodes = nodes.values[: nodes.n_regular]
+            near = [np.nextafter(nodes, -np.inf), nodes, np.nextafter(nodes, np.inf)]
+            odd = np.concatenate([*near, [-0.0, 0.0, 1e300, -1e300, np.nan, np.inf * 0]])
+            pick = rng.random(n_rows) < 0.6
+            frame.loc[pick, name] = rng.choice(odd, int(pick.sum()))
+    day, text = NAMES["day"], NAMES["text"]
+    frame[day] = frame[day].where(rng.random(n_rows) < 0.9)
+    frame.loc[rng.random(n_rows) < 0.1, day] = pd.Timestamp("1800-02-03 04:05:06.789012")
+    frame[text] = rng.choice([*ODD_LEVELS, None, "unseen", "PLAIN", "plain ", "';"], n_rows)
+    frame["size"] = rng.choice(["S", "M", "L", "XL", None], n_rows)
+    frame["code"] = rng.choice([0.5, 7, 40, 12, 13, np.nan, -0.0], n_rows)
+    frame.insert(0, "id", np.arange(n_rows))
+    return frame
+
+
+def expected(model: AnovaModel, rows: pd.DataFrame) -> dict[str, Any]:
+    """What the model itself says: raw scores, predictions, components, always with outputs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about unseen levels
+        raw, means = model.raw_scores(rows), model.predict(rows)
+        effects = model.component_scores(rows)
+    n = len(rows)
+    shape = n, len(model.components), model.n_outputs
+    return {
+        "raw": raw.reshape(n, -1), "means": means.reshape(n, -1), "effects": effects.reshape(shape),
+    }  # fmt: skip
+
+
+def assert_equal_to_model(found: np.ndarray, model: AnovaModel, rows: pd.DataFrame) -> None:
+    """Columns: raw scores, predictions, contributions, as a query with contributions has them."""
+    truth = expected(model, rows)
+    found = np.asarray(found, np.float64)
+    k = model.n_outputs
+    unit = TOLERANCE * truth["raw"].std()
+    assert found.shape[1] == 2 * k + len(model.components) * k
+    np.testing.assert_allclose(found[:, :k], truth["raw"], rtol=0, atol=unit)
+    means = truth["means"]
+    np.testing.assert_allclose(found[:, k : 2 * k], means, rtol=1e-12, atol=unit)
+    effects = truth["effects"].reshape(len(rows), -1)
+    np.testing.assert_allclose(found[:, 2 * k :], effects, rtol=0, atol=unit)

@@ -1,0 +1,59 @@
+"""The lowering keeps every value, and an export that does not is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.export.cases import TASKS, fuzzed_rows, model_of
+from tests.models import small_model
+from tpnn.export import checking
+from tpnn.export.lowering import lower
+from tpnn.table.encoder import Feature
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.filterwarnings("ignore:X. levels")
+def test_the_lowering_equals_the_components(task: str) -> None:
+    model = model_of(task)
+    columns = model.encoder.columns(model.encoder.read(fuzzed_rows(model, 5000)))
+    truth = model.column_scores(columns)
+    found = checking.evaluate(lower(model), columns).reshape(truth.shape)
+    np.testing.assert_allclose(found, truth, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_nodes_that_differ_by_order(order: int) -> None:
+    checking.checked_lowering(small_model(order, n_outputs=2))
+
+
+def test_a_range_that_overflows_is_halved() -> None:
+    model = small_model(1)
+    axes = {1: tuple(replace(a, values=np.linspace(-1.5e308 / 2, 1.7e308 / 2, a.n_nodes) * 2)
+                     for a in model.encoder.axes[1])}  # fmt: skip
+    model = replace(model, encoder=replace(model.encoder, axes=axes))
+    assert {known.unit for known in checking.checked_lowering(model).inputs} == {1.0, 2.0}
+
+
+def test_a_wrong_export_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(model: Any) -> Any:
+        lowered = lower(model)
+        first = lowered.grids[0]
+        wrong = first._replace(cells=first.cells + 1e-9)
+        return replace(lowered, grids=(wrong, *lowered.grids[1:]))
+
+    monkeypatch.setattr(checking, "lower", off)
+    with pytest.raises(AssertionError, match="must equal component_scores"):
+        checking.checked_lowering(small_model(2))
+
+
+def test_levels_of_both_kinds_are_refused() -> None:
+    model = model_of("regression")
+    features = list(model.encoder.features)
+    features[4] = Feature("nominal", (1, *features[4].levels[1:]))
+    model = replace(model, encoder=replace(model.encoder, features=tuple(features)))
+    with pytest.raises(ValueError, match="must be all strings or all numbers"):
+        lower(model)
