@@ -10,10 +10,11 @@ from pathlib import Path
 
 from benchmarks import growth
 from benchmarks.peers.cells import Job, measure
-from benchmarks.peers.models import MODELS, QUICK_MODELS, Maker, version
+from benchmarks.peers.models import MODELS, QUICK_MODELS, TUNED, Maker, version
 from benchmarks.peers.page import as_page
 from benchmarks.peers.readme import with_figures
 from benchmarks.peers.tables import SMALL, TABLES, absence
+from benchmarks.peers.tuned import TunedCatBoost
 from benchmarks.say import say
 from benchmarks.stability import page as stability
 from evaluation.cells import Line, append, read
@@ -24,6 +25,7 @@ CELLS, PAGE = "peers.jsonl", "peers.md"
 README = FOLDER.parent / "README.md"
 QUICK_DATA = ("solder_180", "birthwt", "penguins")
 LIMIT = 3600.0
+ALL_MODELS = {**MODELS, TUNED: Maker("catboost", TunedCatBoost)}
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of {', '.join(TABLES)}; small: {groups['small']}; all by default",
     )  # fmt: skip
     measuring.add_argument(
-        "--models", nargs="+", choices=tuple(MODELS), metavar="NAME", help=f"of {', '.join(MODELS)}"
+        "--models",
+        nargs="+",
+        choices=tuple(ALL_MODELS),
+        metavar="NAME",
+        help=f"of {', '.join(ALL_MODELS)}",
     )
     measuring.add_argument("--splits", type=int, default=5, metavar="N", help="5 by default")
     measuring.add_argument(
@@ -159,7 +165,7 @@ def main() -> None:
     if arguments.quick:
         _run_quickly(_named(arguments.data or QUICK_DATA), names)
     else:
-        models = {name: MODELS[name] for name in names}
+        models = {name: ALL_MODELS[name] for name in names}
         data, limit = _named(arguments.data or TABLES), arguments.limit
         run(Plan(FOLDER / CELLS, data, models, arguments.splits, arguments.timing, limit))
 

@@ -66,14 +66,16 @@ class _CatBoost(Peer):
     """Levels are strings, a missing one too."""
 
     def fit(self, X: pd.DataFrame, y: NDArray[Any]) -> Self:
-        self.estimator.fit(self._filled(X), y, cat_features=levels(X))
+        self.estimator.fit(filled_levels(X), y, cat_features=levels(X))
         return self
 
     def predict(self, X: pd.DataFrame) -> FloatArray:
-        return super().predict(self._filled(X))
+        return super().predict(filled_levels(X))
 
-    def _filled(self, X: pd.DataFrame) -> pd.DataFrame:
-        return X.fillna(dict.fromkeys(levels(X), ABSENT))
+
+def filled_levels(X: pd.DataFrame) -> pd.DataFrame:
+    """Return the features with a level of its own for missing ones."""
+    return X.fillna(dict.fromkeys(levels(X), ABSENT))
 
 
 class _WithCategories(Peer):
@@ -153,7 +155,7 @@ MODELS = {
     "ebm": Maker("interpret", _ebm),
 }
 QUICK_MODELS = {**MODELS, "ebm": Maker("interpret", partial(_ebm, outer_bags=2))}
-OURS, EBM = "tpnn", "ebm"
+OURS, EBM, TUNED = "tpnn", "ebm", "catboost_tuned"
 TREES = ("catboost", "lightgbm", "xgboost")
 RIVALS = (*TREES, EBM)
 NAMES = {"catboost": "CatBoost", "lightgbm": "LightGBM", "xgboost": "XGBoost", EBM: "EBM"}
