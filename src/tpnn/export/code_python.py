@@ -141,13 +141,13 @@ def write_python(plan: Plan) -> str:
     """Write a module with the function ``score(row)``."""
     lowered = plan.lowered
     data = [
-        _tuple("INPUTS", "name, kind, unit or code of every level", map(_input, lowered.inputs)),
-        _tuple("PLACES", "input, nodes, node and fraction of levels", map(_place, lowered.places)),
-        _tuple("GRIDS", "places, strides, cells of each output", map(_grid, lowered.grids)),
-        f"INTERCEPTS = {_numbers(lowered.intercepts.tolist())}",
-        f"OUTPUTS = {_names(plan.lowered.outputs)}",
-        f"CLASSES = {_names(plan.classes)}",
-        _tuple("COMPONENTS", "features of each", map(_names, plan.components)),
+        _records("INPUTS", "name, kind, unit or code of every level", map(_input, lowered.inputs)),
+        _records("PLACES", "input, nodes, node and fraction by level", map(_place, lowered.places)),
+        _records("GRIDS", "places, strides, cells of each output", map(_grid, lowered.grids)),
+        f"INTERCEPTS = {_tuple_of(lowered.intercepts.tolist())}",
+        f"OUTPUTS = {_tuple_of(plan.lowered.outputs)}",
+        f"CLASSES = {_tuple_of(plan.classes)}",
+        _records("COMPONENTS", "features of each", map(_tuple_of, plan.components)),
     ]
     offset = [OFFSET] if plan.lowered.offset or plan.lowered.needs_offset else []
     inverse = f"def _predictions(raw):\n{INVERSES[plan.lowered.link]}\n"
@@ -201,30 +201,30 @@ def _input(known: Input) -> str:
     how = reading(known)
     if not known.levels:
         return f"({known.name!a}, {how!r}, {known.unit!r})"
-    pairs = lines_of((f"{x!a}: {code}" for x, code in level_codes(known).items()), " " * 8)
-    return f"({known.name!a}, {how!r}, {{\n{pairs}\n    }})"
+    pairs = lines_of((f"{x!a}: {code}" for x, code in level_codes(known).items()), " " * 4)
+    return f"({known.name!a}, {how!r}, {{{pairs}}})"
 
 
 def _place(place: Place) -> str:
-    parts = map(_numbers, (place.nodes.tolist(), place.lower.tolist(), place.fraction.tolist()))
+    parts = map(_tuple_of, (place.nodes.tolist(), place.lower.tolist(), place.fraction.tolist()))
     return f"({place.input}, {', '.join(parts)})"
 
 
 def _grid(grid: Grid) -> str:
-    cells = ", ".join(map(_numbers, grid.cells.T.tolist()))
+    cells = ", ".join(map(_tuple_of, grid.cells.T.tolist()))
     names = ", ".join(map(quoted, grid.names))
-    return f"# {names}\n    ({_names(grid.places)}, {_names(grid.strides)}, ({cells},))"
+    return f"# {names}\n    ({_tuple_of(grid.places)}, {_tuple_of(grid.strides)}, ({cells},))"
 
 
-def _tuple(name: str, comment: str, items: Iterable[str]) -> str:
-    """Write a named tuple of records."""
+def _records(name: str, comment: str, items: Iterable[str]) -> str:
+    """Write a tuple of records, each on lines of its own."""
     return f"{name} = (  # {comment}\n" + "".join(f"    {item},\n" for item in items) + ")"
 
 
-def _numbers(numbers: Sequence[float]) -> str:
-    return f"({lines_of(map(repr, numbers), ' ' * 4, last=',')})"
+def _tuple_of(items: Sequence[Any], indent: str = " " * 4) -> str:
+    """Write a tuple of any length.
 
-
-def _names(items: Sequence[Any]) -> str:
-    """Write a tuple of any length."""
-    return "(" + "".join(f"{item!a}, " for item in items).rstrip() + ")"
+    >>> _tuple_of([]), _tuple_of(["a"]), _tuple_of([1, 2.0])
+    ('()', "('a',)", '(1, 2.0)')
+    """
+    return f"({lines_of(map(ascii, items), indent)}{',' * (len(items) == 1)})"

@@ -167,8 +167,8 @@ def quoted(text: str) -> str:
     return written
 
 
-def lines_of(texts: Iterable[Any], indent: str, last: str = "") -> str:
-    """Items with commas, on lines of their own if they are many; ``last`` follows the last one.
+def lines_of(texts: Iterable[Any], indent: str) -> str:
+    """Items with commas, on lines of their own if they are many.
 
     >>> lines_of([1.0, 2.0], "  ")
     '1.0, 2.0'
@@ -177,5 +177,5 @@ def lines_of(texts: Iterable[Any], indent: str, last: str = "") -> str:
     starts = range(0, len(items), NUMBERS_PER_LINE)
     lines = [", ".join(items[start : start + NUMBERS_PER_LINE]) for start in starts]
     if len(lines) < 2:
-        return "".join(lines) + last * len(lines)
-    return f"\n{indent}  " + f",\n{indent}  ".join(lines) + f"{last}\n{indent}"
+        return "".join(lines)
+    return f"\n{indent}  " + f",\n{indent}  ".join(lines) + f"\n{indent}"
