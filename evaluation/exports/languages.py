@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tpnn import AnovaModel
 from tpnn._typing import FloatArray
@@ -141,6 +142,19 @@ class Job(NamedTuple):
         """Numbers that are answered for each row."""
         effects = len(self.model.components) if self.contributions else 0
         return (2 + effects) * self.model.n_outputs
+
+
+def plain_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as programs read them: dates and durations in seconds, None where a value is missing."""
+    plain = rows.astype(object)
+    for name in rows:
+        kind = rows[name].dtype.kind
+        if kind in "mM":
+            times = rows[name].to_numpy().astype(f"{kind}8[us]")
+            plain[name] = np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
+    plain = plain.astype(object)
+    records = plain.where(plain.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in records]
 
 
 def run_code(

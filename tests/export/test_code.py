@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.languages import C_FLAGS, PROGRAMS, Ran, run_code
-from tests.conftest import QUICK
+from evaluation.exports.fits import FITS, fitted
+from evaluation.exports.languages import C_FLAGS, PROGRAMS, Ran, plain_rows, run_code
 from tests.export.cases import (
     INJECTION,
     NAMES,
@@ -28,7 +28,7 @@ from tests.export.cases import (
     model_of,
 )
 from tests.models import random_model, small_model
-from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn import AnovaModel, ComponentSet
 from tpnn.export.code_c import RESERVED, identifiers
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import Feature, LevelRules, TableEncoder
@@ -51,17 +51,6 @@ def language(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def plain_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as programs read them: dates and durations in seconds, None where a value is missing."""
-    plain = rows.copy()
-    for name in rows:
-        if rows[name].dtype.kind in "mM":
-            counts = rows[name].to_numpy().astype(f"{rows[name].dtype.kind}8[us]")
-            plain[name] = np.where(np.isnat(counts), np.nan, counts.astype(np.int64) / 1e6)
-    plain = plain.astype(object)
-    return plain.where(plain.notna(), None).to_dict("records")
-
-
 def scored(language: str, model: AnovaModel, rows: pd.DataFrame, **settings: Any) -> Ran:
     return run_code(language, model, plain_rows(rows), **settings)
 
@@ -75,50 +64,9 @@ def test_code_equals_the_model(task: str, language: str) -> None:
     assert_equal_to_model(found.answers, model, rows)
 
 
-def fitted(task: str) -> tuple[AnovaModel, pd.DataFrame]:
-    """A model as users fit it, and rows with values that it has not seen."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "a": rng.normal(size=200),
-            "b": np.where(rng.random(200) < 0.1, np.nan, rng.normal(size=200)),
-            "level": rng.choice(["x", "y", "z"], 200),
-            "exposure": rng.uniform(0.5, 2, 200),
-        }
-    )
-    f = X["a"] * (X["level"] == "x") + X["b"].fillna(1)
-    quick: dict[str, Any] = {**QUICK, "interactions": [("a", "level"), ("a", "b")]}
-    if task == "monotone":
-        estimator = TPNNRegressor(monotone={"a": "increasing"}, **quick).fit(X, f)
-    elif task == "triples":
-        three = {**quick, "interactions": [("a", "b", "level")], "order": 3}
-        estimator = TPNNRegressor(**three).fit(X, f)
-    elif task == "poisson":
-        counts = rng.poisson(X["exposure"] * np.exp(f / 2))
-        estimator = TPNNRegressor(objective="poisson", exposure="exposure", **quick).fit(X, counts)
-    elif task == "quantiles":
-        several = {"name": "quantile", "levels": [0.1, 0.5, 0.9]}
-        estimator = TPNNRegressor(objective=several, **quick).fit(X, f)
-    elif task == "two classes":
-        estimator = TPNNClassifier(**quick).fit(X, np.where(f > 0, "*/ yes", "no"))
-    elif task == "several classes":
-        estimator = TPNNClassifier(**quick).fit(X, np.digitize(f, [-0.5, 0.5]))
-    else:
-        times = rng.exponential(np.exp(-f / 2))
-        estimator = TPNNSurvival(**quick).fit(X, np.c_[times, rng.random(200) < 0.8])
-    new = X.sample(1000, replace=True, random_state=0, ignore_index=True)
-    new["a"] += rng.normal(size=1000) * (rng.random(1000) < 0.5)
-    new["level"] = rng.choice(["x", "y", "z", "new", None], 1000)
-    return estimator.model_, new
-
-
-FITTED = ["monotone", "triples", "poisson", "quantiles", "two classes", "several classes",
-          "survival"]  # fmt: skip
-
-
-@pytest.mark.parametrize("task", FITTED)
+@pytest.mark.parametrize("task", FITS)
 def test_code_of_a_fit_equals_it(task: str) -> None:
-    model, rows = fitted(task)
+    model, rows = fitted(task, n_rows=1000)
     for language, program in PROGRAMS.items():
         if program.is_installed:
             assert_equal_to_model(scored(language, model, rows).answers, model, rows)
