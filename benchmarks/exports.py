@@ -45,13 +45,13 @@ HEADING = """# Exports
 `python -m benchmarks.exports` writes this page. Every target scores the same fuzzed rows of
 {models} models: on nodes, just beside and far beyond them, with missing values and levels that the
 fit has not seen. The differences from Python are the largest ones, in standard deviations of the
-raw score, for predictions relative to them. Rows with an infinite number, which Python refuses, must
-have no score.
+raw score, for predictions relative to them. Rows with an infinite number, which Python refuses,
+must have no score.
 """
 FOOTER = """
 Size and rows per second are those of two classes by 8 numbers, 8 main effects of 64 nodes and 28
-pairs of 8 x 8 nodes, without contributions ({date}, {cpu}, one core of a busy machine). For
-databases the time contains reading the rows.
+pairs of 8 x 8 nodes, without contributions ({date}, {cpu}). Source code is measured by processor
+time on one core; databases by the time on two cores of a busy machine, reading the rows included.
 """
 
 
@@ -63,7 +63,8 @@ class Scored(NamedTuple):
     answers : array of shape (n_rows, n_answers)
         Raw scores, predictions and, if asked for, contributions; NaN for refused rows.
     seconds : float
-        Time for scoring; in databases, for reading the rows and parsing the query, too.
+        Processor time for scoring; for databases the time until the answer, reading the rows
+        included.
     size : int
         Bytes of the export.
     """

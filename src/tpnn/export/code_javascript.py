@@ -107,34 +107,40 @@ LOCATING = f"""\
 // The lower node of every place, and how far the row lies towards the next one.
 function locate(row) {{
   const values = INPUTS.map((known) => read(row, known));
-  return PLACES.map(({{ input, nodes, lower, fraction }}) => {{
-    const {{ x, code }} = values[input];
+  const node = new Int32Array(PLACES.length);
+  const fraction = new Float64Array(PLACES.length);
+  PLACES.forEach((place, p) => {{
+    const {{ x, code }} = values[place.input];
+    const nodes = place.nodes;
     if (code === {MISSING} || nodes.length === 0) {{
-      return {{ node: lower[code + 2], fraction: fraction[code + 2] }};
+      node[p] = place.lower[code + 2];
+      fraction[p] = place.fraction[code + 2];
+      return;
     }}
     const inside = Math.min(Math.max(x, nodes[0]), nodes[nodes.length - 1]);
-    let node = 0;
-    for (let end = nodes.length - 1; end - node > 1; ) {{
-      const middle = (node + end) >> 1;
-      if (nodes[middle] <= inside) node = middle;
+    let first = 0;
+    for (let end = nodes.length - 1; end - first > 1; ) {{
+      const middle = (first + end) >> 1;
+      if (nodes[middle] <= inside) first = middle;
       else end = middle;
     }}
-    const step = nodes.length > 1 ? nodes[node + 1] - nodes[node] : 1;
-    return {{ node, fraction: (inside - nodes[node]) / step }};
+    node[p] = first;
+    if (nodes.length > 1) fraction[p] = (inside - nodes[first]) / (nodes[first + 1] - nodes[first]);
   }});
+  return {{ node, fraction }};
 }}
 
 // The values of a component, one for each output: a weighted mean of the cells around the row.
-function component(located, {{ places, strides, cells }}) {{
-  const values = INTERCEPTS.map(() => 0);
+function component({{ node, fraction }}, {{ places, strides, cells }}) {{
+  const values = new Array(INTERCEPTS.length).fill(0);
   for (let corner = 0; corner < 1 << places.length; corner++) {{
     let weight = 1;
     let cell = 0;
     for (let axis = 0; axis < places.length; axis++) {{
-      const {{ node, fraction }} = located[places[axis]];
+      const place = places[axis];
       const up = (corner >> axis) & 1;
-      weight *= up ? fraction : 1 - fraction;
-      cell += (node + up) * strides[axis];
+      weight *= up ? fraction[place] : 1 - fraction[place];
+      cell += (node[place] + up) * strides[axis];
     }}
     if (weight === 0) continue;
     for (let k = 0; k < values.length; k++) {{
