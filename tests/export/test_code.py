@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pandas as pd
 import pytest
 
 from evaluation.exports.fits import FITS, fitted
-from evaluation.exports.languages import C_FLAGS, PROGRAMS, Ran, plain_rows, run_code
+from evaluation.exports.languages import PROGRAMS, Ran, plain_rows, run_code
 from tests.export.cases import (
     INJECTION,
     NAMES,
@@ -277,6 +276,14 @@ def test_numbers_may_be_compared_as_text_in_javascript(tmp_path: Path) -> None:
     assert list(map(float, lines)) == [*truth, model.intercepts[0]]
 
 
+def test_numbers_are_text_in_c() -> None:
+    skip_without("c")
+    model, truth = text_or_numbers()
+    texts = ["0.5", "1", "1", "1e-05", "1", "1.0", "a", "-0", "nan", "unseen", None]
+    found = run_code("c", model, [{"code": text} for text in texts])
+    assert found.answers[:, 0].tolist() == [*truth, *[model.intercepts[0]] * 2]
+
+
 WHEN = "2001-02-03 04:05:06.789"
 
 
@@ -365,8 +372,3 @@ def test_the_file_says_what_it_is(language: str) -> None:
                   "positive, its logarithm is added"):  # fmt: skip
         assert words in heading
     assert not any(name in line for line in code.splitlines()[:2] for name in NAMES.values())
-
-
-def test_flags_are_strict() -> None:
-    assert {"-std=c99", "-Wall", "-Wextra", "-Werror"} <= set(C_FLAGS)
-    assert math.isinf(float("1e999"))  # how tests write infinities in JSON

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tpnn.export.code_c_text import (
     CODES,
     CONTRIBUTIONS,
+    INCLUDES,
     INVERSES,
     LOCATING,
     NUMBER_LEVEL_READER,
@@ -62,9 +63,8 @@ def write_c(plan: Plan) -> str:
     """File with the functions ``tpnn_raw_scores`` and ``tpnn_predict``."""
     names = member_names(plan)
     heading = "\n".join(f" * {line}".rstrip() for line in _heading(plan))
-    includes = "#include <math.h>\n#include <stddef.h>\n#include <string.h>\n"
     blocks = [
-        f"/*\n{heading}\n */\n{includes}",
+        f"/*\n{heading}\n */\n{INCLUDES}",
         _declarations(plan, names),
         CODES + TYPES,
         _readers(plan, names),

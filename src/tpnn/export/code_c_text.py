@@ -16,6 +16,15 @@ RESERVED_WORDS = """
     thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual
     void volatile wchar_t while xor xor_eq
 """
+INCLUDES = """\
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#ifdef __FAST_MATH__
+#error "compile without -ffast-math, which does not know NAN, the missing value"
+#endif
+"""
 TYPES = """\
 struct tpnn_place { /* how a column becomes nodes, for components of one order */
     int input;

@@ -176,22 +176,9 @@ def write_javascript(plan: Plan) -> str:
     offset = [OFFSET] if lowered.offset or lowered.needs_offset else []
     inverse = f"function predictions(raw) {{\n{INVERSES[lowered.link]}\n}}\n"
     blocks = ["\n".join(data) + "\n", READING, LOCATING, *offset, inverse, _score(plan)]
-    heading = "\n".join(f"// {line}".rstrip() for line in _heading(plan))
+    lines = plan.heading(WORDS, plan.usage(USAGE, "answer.contributions"))
+    heading = "\n".join(f"// {line}".rstrip() for line in lines)
     return f"{heading}\n\n" + "\n".join(blocks)
-
-
-def _heading(plan: Plan) -> list[str]:
-    needs = plan.lowered.needs_offset
-    usage = USAGE.format(
-        offset=", offset" if needs else "",
-        contributions=", answer.contributions" if plan.contributions else "",
-        bad_offset=", or a bad offset" if needs or plan.lowered.offset else "",
-    ).splitlines()
-    if plan.several:
-        usage += ["Answers are arrays, in the order of OUTPUTS."]
-    if plan.contributions:
-        usage += ["Contributions are the values of COMPONENTS, in that order."]
-    return plan.heading(WORDS, usage)
 
 
 def _score(plan: Plan) -> str:

@@ -152,23 +152,10 @@ def write_python(plan: Plan) -> str:
     offset = [OFFSET] if plan.lowered.offset or plan.lowered.needs_offset else []
     inverse = f"def _predictions(raw):\n{INVERSES[plan.lowered.link]}\n"
     blocks = [READING, LOCATING, *offset, inverse, _score(plan)]
-    heading = "\n".join(f"# {line}".rstrip() for line in _heading(plan))
+    lines = plan.heading(WORDS, plan.usage(USAGE, 'answer["contributions"]'))
+    heading = "\n".join(f"# {line}".rstrip() for line in lines)
     imports = "import bisect\nimport datetime\nimport math"
     return f"{heading}\n{imports}\n\n" + "\n".join(data) + "\n\n\n" + "\n\n".join(blocks)
-
-
-def _heading(plan: Plan) -> list[str]:
-    needs = plan.lowered.needs_offset
-    usage = USAGE.format(
-        offset=", offset" if needs else "",
-        contributions=', answer["contributions"]' if plan.contributions else "",
-        bad_offset=", or a bad offset" if needs or plan.lowered.offset else "",
-    ).splitlines()
-    if plan.several:
-        usage += ["Answers are lists, in the order of OUTPUTS."]
-    if plan.contributions:
-        usage += ["Contributions are the values of COMPONENTS, in that order."]
-    return plan.heading(WORDS, usage)
 
 
 def _score(plan: Plan) -> str:

@@ -58,6 +58,24 @@ class Plan:
         """Whether a row has several raw scores."""
         return self.lowered.n_outputs > 1
 
+    def usage(self, template: str, contributions: str) -> list[str]:
+        """How a module with the function ``score`` is used.
+
+        ``template`` has places for what depends on the model; ``contributions`` is how these are
+        read from an answer.
+        """
+        lowered = self.lowered
+        lines = template.format(
+            offset=", offset" if lowered.needs_offset else "",
+            contributions=f", {contributions}" if self.contributions else "",
+            bad_offset=", or a bad offset" if lowered.needs_offset or lowered.offset else "",
+        ).splitlines()
+        if self.several:
+            lines.append("Answers have several numbers, in the order of OUTPUTS.")
+        if self.contributions:
+            lines.append("Contributions are the values of COMPONENTS, in that order.")
+        return lines
+
     def heading(self, words: dict[str, str], usage: Sequence[str]) -> list[str]:
         """Lines of the comment at the top; no name of the user's is in the first two.
 
