@@ -45,8 +45,8 @@ HEADING = """# Exports
 `python -m benchmarks.exports` writes this page. Every target scores the same fuzzed rows of
 {models} models: on nodes, just beside and far beyond them, with missing values and levels that the
 fit has not seen. The differences from Python are the largest ones, in standard deviations of the
-raw score, for predictions relative to them. Rows with an infinite number, which Python refuses,
-must have no score.
+raw score; those of probabilities, risks and means of a log link are relative. Rows with an infinite
+number, which Python refuses, must have no score.
 """
 FOOTER = """
 Size and rows per second are those of two classes by 8 numbers, 8 main effects of 64 nodes and 28
@@ -164,10 +164,17 @@ def compare(target: Target, name: str, model: AnovaModel, rows: pd.DataFrame) ->
         "rows": n,
         "raw": float(raw.max() / spread),
         "contributions": float(effects.max() / spread),
-        "predictions": float((means / np.maximum(np.abs(truth["means"]), SMALLEST)).max()),
+        "predictions": float((means / _units(model, truth)).max()),
         "refused": int(np.isnan(refused[:, :k]).all(1).sum()),
         "to_refuse": len(refused),
     }
+
+
+def _units(model: AnovaModel, truth: dict[str, FloatArray]) -> FloatArray:
+    """What differences of predictions are measured in: themselves, or the spread of raw scores."""
+    if model.link.name in ("identity", "quantiles"):  # which can be zero
+        return np.full_like(truth["means"], truth["raw"].std())
+    return np.maximum(np.abs(truth["means"]), SMALLEST)
 
 
 def _side_by_side(truth: dict[str, FloatArray]) -> FloatArray:
