@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from evaluation.environment import commit, machine, seconds, today, versions
+from evaluation.environment import commit, machine, today, versions
 from evaluation.exports.databases import POSTGRES, Runner, in_duckdb, in_sqlite, postgres_server
 from evaluation.exports.fits import FITS, fitted
 from evaluation.exports.languages import PROGRAMS, plain_rows, run_code
@@ -50,8 +51,8 @@ number, which Python refuses, must have no score.
 """
 FOOTER = """
 Size and rows per second are those of two classes by 8 numbers, 8 main effects of 64 nodes and 28
-pairs of 8 x 8 nodes, without contributions ({date}, {cpu}). Source code is measured by processor
-time on one core; databases by the time on two cores of a busy machine, reading the rows included.
+pairs of 8 x 8 nodes, without contributions ({date}, {cpu}). Rows are counted by seconds of one
+core, in databases with the reading of the rows; in PostgreSQL by seconds on a busy machine.
 """
 
 
@@ -63,8 +64,8 @@ class Scored(NamedTuple):
     answers : array of shape (n_rows, n_answers)
         Raw scores, predictions and, if asked for, contributions; NaN for refused rows.
     seconds : float
-        Processor time for scoring; for databases the time until the answer, reading the rows
-        included.
+        Processor time for scoring, in databases for reading the rows, too; in PostgreSQL, which
+        is another process, the time until the answer.
     size : int
         Bytes of the export.
     """
@@ -104,11 +105,12 @@ def score_by_code(language: str, model: AnovaModel, rows: pd.DataFrame, effects:
 def score_by_query(
     dialect: str, run: Runner, model: AnovaModel, rows: pd.DataFrame, effects: bool
 ) -> Scored:
-    """Score rows in a database."""
+    """Score rows in a database; one within this process is measured by its processor time."""
     query = model.to_sql(dialect, key="id", contributions=effects)
-    answers: list[FloatArray] = []
-    taken = seconds(lambda: answers.append(run(query, rows)[:, 1:].astype(np.float64)))
-    return Scored(answers[0], taken, len(query))
+    clock = time.perf_counter if dialect == "postgres" else time.process_time
+    began = clock()
+    answers = run(query, rows)
+    return Scored(answers[:, 1:].astype(np.float64), clock() - began, len(query))
 
 
 def score_in_postgres(model: AnovaModel, rows: pd.DataFrame, effects: bool) -> Scored:
@@ -171,7 +173,7 @@ def compare(target: Target, name: str, model: AnovaModel, rows: pd.DataFrame) ->
 
 
 def _units(model: AnovaModel, truth: dict[str, FloatArray]) -> FloatArray:
-    """What differences of predictions are measured in: themselves, or the spread of raw scores."""
+    """Units of differences of predictions: themselves, or the spread of raw scores."""
     if model.link.name in ("identity", "quantiles"):  # which can be zero
         return np.full_like(truth["means"], truth["raw"].std())
     return np.maximum(np.abs(truth["means"]), SMALLEST)
