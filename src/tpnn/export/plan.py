@@ -13,8 +13,8 @@ from typing import Any
 
 from tpnn._frozen import FrozenModel
 from tpnn.export.lowering import Input, Lowered
-from tpnn.table.levels import level_text
 from tpnn.table.frame import DATE, DURATION, NUMBER
+from tpnn.table.levels import level_text
 from tpnn.table.source import LARGEST_EXACT_INTEGER
 
 NUMBERS_PER_LINE = 6
