@@ -1,0 +1,271 @@
+"""to_onnx: a file in the ONNX format that scores rows as the model does, in double precision."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._frozen import FrozenModel
+from tpnn._writing import write_file
+from tpnn.export.checking import checked_lowering
+from tpnn.export.lowering import Input, Lowered, input_of
+from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node
+from tpnn.export.onnx_places import MISSING_WHOLE, REAL, TEXT, WHOLE, Columns, form_of, is_time
+from tpnn.export.onnx_scores import Scores, write_contributions, write_means, write_scores
+from tpnn.loss.links import CLASS_LINKS
+
+ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
+MISSING_TEXT = "<missing>"  # what stands for a missing value among text
+MICROSECONDS = 1e6  # in a second
+LARGEST_WHOLE = np.iinfo(np.int64).max
+NUMPY_TYPES = {REAL: np.float64, WHOLE: np.int64, TEXT: np.object_}
+Shape = list[str | int]
+
+
+class Entry(NamedTuple):
+    """A value that is passed to the graph: its name there, the column, and the type of values."""
+
+    name: str
+    column: str
+    form: str
+    words: str
+
+
+class Exit(NamedTuple):
+    """A value that the graph gives back."""
+
+    name: str
+    dtype: Any
+    shape: Shape
+
+
+def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: bool) -> None:
+    """Write a model in the ONNX format; docs/export.md says what it reads and gives back.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    path : str or path
+        File to write.
+    contributions : bool
+        Whether the graph gives back the value of every component.
+    """
+    onnx = _onnx()
+    lowered = checked_lowering(model)
+    names = output_names(lowered.link, contributions)
+    missing_text = _free_name(MISSING_TEXT, {text for x in lowered.inputs for text in x.levels})
+    entries, offset = _entries(model, lowered, names, missing_text)
+    graph = Graph([*names, *(entry.name for entry in entries)])
+    columns = _columns(graph, lowered, entries, offset)._replace(missing_text=missing_text)
+    scores = write_scores(graph, lowered, columns)
+    exits = write_outputs(graph, lowered, scores, model.classes, names)
+    facts = {
+        "components": [list(grid.names) for grid in lowered.grids],
+        "inputs": [entry._asdict() for entry in entries],
+        "link": lowered.link,
+        "missing_text": missing_text,
+        "outputs": list(lowered.outputs),
+    }
+    proto = _proto(onnx, graph, entries, exits, facts)
+    onnx.checker.check_model(proto, full_check=True)
+    write_file(path, proto.SerializeToString())
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+    except ImportError as error:
+        raise ImportError(
+            'to_onnx: needs onnx, which is not installed. pip install "tpnn[onnx]".'
+        ) from error
+    return onnx
+
+
+def output_names(link: str, contributions: bool = False) -> list[str]:
+    """Names of the values that a graph gives back."""
+    first = ["label", "probabilities"] if link in CLASS_LINKS else ["variable"]
+    return [*first, "raw_score", *(["contributions"] if contributions else [])]
+
+
+def write_outputs(
+    graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any], names: Sequence[str]
+) -> list[Exit]:
+    """Write the values that a graph gives back, under the given names in the order of the kinds."""
+    n_outputs = lowered.n_outputs
+    means = write_means(graph, lowered.link, scores, n_outputs)
+    found: list[tuple[str, Any, Shape]] = [(means, np.float64, [ROWS, n_outputs])]
+    if lowered.link in CLASS_LINKS:
+        labels = _labels(classes, max(n_outputs, 2))
+        found = [
+            (_label(graph, scores.raw, labels), labels.dtype, [ROWS]),
+            (means, np.float64, [ROWS, len(labels)]),
+        ]
+    found.append((scores.raw, np.float64, [ROWS, n_outputs]))
+    if len(names) > len(found):
+        each = [n_outputs] if n_outputs > 1 else []
+        effects = write_contributions(graph, scores, n_outputs)
+        found.append((effects, np.float64, [ROWS, len(lowered.grids), *each]))
+    for (value, _, _), name in zip(found, names, strict=False):
+        graph.add("Identity", value, output=name)
+    return [
+        Exit(name, dtype, shape) for (_, dtype, shape), name in zip(found, names, strict=False)
+    ]
+
+
+def _labels(classes: Sequence[Any], n_classes: int) -> NDArray[Any]:
+    """Labels as an array of strings, whole numbers, numbers or truth values."""
+    labels = np.array(classes or range(n_classes))
+    return labels.astype(object) if labels.dtype.kind == "U" else labels
+
+
+def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
+    """Label of the largest raw score; of two classes, the second one if the score is positive."""
+    if len(labels) > 2:
+        best = graph.add("ArgMax", raw, axis=1, keepdims=0)
+        return graph.add("Gather", graph.constant(labels), best)
+    is_second = graph.add("Reshape", graph.add("Greater", raw, np.array(0.0)), np.array([-1]))
+    return graph.add("Where", is_second, labels[1:], labels[:1])
+
+
+def _entries(
+    model: FrozenModel, lowered: Lowered, taken: Sequence[str], missing_text: str
+) -> tuple[list[Entry], Entry | None]:
+    """Values that the graph reads, and which of them is the offset."""
+    known = lowered.inputs
+    offset = lowered.offset.name if lowered.offset else "offset" if lowered.needs_offset else None
+    if not known and offset is None:  # a constant model still has to know the number of rows
+        known = (input_of(model.encoder, 0),)
+    columns = [x.name for x in known] + ([] if offset is None else [offset])
+    used = {*taken, *columns, ""}
+    names = []
+    for place, column in enumerate(columns):
+        is_free = column and column not in taken and column not in columns[:place]
+        names.append(column if is_free else _free_name(column or "unnamed", used))
+        used.add(names[-1])
+    entries = [_entry(x, name, missing_text) for x, name in zip(known, names, strict=False)]
+    if offset is None:
+        return entries, None
+    words = "exposure" if lowered.offset and lowered.offset.is_exposure else "offset"
+    return [*entries, (last := Entry(names[-1], offset, REAL, words))], last
+
+
+def _entry(known: Input, name: str, missing_text: str) -> Entry:
+    _check_unicode([known.name, *(level for level in known.levels if known.is_text)])
+    form = form_of(known)
+    if form == TEXT:
+        words = f"text, {missing_text!r} where missing"
+    elif is_time(known):
+        since = " since 1970 in UTC" if known.kind == "date" else ""
+        words = f"microseconds{since}, {MISSING_WHOLE} where missing"
+    elif form == WHOLE:
+        _check_whole(known)
+        words = f"whole number, {MISSING_WHOLE} where missing"
+    else:
+        words = "number, NaN where missing"
+    return Entry(name, known.name, form, words)
+
+
+def _check_unicode(texts: Iterable[str]) -> None:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"model: names and levels must be valid Unicode to be exported, found {text!r}. "
+                "Rename it before the fit."
+            ) from None
+
+
+def _check_whole(known: Input) -> None:
+    for level in known.levels:
+        if level != int(level) or not MISSING_WHOLE < level <= LARGEST_WHOLE:
+            raise ValueError(
+                f"model: levels beside one beyond 2**53 must be whole numbers of 64 bits to be "
+                f"exported, found {level!r} in {known.name!r}. Make them strings before the fit."
+            )
+
+
+def _free_name(name: str, taken: Collection[Any]) -> str:
+    """Name with as many underscores as make it new."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _columns(
+    graph: Graph, lowered: Lowered, entries: Sequence[Entry], offset: Entry | None
+) -> Columns:
+    """Columns that are separate inputs of the graph."""
+    names = [entry.name for entry in entries]
+    forms = [form_of(known) for known in lowered.inputs]
+    times = [j for j, known in enumerate(lowered.inputs) if is_time(known)]
+    reals = [j for j, form in enumerate(forms) if form == REAL]
+    parts = [_stacked(graph, [names[j] for j in reals])] if reals else []
+    if times:
+        parts.append(_seconds(graph, _stacked(graph, [names[j] for j in times])))
+    return Columns(
+        numbers=graph.add("Concat", *parts, axis=0) if parts else "",
+        row_of={j: row for row, j in enumerate(reals + times)},
+        others={j: names[j] for j in range(len(forms)) if j not in {*reals, *times}},
+        offset=offset and offset.name,
+        any_column=names[0],
+    )
+
+
+def _stacked(graph: Graph, names: Sequence[str]) -> str:
+    """Columns (n_rows, 1) as (n_columns, n_rows)."""
+    return graph.add("Transpose", graph.add("Concat", *names, axis=1))
+
+
+def _seconds(graph: Graph, microseconds: str) -> str:
+    """Numbers of microseconds as seconds, NaN where missing."""
+    seconds = graph.add("Cast", microseconds, to=DOUBLE)
+    seconds = graph.add("Div", seconds, np.array(MICROSECONDS))
+    is_missing = graph.add("Equal", microseconds, np.array(MISSING_WHOLE))
+    return graph.add("Where", is_missing, np.array(np.nan), seconds)
+
+
+def _proto(
+    onnx: Any, graph: Graph, entries: Sequence[Entry], exits: Sequence[Exit], facts: dict[str, Any]
+) -> Any:
+    """Graph as the message of ONNX."""
+    helper = onnx.helper
+
+    def described(name: str, dtype: Any, shape: Shape, words: str = "") -> Any:
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, code, shape, words)
+
+    written = helper.make_graph(
+        [_node(helper, node) for node in graph.nodes],
+        "tpnn",
+        [described(x.name, NUMPY_TYPES[x.form], [ROWS, 1], x.words) for x in entries],
+        [described(*exit_) for exit_ in exits],
+        [onnx.numpy_helper.from_array(x, name) for name, x in graph.constants.items()],
+    )
+    domains = {"", *(node.domain for node in graph.nodes)}
+    opsets = [helper.make_opsetid(domain, OPERATOR_SETS[domain]) for domain in sorted(domains)]
+    version = helper.find_min_ir_version_for(opsets)
+    proto = helper.make_model(
+        written, opset_imports=opsets, ir_version=version, producer_name="tpnn"
+    )
+    texts = {name: value if isinstance(value, str) else _json(value) for name, value in facts.items()}
+    helper.set_model_props(proto, texts)
+    return proto
+
+
+def _node(helper: Any, node: Node) -> Any:
+    return helper.make_node(
+        node.operator, node.inputs, node.outputs, node.outputs[0], domain=node.domain,
+        **node.attributes,
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
