@@ -59,20 +59,21 @@ def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: boo
     onnx = _onnx()
     lowered = checked_lowering(model)
     names = output_names(lowered.link, contributions)
-    missing_text = _free_name(MISSING_TEXT, {text for x in lowered.inputs for text in x.levels})
-    entries, offset = _entries(model, lowered, names, missing_text)
+    missing_text = _free_name(MISSING_TEXT, {level for x in lowered.inputs for level in x.levels})
+    entries = _entries(model, lowered, names, missing_text)
     graph = Graph([*names, *(entry.name for entry in entries)])
-    columns = _columns(graph, lowered, entries, offset)._replace(missing_text=missing_text)
+    columns = _columns(graph, lowered, [entry.name for entry in entries], missing_text)
     scores = write_scores(graph, lowered, columns)
     exits = write_outputs(graph, lowered, scores, model.classes, names)
     facts = {
-        "components": [list(grid.names) for grid in lowered.grids],
-        "inputs": [entry._asdict() for entry in entries],
+        "components": _json([grid.names for grid in lowered.grids]),
+        "inputs": _json([entry._asdict() for entry in entries]),
         "link": lowered.link,
         "missing_text": missing_text,
-        "outputs": list(lowered.outputs),
+        "outputs": _json(lowered.outputs),
     }
-    proto = _proto(onnx, graph, entries, exits, facts)
+    proto = _proto(onnx, graph, entries, exits)
+    onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto, full_check=True)
     write_file(path, proto.SerializeToString())
 
@@ -114,15 +115,16 @@ def write_outputs(
         found.append((effects, np.float64, [ROWS, len(lowered.grids), *each]))
     for (value, _, _), name in zip(found, names, strict=False):
         graph.add("Identity", value, output=name)
-    return [
-        Exit(name, dtype, shape) for (_, dtype, shape), name in zip(found, names, strict=False)
-    ]
+    return [Exit(name, dtype, shape) for (_, dtype, shape), name in zip(found, names, strict=False)]
 
 
 def _labels(classes: Sequence[Any], n_classes: int) -> NDArray[Any]:
-    """Labels as an array of strings, whole numbers, numbers or truth values."""
+    """Labels as an array of strings or, where that changes none of them, of whole numbers."""
     labels = np.array(classes or range(n_classes))
-    return labels.astype(object) if labels.dtype.kind == "U" else labels
+    if labels.dtype.kind == "U":
+        return labels.astype(object)
+    whole = labels.astype(np.int64)
+    return whole if (whole == labels).all() else labels
 
 
 def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
@@ -136,28 +138,32 @@ def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
 
 def _entries(
     model: FrozenModel, lowered: Lowered, taken: Sequence[str], missing_text: str
-) -> tuple[list[Entry], Entry | None]:
-    """Values that the graph reads, and which of them is the offset."""
+) -> list[Entry]:
+    """Values that the graph reads: the inputs of the model, then its offset."""
     known = lowered.inputs
-    offset = lowered.offset.name if lowered.offset else "offset" if lowered.needs_offset else None
-    if not known and offset is None:  # a constant model still has to know the number of rows
+    offset = _offset(lowered)
+    if not known and not offset:  # a constant model still has to know the number of rows
         known = (input_of(model.encoder, 0),)
-    columns = [x.name for x in known] + ([] if offset is None else [offset])
-    used = {*taken, *columns, ""}
-    names = []
-    for place, column in enumerate(columns):
-        is_free = column and column not in taken and column not in columns[:place]
-        names.append(column if is_free else _free_name(column or "unnamed", used))
-        used.add(names[-1])
-    entries = [_entry(x, name, missing_text) for x, name in zip(known, names, strict=False)]
-    if offset is None:
-        return entries, None
-    words = "exposure" if lowered.offset and lowered.offset.is_exposure else "offset"
-    return [*entries, (last := Entry(names[-1], offset, REAL, words))], last
+    columns = [x.name for x in known] + [entry.column for entry in offset]
+    _check_unicode([*columns, *(level for x in known if x.is_text for level in x.levels)])
+    names: list[str] = []
+    for column in columns:
+        is_free = column and column not in [*taken, *names]
+        others = [*taken, *columns, *names]
+        names.append(column if is_free else _free_name(column or "unnamed", others))
+    entries = [*(_entry(x, missing_text) for x in known), *offset]
+    return [entry._replace(name=name) for entry, name in zip(entries, names, strict=True)]
 
 
-def _entry(known: Input, name: str, missing_text: str) -> Entry:
-    _check_unicode([known.name, *(level for level in known.levels if known.is_text)])
+def _offset(lowered: Lowered) -> list[Entry]:
+    """Offset of the rows, where there is one."""
+    if lowered.offset is not None:
+        name, is_exposure = lowered.offset
+        return [Entry(name, name, REAL, "exposure" if is_exposure else "offset")]
+    return [Entry("offset", "offset", REAL, "offset")] if lowered.needs_offset else []
+
+
+def _entry(known: Input, missing_text: str) -> Entry:
     form = form_of(known)
     if form == TEXT:
         words = f"text, {missing_text!r} where missing"
@@ -169,7 +175,7 @@ def _entry(known: Input, name: str, missing_text: str) -> Entry:
         words = f"whole number, {MISSING_WHOLE} where missing"
     else:
         words = "number, NaN where missing"
-    return Entry(name, known.name, form, words)
+    return Entry(known.name, known.name, form, words)
 
 
 def _check_unicode(texts: Iterable[str]) -> None:
@@ -199,23 +205,20 @@ def _free_name(name: str, taken: Collection[Any]) -> str:
     return name
 
 
-def _columns(
-    graph: Graph, lowered: Lowered, entries: Sequence[Entry], offset: Entry | None
-) -> Columns:
+def _columns(graph: Graph, lowered: Lowered, names: Sequence[str], missing_text: str) -> Columns:
     """Columns that are separate inputs of the graph."""
-    names = [entry.name for entry in entries]
-    forms = [form_of(known) for known in lowered.inputs]
     times = [j for j, known in enumerate(lowered.inputs) if is_time(known)]
-    reals = [j for j, form in enumerate(forms) if form == REAL]
+    reals = [j for j, known in enumerate(lowered.inputs) if form_of(known) == REAL]
     parts = [_stacked(graph, [names[j] for j in reals])] if reals else []
     if times:
         parts.append(_seconds(graph, _stacked(graph, [names[j] for j in times])))
     return Columns(
         numbers=graph.add("Concat", *parts, axis=0) if parts else "",
         row_of={j: row for row, j in enumerate(reals + times)},
-        others={j: names[j] for j in range(len(forms)) if j not in {*reals, *times}},
-        offset=offset and offset.name,
+        others={j: names[j] for j in range(len(lowered.inputs)) if j not in {*reals, *times}},
+        offset=names[-1] if _offset(lowered) else None,
         any_column=names[0],
+        missing_text=missing_text,
     )
 
 
@@ -232,9 +235,7 @@ def _seconds(graph: Graph, microseconds: str) -> str:
     return graph.add("Where", is_missing, np.array(np.nan), seconds)
 
 
-def _proto(
-    onnx: Any, graph: Graph, entries: Sequence[Entry], exits: Sequence[Exit], facts: dict[str, Any]
-) -> Any:
+def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], exits: Sequence[Exit]) -> Any:
     """Graph as the message of ONNX."""
     helper = onnx.helper
 
@@ -246,18 +247,15 @@ def _proto(
         [_node(helper, node) for node in graph.nodes],
         "tpnn",
         [described(x.name, NUMPY_TYPES[x.form], [ROWS, 1], x.words) for x in entries],
-        [described(*exit_) for exit_ in exits],
+        [described(*known) for known in exits],
         [onnx.numpy_helper.from_array(x, name) for name, x in graph.constants.items()],
     )
-    domains = {"", *(node.domain for node in graph.nodes)}
-    opsets = [helper.make_opsetid(domain, OPERATOR_SETS[domain]) for domain in sorted(domains)]
+    domains = sorted({"", *(node.domain for node in graph.nodes)})
+    opsets = [helper.make_opsetid(domain, OPERATOR_SETS[domain]) for domain in domains]
     version = helper.find_min_ir_version_for(opsets)
-    proto = helper.make_model(
+    return helper.make_model(
         written, opset_imports=opsets, ir_version=version, producer_name="tpnn"
     )
-    texts = {name: value if isinstance(value, str) else _json(value) for name, value in facts.items()}
-    helper.set_model_props(proto, texts)
-    return proto
 
 
 def _node(helper: Any, node: Node) -> Any:

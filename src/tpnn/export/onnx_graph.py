@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 ML_DOMAIN = "ai.onnx.ml"
 OPERATOR_SETS = {"": 12, ML_DOMAIN: 2}  # the lowest in which the graph is valid
-DOUBLE = 11  # code of the type in ONNX
+FLOAT, DOUBLE = 1, 11  # codes of types in ONNX
 
 Value = str | NDArray[Any]  # name of a value, or a constant
 
@@ -79,6 +79,16 @@ class Graph:
         self.nodes.append(Node("LabelEncoder", (texts,), (name,), attributes, ML_DOMAIN))
         return name
 
+    def add_picked(self, values: str, positions: str, shape: Sequence[int]) -> str:
+        """Pick columns of values (n, n_values) by positions; the result has the given shape.
+
+        ``ArrayFeatureExtractor`` is about twenty times as fast as ``Gather`` in onnxruntime.
+        """
+        flat = self.add("Reshape", positions, np.array([-1]))
+        name = next(self._new_names)
+        self.nodes.append(Node("ArrayFeatureExtractor", (values, flat), (name,), {}, ML_DOMAIN))
+        return self.add("Reshape", name, np.array(shape))
+
     def add_last_below(self, x: str, axes: Sequence[NDArray[Any]]) -> tuple[str, NDArray[Any]]:
         """Search the last number at or below x in sorted axes by halving, for all axes at once.
 
@@ -99,12 +109,12 @@ class Graph:
         """
         sizes = np.array([len(axis) for axis in axes])[:, None]
         first = np.cumsum(sizes, axis=0) - sizes
-        numbers = self.constant(np.concatenate(axes))
+        numbers = self.constant(np.concatenate(axes)[None])
         position: Value = first
         n_halvings = max(int(sizes.max() - 1).bit_length(), 1)
         for step in 2 ** np.arange(n_halvings)[::-1]:
             next_one = self.add("Min", self.add("Add", position, step), first + sizes - 1)
-            is_below = self.add("Less", x, self.add("Gather", numbers, next_one))
+            is_below = self.add("Less", x, self.add_picked(numbers, next_one, [len(axes), -1]))
             position = self.add("Where", is_below, position, next_one)
         assert isinstance(position, str)
         return position, first

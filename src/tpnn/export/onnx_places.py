@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 from tpnn.export.lowering import MISSING, UNSEEN, Input, Lowered
@@ -112,9 +113,9 @@ def _locate_numbers(
     x = add("Min", x, np.array([[place.nodes[-1]] for place in places]))
     lower = [place.nodes[: max(len(place.nodes) - 1, 1)] for place in places]
     position, first = graph.add_last_below(x, lower)
-    above = add("Sub", x, add("Gather", graph.constant(np.concatenate(lower)), position))
-    steps = np.concatenate([_steps(place.nodes) for place in places])
-    fraction = add("Div", above, add("Gather", graph.constant(steps), position))
+    above = add("Sub", x, _picked(graph, lower, position))
+    steps = [_steps(place.nodes) for place in places]
+    fraction = add("Div", above, _picked(graph, steps, position))
     missing = np.array([[place.lower[MISSING_CODE]] for place in places])
     node = add("Where", is_missing, missing, add("Sub", position, first))
     return node, add("Where", is_missing, np.array(0.0), fraction)
@@ -156,8 +157,8 @@ def _number_code(graph: Graph, known: Input, x: str, dtype: Any) -> Any:
     levels = np.array(known.levels, dtype)
     order = np.argsort(levels)
     position, _ = graph.add_last_below(x, [levels[order]])
-    is_known = graph.add("Equal", x, graph.add("Gather", graph.constant(levels[order]), position))
-    codes = graph.add("Gather", graph.constant(order + FIRST_CODE), position)
+    is_known = graph.add("Equal", x, _picked(graph, [levels[order]], position))
+    codes = _picked(graph, [order + FIRST_CODE], position)
     return graph.add("Where", is_known, codes, np.array(UNSEEN_CODE))
 
 
@@ -169,4 +170,10 @@ def _looked_up(
     sizes = np.array([[len(table)] for table in tables])
     wanted = graph.add("Concat", *(codes[lowered.places[p].input] for p in chosen), axis=0)
     position = graph.add("Add", wanted, np.cumsum(sizes, axis=0) - sizes)
-    return graph.add("Gather", graph.constant(np.concatenate(tables)), position)
+    return _picked(graph, tables, position)
+
+
+def _picked(graph: Graph, tables: Sequence[NDArray[Any]], position: str) -> str:
+    """Entries of some tables, by positions (n_tables, n_rows) in all of them as one array."""
+    values = graph.constant(np.concatenate(tables)[None])
+    return graph.add_picked(values, position, [len(tables), -1])

@@ -1,7 +1,7 @@
 """write_scores: operators of ONNX from the columns of a table to raw scores and predictions.
 
-All components that are linear along the same axes are evaluated at once, (n_components, n_rows), so
-a model of any size needs about a hundred operators.
+All components that are linear along the same axes are evaluated at once, as one array of shape
+(n_outputs, n_components, n_rows), so a model of any size needs about a hundred operators.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scores(NamedTuple):
     raw : str
         Raw scores, (n_rows, n_outputs), NaN where a row is refused.
     effects : list of str
-        Values of groups of components, (n_components, n_rows[, n_outputs]).
+        Values of groups of components, (n_outputs, n_components, n_rows).
     place_of : array of shape (n_components,)
         Where each component stands in these groups.
     refused : str or None
@@ -93,14 +93,12 @@ def write_means(graph: Graph, link: str, scores: Scores, n_outputs: int) -> str:
 def write_contributions(graph: Graph, scores: Scores, n_outputs: int) -> str:
     """Write the values of all components in their order, (n_rows, n_components[, n_outputs])."""
     add = graph.add
-    in_groups = add("Concat", *scores.effects, axis=0)
-    effects = add("Gather", in_groups, scores.place_of, axis=0)
-    refused = scores.refused
-    if n_outputs == 1:
-        return without_refused(graph, add("Transpose", effects), refused)
-    if refused is not None:
-        refused = add("Reshape", refused, np.array([0, 1, 1]))
-    return without_refused(graph, add("Transpose", effects, perm=[1, 0, 2]), refused)
+    in_groups = add("Concat", *scores.effects, axis=1)
+    effects = add("Gather", in_groups, scores.place_of, axis=1)
+    if scores.refused is not None:
+        effects = without_refused(graph, effects, add("Transpose", scores.refused))
+    by_row = add("Transpose", effects, perm=[2, 1, 0])
+    return by_row if n_outputs > 1 else add("Reshape", by_row, np.array([0, -1]))
 
 
 def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[Grid]) -> str:
@@ -117,20 +115,19 @@ def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[G
         if lowered.places[places[0]].is_between:
             rows = _rows(located.fraction_row, places)
             fraction = add("Gather", located.fractions, rows, axis=0)
-            if lowered.n_outputs > 1:
-                fraction = add("Reshape", fraction, np.array([0, 0, 1]))
         fractions.append(fraction)
+    assert isinstance(base, str)
     return _interpolated(graph, grids, base, fractions)
 
 
-def _interpolated(graph: Graph, grids: Sequence[Grid], base: Value, fractions: Fractions) -> str:
+def _interpolated(graph: Graph, grids: Sequence[Grid], base: str, fractions: Fractions) -> str:
     """Multilinear interpolation between the cells around each row."""
-    add, cells = graph.add, np.concatenate([grid.cells for grid in grids])
-    known = graph.constant(cells[:, 0] if cells.shape[1] == 1 else cells)
+    add, values = graph.add, np.concatenate([grid.cells for grid in grids]).T
+    cells, shape = graph.constant(values), [len(values), len(grids), -1]
 
-    def along(lowest: Value, axis: int) -> str:
+    def along(lowest: str, axis: int) -> str:
         if axis == len(fractions):
-            return add("Gather", known, lowest, axis=0)
+            return graph.add_picked(cells, lowest, shape)
         low, fraction = along(lowest, axis + 1), fractions[axis]
         if fraction is None:
             return low
@@ -150,10 +147,8 @@ def _strides(grids: Sequence[Grid], axis: int) -> IntArray:
 
 def _sum(graph: Graph, effects: str, n_components: int, n_outputs: int) -> str:
     """Sum of the components of a group, (n_rows, n_outputs)."""
-    if n_outputs > 1:
-        effects = graph.add("Reshape", effects, np.array([n_components, -1]))
     total = graph.add("MatMul", np.ones((1, n_components)), effects)
-    return graph.add("Reshape", total, np.array([-1, n_outputs]))
+    return graph.add("Transpose", graph.add("Reshape", total, np.array([n_outputs, -1])))
 
 
 def _total(graph: Graph, lowered: Lowered, columns: Columns, sums: list[str]) -> str:
