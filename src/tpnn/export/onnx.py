@@ -56,7 +56,6 @@ def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: boo
     contributions : bool
         Whether the graph gives back the value of every component.
     """
-    onnx = _onnx()
     lowered = checked_lowering(model)
     names = output_names(lowered.link, contributions)
     missing_text = _free_name(MISSING_TEXT, {level for x in lowered.inputs for level in x.levels})
@@ -72,6 +71,7 @@ def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: boo
         "missing_text": missing_text,
         "outputs": _json(lowered.outputs),
     }
+    onnx = _onnx()
     proto = _proto(onnx, graph, entries, exits)
     onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto, full_check=True)
