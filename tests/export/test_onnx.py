@@ -177,11 +177,13 @@ def test_an_offset_that_was_passed_to_fit_is_an_input() -> None:
     np.testing.assert_allclose(raw[:, 0], model.raw_scores(rows, offset=known), atol=1e-13)
 
 
-def test_a_constant_model_counts_the_rows() -> None:
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_constant_model_counts_the_rows(n_outputs: int) -> None:
     rows = pd.DataFrame({"a": ["u", "v"] * 5, "b": np.arange(10.0)})
-    model = model_on(rows, components=[])
-    found = outputs(session_of(model, contributions=False), rows)
-    np.testing.assert_array_equal(found["variable"], np.full((10, 1), 0.7))
+    model = replace(model_on(rows, components=[]), intercepts=0.7 + np.arange(n_outputs))
+    found = outputs(session_of(model), rows)
+    np.testing.assert_array_equal(found["variable"], np.tile(model.intercepts, (10, 1)))
+    assert found["contributions"].shape == model.component_scores(rows).shape
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
@@ -99,6 +100,21 @@ def test_columns_of_several_kinds(data: tuple[np.ndarray, np.ndarray], encoder: 
     converted = skl2onnx.convert_sklearn(model, initial_types=types)
     found = outputs(converted, {name: frame[[name]].to_numpy() for name in frame})["variable"]
     np.testing.assert_allclose(found[:, 0], model.predict(frame), atol=TOLERANCE * y.std())
+
+
+def test_several_models_in_one_graph(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = data
+    models = [(f"order {k}", TPNNRegressor(order=k, **QUICK)) for k in (1, 2)]
+    model = VotingRegressor(models).fit(X, y)
+    found = run(model, X)["variable"][:, 0]
+    np.testing.assert_allclose(found, model.predict(X), atol=1e-6 * y.std())  # of its weights
+
+
+def test_a_constant_model(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = data
+    model = TPNNRegressor(**QUICK).fit(X, y)
+    model.model_ = model.model_.restrict([])
+    np.testing.assert_array_equal(run(model, X)["variable"], np.full((300, 1), model.intercept_))
 
 
 def test_text_in_a_pipeline_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:

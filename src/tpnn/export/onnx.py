@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpnn._frozen import FrozenModel
 from tpnn._writing import write_file
@@ -16,15 +15,14 @@ from tpnn.export.checking import checked_lowering
 from tpnn.export.lowering import Input, Lowered, input_of
 from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node
 from tpnn.export.onnx_places import MISSING_WHOLE, REAL, TEXT, WHOLE, Columns, form_of, is_time
-from tpnn.export.onnx_scores import Scores, write_contributions, write_means, write_scores
-from tpnn.loss.links import CLASS_LINKS
+from tpnn.export.onnx_results import Result, result_names, write_results
+from tpnn.export.onnx_scores import write_scores
 
 ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
 MISSING_TEXT = "<missing>"  # what stands for a missing value among text
 MICROSECONDS = 1e6  # in a second
 LARGEST_WHOLE = np.iinfo(np.int64).max
 NUMPY_TYPES = {REAL: np.float64, WHOLE: np.int64, TEXT: np.object_}
-Shape = list[str | int]
 
 
 class Entry(NamedTuple):
@@ -34,14 +32,6 @@ class Entry(NamedTuple):
     column: str
     form: str
     words: str
-
-
-class Exit(NamedTuple):
-    """A value that the graph gives back."""
-
-    name: str
-    dtype: Any
-    shape: Shape
 
 
 def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: bool) -> None:
@@ -57,13 +47,15 @@ def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: boo
         Whether the graph gives back the value of every component.
     """
     lowered = checked_lowering(model)
-    names = output_names(lowered.link, contributions)
+    names = result_names(lowered.link, contributions)
     missing_text = _free_name(MISSING_TEXT, {level for x in lowered.inputs for level in x.levels})
     entries = _entries(model, lowered, names, missing_text)
     graph = Graph([*names, *(entry.name for entry in entries)])
     columns = _columns(graph, lowered, [entry.name for entry in entries], missing_text)
     scores = write_scores(graph, lowered, columns)
-    exits = write_outputs(graph, lowered, scores, model.classes, names)
+    results = write_results(graph, lowered, scores, model.classes, contributions)
+    for result in results:
+        graph.add("Identity", result.value, output=result.name)
     facts = {
         "components": _json([grid.names for grid in lowered.grids]),
         "inputs": _json([entry._asdict() for entry in entries]),
@@ -72,7 +64,7 @@ def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: boo
         "outputs": _json(lowered.outputs),
     }
     onnx = _onnx()
-    proto = _proto(onnx, graph, entries, exits)
+    proto = _proto(onnx, graph, entries, results)
     onnx.helper.set_model_props(proto, facts)
     onnx.checker.check_model(proto, full_check=True)
     write_file(path, proto.SerializeToString())
@@ -87,53 +79,6 @@ def _onnx() -> Any:
             'to_onnx: needs onnx, which is not installed. pip install "tpnn[onnx]".'
         ) from error
     return onnx
-
-
-def output_names(link: str, contributions: bool = False) -> list[str]:
-    """Names of the values that a graph gives back."""
-    first = ["label", "probabilities"] if link in CLASS_LINKS else ["variable"]
-    return [*first, "raw_score", *(["contributions"] if contributions else [])]
-
-
-def write_outputs(
-    graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any], names: Sequence[str]
-) -> list[Exit]:
-    """Write the values that a graph gives back, under the given names in the order of the kinds."""
-    n_outputs = lowered.n_outputs
-    means = write_means(graph, lowered.link, scores, n_outputs)
-    found: list[tuple[str, Any, Shape]] = [(means, np.float64, [ROWS, n_outputs])]
-    if lowered.link in CLASS_LINKS:
-        labels = _labels(classes, max(n_outputs, 2))
-        found = [
-            (_label(graph, scores.raw, labels), labels.dtype, [ROWS]),
-            (means, np.float64, [ROWS, len(labels)]),
-        ]
-    found.append((scores.raw, np.float64, [ROWS, n_outputs]))
-    if len(names) > len(found):
-        each = [n_outputs] if n_outputs > 1 else []
-        effects = write_contributions(graph, scores, n_outputs)
-        found.append((effects, np.float64, [ROWS, len(lowered.grids), *each]))
-    for (value, _, _), name in zip(found, names, strict=False):
-        graph.add("Identity", value, output=name)
-    return [Exit(name, dtype, shape) for (_, dtype, shape), name in zip(found, names, strict=False)]
-
-
-def _labels(classes: Sequence[Any], n_classes: int) -> NDArray[Any]:
-    """Labels as an array of strings or, where that changes none of them, of whole numbers."""
-    labels = np.array(classes or range(n_classes))
-    if labels.dtype.kind == "U":
-        return labels.astype(object)
-    whole = labels.astype(np.int64)
-    return whole if (whole == labels).all() else labels
-
-
-def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
-    """Label of the largest raw score; of two classes, the second one if the score is positive."""
-    if len(labels) > 2:
-        best = graph.add("ArgMax", raw, axis=1, keepdims=0)
-        return graph.add("Gather", graph.constant(labels), best)
-    is_second = graph.add("Reshape", graph.add("Greater", raw, np.array(0.0)), np.array([-1]))
-    return graph.add("Where", is_second, labels[1:], labels[:1])
 
 
 def _entries(
@@ -235,11 +180,11 @@ def _seconds(graph: Graph, microseconds: str) -> str:
     return graph.add("Where", is_missing, np.array(np.nan), seconds)
 
 
-def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], exits: Sequence[Exit]) -> Any:
+def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], results: Sequence[Result]) -> Any:
     """Graph as the message of ONNX."""
     helper = onnx.helper
 
-    def described(name: str, dtype: Any, shape: Shape, words: str = "") -> Any:
+    def described(name: str, dtype: Any, shape: list[Any], words: str = "") -> Any:
         code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return helper.make_tensor_value_info(name, code, shape, words)
 
@@ -247,7 +192,7 @@ def _proto(onnx: Any, graph: Graph, entries: Sequence[Entry], exits: Sequence[Ex
         [_node(helper, node) for node in graph.nodes],
         "tpnn",
         [described(x.name, NUMPY_TYPES[x.form], [ROWS, 1], x.words) for x in entries],
-        [described(*known) for known in exits],
+        [described(x.name, x.dtype, [ROWS, *x.columns]) for x in results],
         [onnx.numpy_helper.from_array(x, name) for name, x in graph.constants.items()],
     )
     domains = sorted({"", *(node.domain for node in graph.nodes)})

@@ -1,4 +1,4 @@
-"""write_scores: operators of ONNX from the columns of a table to raw scores and predictions.
+"""write_scores: operators of ONNX from the columns of a table to raw scores.
 
 All components that are linear along the same axes are evaluated at once, as one array of shape
 (n_outputs, n_components, n_rows), so a model of any size needs about a hundred operators.
@@ -16,7 +16,6 @@ from tpnn._typing import IntArray
 from tpnn.export.lowering import Grid, Lowered
 from tpnn.export.onnx_graph import DOUBLE, Graph, Value
 from tpnn.export.onnx_places import Columns, Located, locate
-from tpnn.loss.links import LARGEST_SCORE
 
 Fractions = Sequence[str | None]  # along each axis; None where values never lie between nodes
 
@@ -67,38 +66,6 @@ def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
 def without_refused(graph: Graph, values: str, refused: str | None) -> str:
     """Values (n_rows, n_columns), NaN in the rows that the model refuses."""
     return values if refused is None else graph.add("Where", refused, np.array(np.nan), values)
-
-
-def write_means(graph: Graph, link: str, scores: Scores, n_outputs: int) -> str:
-    """Write the inverse of a link: means or probabilities, (n_rows, n_columns)."""
-    add, raw = graph.add, scores.raw
-    if link == "softmax":
-        means = add("Softmax", raw, axis=1)
-    elif link == "logit":
-        decay = add("Exp", add("Neg", add("Abs", raw)))
-        is_below = add("Less", raw, np.array(0.0))
-        total = add("Add", decay, np.array(1.0))
-        second = add("Div", add("Where", is_below, decay, np.array(1.0)), total)
-        means = add("Concat", add("Sub", np.array(1.0), second), second, axis=1)
-    elif link == "log":
-        limit = np.array(LARGEST_SCORE)
-        means = add("Exp", add("Clip", raw, -limit, limit))
-    elif link == "quantiles":
-        means = graph.add_sorted(raw, n_outputs)
-    else:
-        return raw
-    return without_refused(graph, means, scores.refused)
-
-
-def write_contributions(graph: Graph, scores: Scores, n_outputs: int) -> str:
-    """Write the values of all components in their order, (n_rows, n_components[, n_outputs])."""
-    add = graph.add
-    in_groups = add("Concat", *scores.effects, axis=1)
-    effects = add("Gather", in_groups, scores.place_of, axis=1)
-    if scores.refused is not None:
-        effects = without_refused(graph, effects, add("Transpose", scores.refused))
-    by_row = add("Transpose", effects, perm=[2, 1, 0])
-    return by_row if n_outputs > 1 else add("Reshape", by_row, np.array([0, -1]))
 
 
 def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[Grid]) -> str:

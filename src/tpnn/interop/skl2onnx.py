@@ -12,9 +12,9 @@ from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.export.checking import checked_lowering
 from tpnn.export.lowering import Lowered
-from tpnn.export.onnx import write_outputs
 from tpnn.export.onnx_graph import DOUBLE, FLOAT, OPERATOR_SETS, Graph
 from tpnn.export.onnx_places import REAL, Columns, form_of, is_time
+from tpnn.export.onnx_results import PROBABILITIES, write_predictions
 from tpnn.export.onnx_scores import write_scores
 from tpnn.model.model import AnovaModel
 
@@ -76,17 +76,17 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model: AnovaModel = estimator.model_
     lowered = checked_lowering(model)
     _check_pipeline(lowered)
-    graph = Graph(prefix=scope.get_unique_variable_name("tpnn"))
+    prefix = scope.get_unique_variable_name("tpnn")
+    graph = Graph(scope.onnx_variable_names, prefix)
     columns = _columns(graph, model, lowered, [x.full_name for x in operator.inputs])
     scores = write_scores(graph, lowered, columns)
-    names = [output.full_name for output in operator.outputs]
     classes = get_label_classes(scope, estimator).tolist() if model.classes else ()
-    if _has_maps(operator):
-        label, single = names
-        write_outputs(graph, lowered, scores, classes, [label, f"{single}_double"])
-        graph.add("Cast", f"{single}_double", output=single, to=FLOAT)
-    else:
-        write_outputs(graph, lowered, scores, classes, names)
+    results = write_predictions(graph, lowered, scores, classes)
+    for result, output in zip(results, operator.outputs, strict=True):
+        if result.name == PROBABILITIES and _has_maps(operator):
+            graph.add("Cast", result.value, output=output.full_name, to=FLOAT)
+        else:
+            graph.add("Identity", result.value, output=output.full_name)
     for name, values in graph.constants.items():
         code = onnx.helper.np_dtype_to_tensor_dtype(values.dtype)
         container.add_initializer(name, code, list(values.shape), values.ravel().tolist())
@@ -122,7 +122,7 @@ def _columns(graph: Graph, model: AnovaModel, lowered: Lowered, names: list[str]
     place_of = np.arange(model.encoder.n_features)
     if column is not None:
         place_of += place_of >= column.place
-    places = place_of[[known.feature for known in lowered.inputs]]
+    places = place_of[np.array([known.feature for known in lowered.inputs], np.intp)]
     offset = None if column is None else add("Gather", whole, np.array([column.place]), axis=1)
     return Columns(
         numbers=add("Gather", add("Transpose", whole), places, axis=0),
