@@ -73,18 +73,14 @@ def _means(graph: Graph, lowered: Lowered, scores: Scores) -> str:
     """Inverse of the link, (n_rows, n_columns): probabilities of all classes of a classifier."""
     add, raw, link = graph.add, scores.raw, lowered.link
     if link == "softmax":
-        means = add("Softmax", raw, axis=1)
-    elif link == "logit":
+        return add("Softmax", raw, axis=1)
+    if link == "logit":
         second = _expit(graph, raw)
-        means = add("Concat", add("Sub", np.array(1.0), second), second, axis=1)
-    elif link == "log":
+        return add("Concat", add("Sub", np.array(1.0), second), second, axis=1)
+    if link == "log":
         limit = np.array(LARGEST_SCORE)
-        means = add("Exp", add("Clip", raw, -limit, limit))
-    elif link == "quantiles":
-        means = graph.add_sorted(raw, lowered.n_outputs)
-    else:
-        return raw
-    return without_refused(graph, means, scores.refused)
+        return add("Exp", add("Clip", raw, -limit, limit))
+    return graph.add_sorted(raw, lowered.n_outputs) if link == "quantiles" else raw
 
 
 def _expit(graph: Graph, raw: str) -> str:
