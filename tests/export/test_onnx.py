@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluation.exports.sessions import feeds, run_session, session_of
 from tests.conftest import QUICK
 from tests.export.cases import INJECTION, TASKS, assert_equal_to_model, fuzzed_rows, model_of
 from tests.models import small_model
@@ -24,9 +25,18 @@ from tpnn.table.frame import Table
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 
-from tests.export.onnx_runner import feeds, in_onnxruntime, outputs, session_of  # noqa: E402
-
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels")
+
+
+def in_onnxruntime(model: AnovaModel, rows: pd.DataFrame) -> np.ndarray:
+    return run_session(model, rows, contributions=True).answers
+
+
+def outputs(model: AnovaModel, rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """All that a session gives back, by name."""
+    session, _ = session_of(model)
+    names = [known.name for known in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds(session, rows)), strict=True))
 
 
 def model_on(
@@ -67,7 +77,7 @@ def test_every_order_and_one_row_alone(order: int, n_outputs: int) -> None:
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(size=(40, 3)), columns=model.feature_names)
     for some in (rows, rows[:1]):
-        found = outputs(session_of(model), some)["contributions"]
+        found = outputs(model, some)["contributions"]
         np.testing.assert_allclose(found, model.component_scores(some), rtol=0, atol=1e-13)
 
 
@@ -76,7 +86,7 @@ def test_what_the_model_refuses_is_nan() -> None:
     rows = fuzzed_rows(model, 7).assign(exposure=[1.0, 0.0, -1.0, np.nan, np.inf, 1.0, 1.0])
     rows.loc[5, "holes"] = np.inf
     rows.loc[6, "code"] = -np.inf
-    found = outputs(session_of(model), rows)
+    found = outputs(model, rows)
     for name in ("variable", "raw_score", "contributions"):
         refused = np.isnan(found[name].reshape(7, -1))
         np.testing.assert_array_equal(refused.all(1), [False] + [True] * 6)
@@ -88,7 +98,7 @@ def test_predictions_of_refused_rows_are_nan(task: str) -> None:
     model = model_of(task)
     rows = fuzzed_rows(model, 2)
     rows.loc[1, "holes"] = -np.inf
-    found = outputs(session_of(model), rows)
+    found = outputs(model, rows)
     means = found["probabilities"] if "label" in found else found["variable"]
     assert np.isfinite(means[0]).all()
     assert np.isnan(means[1]).all()
@@ -112,7 +122,7 @@ def test_unseen_and_missing_levels_have_nodes_of_their_own() -> None:
 def test_the_text_of_missing_values_is_no_level() -> None:
     rows = pd.DataFrame({"level": ["<missing>", "<missing>_", None, "a"] * 5})
     model = model_on(rows)
-    session = session_of(model)
+    session, _ = session_of(model)
     assert session.get_modelmeta().custom_metadata_map["missing_text"] == "<missing>__"
     assert_equal_to_model(in_onnxruntime(model, rows), model, rows)
 
@@ -156,7 +166,7 @@ def test_names_are_only_names() -> None:
     rows = pd.DataFrame(rng.normal(size=(50, len(NAMES))), columns=NAMES)
     rows[INJECTION] = rng.choice([INJECTION, "", "\n", '"', "two words"], 50)
     model = model_on(rows)
-    session = session_of(model)
+    session, _ = session_of(model)
     names = [known.name for known in session.get_inputs()]
     assert [x for x in names if x in NAMES] == [
         x for x in NAMES if x not in ("raw_score", "variable", "")
@@ -169,7 +179,7 @@ def test_names_are_only_names() -> None:
 def test_an_offset_that_was_passed_to_fit_is_an_input() -> None:
     rows = pd.DataFrame({"offset": np.arange(20.0), "x": np.arange(20.0) % 3})
     model = replace(model_on(rows), has_offset=True)
-    session = session_of(model)
+    session, _ = session_of(model)
     known = np.linspace(-1, 1, 20)
     passed = feeds(session, rows)
     passed["offset_"] = known[:, None]
@@ -181,7 +191,7 @@ def test_an_offset_that_was_passed_to_fit_is_an_input() -> None:
 def test_a_constant_model_counts_the_rows(n_outputs: int) -> None:
     rows = pd.DataFrame({"a": ["u", "v"] * 5, "b": np.arange(10.0)})
     model = replace(model_on(rows, components=[]), intercepts=0.7 + np.arange(n_outputs))
-    found = outputs(session_of(model), rows)
+    found = outputs(model, rows)
     np.testing.assert_array_equal(found["variable"], np.tile(model.intercepts, (10, 1)))
     assert found["contributions"].shape == model.component_scores(rows).shape
 
@@ -194,8 +204,8 @@ def test_labels_are_those_of_the_classifier(labels: list[Any]) -> None:
     X = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
     y = np.array(labels)[rng.integers(0, len(labels), 120)]
     model = TPNNClassifier(**QUICK).fit(X, y)
-    found = outputs(session_of(model.model_, contributions=False), X)
-    assert list(found) == ["label", "probabilities", "raw_score"]
+    found = outputs(model.model_, X)
+    assert list(found) == ["label", "probabilities", "raw_score", "contributions"]
     assert found["label"].dtype == (object if isinstance(labels[0], str) else np.int64)
     assert found["label"].tolist() == model.predict(X).tolist()
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-14)
@@ -207,10 +217,10 @@ def test_estimators_of_other_tasks() -> None:
     frame = pd.DataFrame(X, columns=["x0", "x1"])
     levels = {"name": "quantile", "levels": [0.1, 0.9]}
     quantiles = TPNNRegressor(objective=levels, **QUICK).fit(X, X[:, 0])
-    found = outputs(session_of(quantiles.model_), frame)
+    found = outputs(quantiles.model_, frame)
     np.testing.assert_allclose(found["variable"], quantiles.predict(X), atol=1e-13)
     survival = TPNNSurvival(**QUICK).fit(X, np.c_[np.exp(X[:, 0]), X[:, 1] < 1])
-    found = outputs(session_of(survival.model_), frame)
+    found = outputs(survival.model_, frame)
     np.testing.assert_allclose(found["variable"][:, 0], survival.model_.predict(X), rtol=1e-13)
 
 
