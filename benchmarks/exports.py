@@ -27,6 +27,8 @@ from evaluation.environment import commit, machine, today, versions
 from evaluation.exports.databases import POSTGRES, Runner, in_duckdb, in_sqlite, postgres_server
 from evaluation.exports.fits import FITS, fitted
 from evaluation.exports.languages import PROGRAMS, plain_rows, run_code
+from evaluation.exports.scored import Scored
+from evaluation.exports.sessions import run_session
 from evaluation.tables import markdown
 from tests.export.cases import TASKS, expected, fuzzed_rows, model_of
 from tpnn import AnovaModel, ComponentSet
@@ -54,25 +56,6 @@ Size and rows per second are those of two classes by 8 numbers, 8 main effects o
 pairs of 8 x 8 nodes, without contributions ({date}, {cpu}). Rows are counted by seconds of one
 core, in databases with the reading of the rows; in PostgreSQL by seconds on a busy machine.
 """
-
-
-class Scored(NamedTuple):
-    """What a target answered.
-
-    Parameters
-    ----------
-    answers : array of shape (n_rows, n_answers)
-        Raw scores, predictions and, if asked for, contributions; NaN for refused rows.
-    seconds : float
-        Processor time for scoring, in databases for reading the rows, too; in PostgreSQL, which
-        is another process, the time until the answer.
-    size : int
-        Bytes of the export.
-    """
-
-    answers: FloatArray
-    seconds: float
-    size: int
 
 
 Score = Callable[[AnovaModel, pd.DataFrame, bool], Scored]  # model, rows, with contributions
@@ -128,6 +111,7 @@ TARGETS = {
                      partial(score_by_query, "duckdb", in_duckdb), 100_000),
     "sqlite": Target(True, partial(score_by_query, "sqlite", in_sqlite), 2_000),
     "postgres": Target(bool(POSTGRES), score_in_postgres, 20_000),
+    "onnx": Target(importlib.util.find_spec("onnxruntime") is not None, run_session, 100_000),
 }  # fmt: skip
 
 

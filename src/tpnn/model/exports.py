@@ -34,6 +34,14 @@ class Exports:
 
         return to_code(self, language, contributions)
 
+    def to_onnx(
+        self: FrozenModel, path: str | os.PathLike[str], contributions: bool = False
+    ) -> None:
+        """Write the model in the ONNX format, in double precision; see docs/export.md."""
+        from tpnn.export.onnx import to_onnx
+
+        to_onnx(self, path, contributions)
+
     def to_table(self: FrozenModel) -> pd.DataFrame:
         """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
         from tpnn.sheets.tidy import tidy_table

@@ -17,7 +17,7 @@ from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
-from tpnn.loss.links import Link
+from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
 from tpnn.model.exports import Exports
@@ -31,8 +31,6 @@ from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
-
-CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
