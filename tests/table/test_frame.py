@@ -20,6 +20,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
 from tpnn.table.frame import Column, Table, all_finite, is_missing, read_column
+from tpnn.table.source import MAX_FEW_ROWS
 
 DAY, HOUR = 86_400.0, 3_600.0
 
@@ -363,8 +364,8 @@ def test_all_finite_is_what_it_says(values: np.ndarray) -> None:
 
 def test_only_arrays_are_checked_as_a_whole() -> None:
     assert not Table(np.array([[1.0, np.nan]])).is_finite
-    assert not Table(pd.DataFrame({"a": [1.0]})).is_finite
-    assert not Table(np.array([[1, 2]])).is_finite
+    assert not Table(pd.DataFrame({"a": np.ones(MAX_FEW_ROWS + 1)})).is_finite
+    assert Table(np.array([[1, 2]])).is_finite
 
 
 @pytest.mark.parametrize("value", [None, np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.float32("nan")])
