@@ -12,7 +12,7 @@ from tpnn import TPNNRegressor
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.interpolate_numba import CompiledCodes, CompiledTables
-from tpnn.model.presum import Bundle, BundleCodes
+from tpnn.model.presum import MAX_ROWS_ONE_BY_ONE, Bundle
 from tpnn.table.axis import Axis
 
 ODD_VALUES = [0.0, -0.0, 1e300, -1e300, 5e-324, np.nan, np.inf, -np.inf, 1.0, 2.0]
@@ -101,8 +101,13 @@ def test_compiled_codes_are_the_codes_of_the_bundles(seed: int) -> None:
     ]
     bundles = [Bundle([2, 0], [axes[2], axes[0]]), Bundle([3, 1], [axes[3], axes[1]])]
     values = [axis.values if axis.groups is None else range(len(axis.groups)) for axis in axes]
-    columns = [rng.choice([*known, 0.0, np.nan, np.inf], 40) for known in values]
-    expected, are_nodes = BundleCodes(bundles).code(columns)
+    n_rows = 2 * MAX_ROWS_ONE_BY_ONE
+    columns = [rng.choice([*known, -0.0, 7.0, np.nan, np.inf], n_rows) for known in values]
     codes, known = CompiledCodes([bundle.points for bundle in bundles]).code(columns)
-    assert np.array_equal(known, are_nodes)
-    assert np.array_equal(codes, expected)
+    whole = [bundle.code(columns) for bundle in bundles]
+    assert np.array_equal(known, np.logical_and(whole[0][1], whole[1][1]))
+    for row, (bundle, (code, are_nodes)) in enumerate(zip(bundles, whole, strict=True)):
+        assert np.array_equal(codes[row], code)
+        few = [bundle.code([column[i : i + 7] for column in columns]) for i in range(0, n_rows, 7)]
+        assert np.array_equal(np.concatenate([part for part, _ in few]), code)
+        assert np.array_equal(np.concatenate([part for _, part in few]), are_nodes)

@@ -47,23 +47,8 @@ def test_every_axis_is_located_as_it_is_alone(seed: int, kinds: list[bool], n_ro
         assert np.array_equal(fraction[place], alone[1])
 
 
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 10**6), is_level=st.booleans())
-def test_a_value_is_a_node_where_nothing_is_between(seed: int, is_level: bool) -> None:
-    rng = np.random.default_rng(seed)
-    axis = random_axis(rng, is_level)
-    x = values_on(axis, rng, 60)
-    (nodes,), (known,) = Locator([0], [axis]).exact_nodes([x])
-    is_missing = np.isnan(x) & axis.has_missing
-    is_node = np.isfinite(x) if is_level else np.isin(x, axis.values[: axis.n_regular])
-    assert np.array_equal(known, is_node | is_missing)
-    assert np.array_equal(nodes[known], axis.locate(x)[0][known])
-    assert not nodes[~known].any()
-
-
 def test_an_axis_without_values_has_a_place_for_missing_ones_alone() -> None:
     for axis in (Axis(np.array([np.nan]), np.ones(1), has_missing=True), Axis(*np.empty((2, 0)))):
         lower, fraction = Locator([0], [axis]).locate([np.array([np.nan, np.inf])])
         assert lower.tolist() == [[axis.missing_node, axis.unseen_node]]
         assert fraction.tolist() == [[0.0, 0.0]]
-        assert not Locator([0], [axis]).exact_nodes([np.array([0.0])])[1].any()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpnn import ComponentSet, TPNNClassifier, TPNNRegressor
-from tpnn.model.presum import MAX_CODES, Bundle, BundleCodes, find_bundles, join
+from tpnn.model.presum import MAX_CODES, Bundle, find_bundles, join
 from tpnn.table.axis import Axis
 
 LEVELS = ["a", "b", "c"]
@@ -74,7 +74,7 @@ def test_codes_are_the_combinations_of_nodes() -> None:
     levels = Axis(np.array([0.0, 1.0]), weights[:2], "nominal", groups=np.array([0, 1, 1]))
     bundle = Bundle([0, 1], [numbers, levels])
     x = np.array([[0.0, 0.0, 2.0, np.nan, 1.0, 2.0], [0.0, 2.0, 1.0, 0.0, 1.0, np.inf]])
-    (codes,), known = BundleCodes([bundle]).code(list(x))
+    codes, known = bundle.code(list(x))
     assert codes[known].tolist() == [0, 1, 3, 4]
     assert known.tolist() == [True] * 4 + [False] * 2
     assert [bundle.nodes[0][3], bundle.nodes[1][3]] == [1, 1]
@@ -94,8 +94,9 @@ def test_joined_tables_are_the_sum_at_every_combination_of_nodes(seed: int, n_ou
     joined = join(bundles, 5, tables)
     assert set(joined) == {(4,), *((j, 4) for j in range(4)), (5,), (6,), (5, 6)}
     for row in np.ndindex(*sizes):
-        codes, known = BundleCodes(bundles).code([np.array([float(x)]) for x in row])
-        assert known.all()
+        columns = [np.array([float(x)]) for x in row]
+        codes, known = zip(*(bundle.code(columns) for bundle in bundles), strict=True)
+        assert all(known)
         wider = (*row, *(int(code[0]) for code in codes))
         total = sum(table[tuple(wider[j] for j in s)] for s, table in joined.items())
         expected = sum(table[tuple(row[j] for j in s)] for s, table in tables.items())

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component
+
+Number = TypeVar("Number", np.intp, np.float64)
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,10 @@ class TableStack:
         ``nodes`` and ``fractions`` (n_axes, n_rows) say where each row lies along every axis.
         """
         strides, places = self.strides[:, part], self.places[:, part]
-        along = [fractions[place] for place in places]
-        base = self.starts[part]
-        for place, stride in zip(places, strides, strict=True):
-            base = base + nodes[place] * stride
+        along = [_picked(fractions, place) for place in places]
+        base = _picked(nodes, places[-1]) + self.starts[part]  # the last stride is 1
+        for place, stride in zip(places[:-1], strides[:-1], strict=True):
+            base += _picked(nodes, place) * stride
 
         def between(base: IntArray, axis: int) -> FloatArray:
             """Along one axis, between two interpolations along the rest: low + t (high - low)."""
@@ -97,6 +101,11 @@ class TableStack:
             return high
 
         return between(base, 0)
+
+
+def _picked(rows: NDArray[Number], places: IntArray) -> NDArray[Number]:
+    """Rows at some places; a single one, which may be long, is not copied."""
+    return rows[places[0] : places[0] + 1] if len(places) == 1 else rows[places]
 
 
 def stack_tables(

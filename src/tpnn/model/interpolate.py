@@ -17,15 +17,12 @@ from tpnn.model.worth import ACCOUNT
 from tpnn.table.axis import Axis
 
 ROWS_PER_TASK = 16_384  # rows that a thread interpolates at a time
-ROWS_PER_BLOCK = 2_048  # rows that NumPy interpolates at a time, so that they stay in a cache
-VALUES_PER_STEP = 8_192  # values that one call of NumPy computes, of as many tables as that takes
+VALUES_PER_STEP = 16_384  # values that one call of NumPy computes, of as many tables as that takes
 
 
-def in_tasks(
-    work: Callable[[slice], None], n_rows: int, rows_per_task: int = ROWS_PER_TASK
-) -> None:
+def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
     """Do the work on all rows, a slice at a time, in threads where there are several slices."""
-    tasks = [slice(*task) for task in split(n_rows, rows_per_task)]
+    tasks = [slice(*task) for task in split(n_rows, ROWS_PER_TASK)]
     with Workers(1 if len(tasks) == 1 else None) as workers:
         workers.map(work, tasks)
 
@@ -73,10 +70,6 @@ class Predictor:
         return self._compiled.add_rows
 
     def _add_rows(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
-        for first, last in split(sums.shape[1], ROWS_PER_BLOCK):
-            self._add_block([column[first:last] for column in columns], sums[:, first:last])
-
-    def _add_block(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
         nodes, fractions = self._locator.locate(columns)
         n_sums, n_rows = sums.shape
         are_apart = n_sums == len(self.tables)

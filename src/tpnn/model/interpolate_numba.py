@@ -1,7 +1,6 @@
 """The inner loops of prediction, compiled: for tables with enough rows to be worth loading numba.
 
-They compute what ``Axis.locate``, ``TableStack.values`` and ``BundleCodes.code`` compute, bit for
-bit.
+They compute what ``Axis.locate``, ``TableStack.values`` and ``Bundle.code`` compute, bit for bit.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import numpy as np
 
 from tpnn._compile import compiled, is_kept
 from tpnn._typing import BoolArray, FloatArray, Int32Array
+from tpnn.anova.components import Component
 from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
 from tpnn.model.locate_numba import ODD, lay_out, locate_rows
 from tpnn.table.axis import Axis
@@ -199,7 +199,8 @@ def are_kept() -> bool:
 def warm_up() -> None:
     """Load all loops, or compile those that are not kept, on a model of three features."""
     axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
-    tables = {s: np.zeros((2,) * len(s) + (1,)) for s in ((0,), (0, 1), (0, 1, 2))}
+    components: list[Component] = [(0,), (0, 1), (0, 1, 2)]
+    tables = {component: np.zeros((2,) * len(component) + (1,)) for component in components}
     columns = [np.zeros(1)] * 3
     axes = dict.fromkeys((1, 2, 3), (axis,) * 3)
     CompiledTables(axes, flatten_tables(tables)).add_rows(columns, np.zeros((1, 1)))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.table.axis import Axis
 
 
@@ -32,47 +32,20 @@ class Locator:
         self.rows = np.array([self.features.index(feature) for feature in features], np.intp)
         self.groups = [axis.groups for axis in axes]
         self.inner = [axis.values[1 : axis.n_regular] for axis in axes]  # all nodes but the first
-        self.values = np.concatenate([_node_values(axis) for axis in axes])
-        self.halves = np.nan_to_num(self.values) / 2
+        self.halves = np.concatenate([_padded(np.nan_to_num(axis.values) / 2) for axis in axes])
         self.steps = np.concatenate([_half_steps(axis) for axis in axes])
         self.starts = _upright(np.cumsum([0, *(max(axis.n_nodes, 1) for axis in axes[:-1])]))
         self.firsts = _upright([_ends(axis)[0] for axis in axes])
         self.lasts = _upright([_ends(axis)[1] for axis in axes])
-        self.are_levels = _upright([axis.groups is not None for axis in axes])
-        self.have_missing = _upright([axis.has_missing for axis in axes])
         self.missing = _upright([axis.missing_node for axis in axes])
         self.unseen = _upright([axis.unseen_node for axis in axes])
 
     def locate(self, columns: Sequence[FloatArray]) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next, (n_axes, n_rows) each."""
-        x, finite, point, lower = self._searched(columns)
-        cells = self.starts + lower
-        fraction = (point / 2 - self.halves.take(cells)) / self.steps.take(cells)
-        if not finite.all():
-            unknown = np.where(np.isnan(x), self.missing, self.unseen)
-            return np.where(finite, lower, unknown), np.where(finite, fraction, 0.0)
-        return lower, fraction
-
-    def exact_nodes(self, columns: Sequence[FloatArray]) -> tuple[IntArray, BoolArray]:
-        """Node of each value that is a node, 0 elsewhere, and which these are.
-
-        Both are (n_axes, n_rows). A missing value is a node where fit has seen missing values.
-        """
-        x, finite, _, lower = self._searched(columns)
-        known = finite & (self.are_levels | (self.values.take(self.starts + lower) == x))
-        missing = np.isnan(x) & self.have_missing
-        return np.where(missing, self.missing, lower * known), known | missing
-
-    def _searched(
-        self, columns: Sequence[FloatArray]
-    ) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
-        """Values, which of them are finite, the nearest within the outer nodes, their lower nodes.
-
-        All are (n_axes, n_rows); what is not finite is taken for 0.
-        """
         x = np.array([columns[feature] for feature in self.features])
         finite = np.isfinite(x)
-        known = x if finite.all() else np.where(finite, x, 0.0)
+        is_odd = not finite.all()
+        known = np.where(finite, x, 0.0) if is_odd else x
         point = np.minimum(np.maximum(known[self.rows], self.firsts), self.lasts)
         lower = np.empty(point.shape, np.intp)
         for place, groups in enumerate(self.groups):
@@ -80,12 +53,18 @@ class Locator:
                 lower[place] = self.inner[place].searchsorted(point[place], "right")
             else:
                 lower[place] = groups[point[place].astype(np.intp)]
-        return x[self.rows], finite[self.rows], point, lower
+        cells = self.starts + lower
+        fraction = (point / 2 - self.halves.take(cells)) / self.steps.take(cells)
+        if is_odd:
+            odd, missing = ~finite[self.rows], np.isnan(x)[self.rows]
+            lower = np.where(odd, np.where(missing, self.missing, self.unseen), lower)
+            fraction[odd] = 0.0
+        return lower, fraction
 
 
-def _node_values(axis: Axis) -> FloatArray:
-    """Value of each node; an axis without nodes has one that nothing equals."""
-    return axis.values if axis.n_nodes else np.array([np.nan])
+def _padded(values: FloatArray) -> FloatArray:
+    """Values of the nodes of an axis; one without nodes gets one, which all its values lie on."""
+    return values if len(values) else np.zeros(1)
 
 
 def _half_steps(axis: Axis) -> FloatArray:

@@ -15,12 +15,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import BoolArray, FloatArray
 from tpnn.anova.components import Component
 from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import ROWS_PER_BLOCK, ROWS_PER_TASK, Predictor, in_tasks
-from tpnn.model.locate import Locator
+from tpnn.model.interpolate import Predictor, in_tasks
 from tpnn.model.worth import ACCOUNT
 from tpnn.table.axis import Axis
 from tpnn.table.frame import NOMINAL
@@ -28,6 +28,7 @@ from tpnn.table.frame import NOMINAL
 Axes = Mapping[int, Sequence[Axis]]
 
 MAX_CODES = 32  # of a bundle: a table of two bundles stays in the fastest cache
+MAX_ROWS_ONE_BY_ONE = 50  # for more rows it is faster to compare whole columns
 MIN_COMPONENTS_PER_TABLE = 2  # on average, for bundles to be worth their codes
 
 
@@ -48,11 +49,13 @@ class Bundle:
         combinations = np.unravel_index(np.arange(self.n_codes), sizes)
         self.nodes = dict(zip(features, combinations, strict=True))  # of each code
         strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
-        self.axes = dict(zip(features, axes, strict=True))
-        self.strides = dict(zip(features, strides, strict=True))
         self.points = {
-            feature: [(value, node * self.strides[feature]) for value, node in _points(axis)]
-            for feature, axis in self.axes.items()
+            feature: [(value, node * stride) for value, node in _points(axis)]
+            for feature, axis, stride in zip(features, axes, strides, strict=True)
+        }
+        self._parts = {  # NaN, which equals nothing, is found as None
+            feature: {None if np.isnan(value) else value: part for value, part in points}
+            for feature, points in self.points.items()
         }
 
     @property
@@ -62,29 +65,33 @@ class Bundle:
         weights = np.full(self.n_codes, 1 / self.n_codes)
         return Axis(codes.astype(np.float64), weights, NOMINAL, groups=codes)
 
+    def code(self, columns: Sequence[FloatArray]) -> tuple[NDArray[np.uint8], BoolArray]:
+        """Codes of rows, and the rows on which all values are nodes."""
+        n_rows = len(columns[0])
+        if n_rows <= MAX_ROWS_ONE_BY_ONE:
+            return self._code_one_by_one(columns)
+        codes, known = np.zeros(n_rows, np.uint8), np.ones(n_rows, bool)
+        for feature, points in self.points.items():
+            x = np.ascontiguousarray(columns[feature])
+            found = np.zeros(n_rows, bool)
+            for value, part in points:
+                here = np.isnan(x) if np.isnan(value) else x == value
+                found |= here
+                codes += here.view(np.uint8) * np.uint8(part)
+            known &= found
+        return codes, known
 
-class BundleCodes:
-    """Codes of the rows of bundles, found for all bundles at once.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle
-        The bundles.
-    """
-
-    def __init__(self, bundles: Sequence[Bundle]) -> None:
-        axes = [(feature, axis) for bundle in bundles for feature, axis in bundle.axes.items()]
-        self.locator = Locator([feature for feature, _ in axes], [axis for _, axis in axes])
-        self.n_features = len(axes)
-        strides = [stride for bundle in bundles for stride in bundle.strides.values()]
-        owners = np.repeat(np.arange(len(bundles)), [len(bundle.axes) for bundle in bundles])
-        self.strides = np.zeros((len(bundles), len(axes)))
-        self.strides[owners, np.arange(len(axes))] = strides
-
-    def code(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
-        """Codes (n_bundles, n_rows), and the rows on which all values are nodes."""
-        nodes, known = self.locator.exact_nodes(columns)
-        return self.strides @ nodes, known.all(0)
+    def _code_one_by_one(
+        self, columns: Sequence[FloatArray]
+    ) -> tuple[NDArray[np.uint8], BoolArray]:
+        """Codes of a few rows, each value looked up."""
+        parts = [
+            [found.get(value if value == value else None) for value in columns[feature].tolist()]
+            for feature, found in self._parts.items()
+        ]
+        known = np.array([None not in row for row in zip(*parts, strict=True)], bool)
+        codes = [sum(part or 0 for part in row) for row in zip(*parts, strict=True)]
+        return np.array(codes, np.uint8), known
 
 
 def _points(axis: Axis) -> list[tuple[float, int]]:
@@ -157,10 +164,9 @@ class SumPredictor:
     ) -> None:
         self.plain, self.bundles = plain, find_bundles(axes, list(tables))
         summed = join(self.bundles, len(axes[min(axes)]), tables)
-        if not tables or len(summed) * MIN_COMPONENTS_PER_TABLE > len(tables):
+        if not self.bundles or len(summed) * MIN_COMPONENTS_PER_TABLE > len(tables):
             self.bundles = []
             return
-        self._codes = BundleCodes(self.bundles)
         added = [bundle.axis for bundle in self.bundles]
         wider = {order: (*per_order, *added) for order, per_order in axes.items()}
         self.joined = Predictor(wider, flatten_tables(summed))
@@ -181,11 +187,16 @@ class SumPredictor:
     def _coded(self, columns: Sequence[FloatArray], n_rows: int) -> tuple[FloatArray, BoolArray]:
         """Codes of every bundle (n_bundles, n_rows), and the rows that have them."""
         codes, known = np.empty((len(self.bundles), n_rows)), np.empty(n_rows, bool)
-        loops = ACCOUNT.loops(n_rows, self._codes.n_features)
-        work = loops.CompiledCodes([b.points for b in self.bundles]) if loops else self._codes
+        loops = ACCOUNT.loops(n_rows, sum(len(bundle.nodes) for bundle in self.bundles))
+        points = [bundle.points for bundle in self.bundles]
+        work = loops.CompiledCodes(points).code if loops else self._code_rows
 
         def code_rows(rows: slice) -> None:
-            codes[:, rows], known[rows] = work.code([column[rows] for column in columns])
+            codes[:, rows], known[rows] = work([column[rows] for column in columns])
 
-        in_tasks(code_rows, n_rows, ROWS_PER_TASK if loops else ROWS_PER_BLOCK)
+        in_tasks(code_rows, n_rows)
         return codes, known
+
+    def _code_rows(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
+        codes, known = zip(*(bundle.code(columns) for bundle in self.bundles), strict=True)
+        return np.stack(codes).astype(np.float64), np.logical_and.reduce(known)
