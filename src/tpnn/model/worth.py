@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import Any
 
 MIN_COMPILED_ROWS = 20_000  # below, NumPy needs milliseconds: such predictions are not counted
-NUMPY_CELLS_PER_SECOND = 150e6  # that NumPy reads in two threads
-SECONDS_TO_IMPORT = 0.2  # numba, where nothing has imported it
-SECONDS_TO_LOAD = 0.3  # loops that an earlier process has compiled
+NUMPY_CELLS_PER_SECOND = 250e6  # that NumPy reads in two threads
+SECONDS_TO_IMPORT = 0.25  # numba, where nothing has imported it
+SECONDS_TO_LOAD = 0.35  # loops that an earlier process has compiled
 SECONDS_TO_COMPILE = 3.0
 
 
