@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
-from tpnn.table.frame import Column, Table, all_finite, is_missing, read_column
-from tpnn.table.source import MAX_FEW_ROWS
+from tpnn.table.frame import Column, Table, is_missing, read_column
+from tpnn.table.source import MAX_FEW_ROWS, all_finite
 
 DAY, HOUR = 86_400.0, 3_600.0
 

@@ -18,9 +18,9 @@ from tpnn.table.frame import (
     Column,
     OffsetColumn,
     Table,
-    all_finite,
 )
 from tpnn.table.levels import as_levels, described, level_numbers, level_types
+from tpnn.table.source import all_finite
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes

@@ -17,6 +17,7 @@ from tpnn._typing import FloatArray
 from tpnn.table.source import (
     LARGEST_EXACT_INTEGER,
     NUMBER_KINDS,
+    all_finite,
     checked_matrix,
     checked_names,
     column_labels,
@@ -236,16 +237,6 @@ class Table:
         table._places = [found[label] for label in labels]
         table.n_features, table._labelled, table._as_levels = len(labels), {}, {}
         return table
-
-
-def all_finite(values: FloatArray) -> bool:
-    """Whether no value is NaN or infinite; one pass without a copy where the sum does not overflow.
-
-    >>> all_finite(np.array([1.0, 1e308, 1e308])), all_finite(np.array([1.0, np.nan]))
-    (True, False)
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def read_column(raw: Any, name: str) -> Column:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._typing import FloatArray
+
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
 NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
 MAX_FEW_ROWS = 100  # of frames that are read as a whole
@@ -126,6 +128,16 @@ def _matrix_of_rows(rows: Sequence[Any]) -> NDArray[Any]:
     has_integers = any(issubclass(kind, Integral) for kind in types)
     is_lossy = matrix.dtype.kind == "f" and has_integers and is_rounded(matrix)
     return np.array(rows, dtype=object) if is_lossy else matrix
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether no value is NaN or infinite; one pass without a copy where the sum does not overflow.
+
+    >>> all_finite(np.array([1.0, 1e308, 1e308])), all_finite(np.array([1.0, np.nan]))
+    (True, False)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def is_rounded(values: NDArray[Any]) -> bool:
