@@ -12,16 +12,14 @@ from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from evaluation.fuzz.cases import Numbers, random_case
 from evaluation.fuzz.faults import argument_of
-from evaluation.fuzz.laws import FOLDER, require
+from evaluation.fuzz.laws import FOLDER, all_compiled, require
 from evaluation.fuzz.outcome import Outcome, failure
 from tpnn import AnovaModel, load_model
-from tpnn.model import interpolate
 from tpnn.model.files import _digest, read_archive, write_archive
 
 N_MODELS = 12  # that are damaged
@@ -89,7 +87,7 @@ def _check(model: AnovaModel, table: Any, raw: Numbers) -> None:
     """Check a model of which nothing is known but that it was read."""
     require(np.isfinite(raw).all(), "raw scores are finite")
     require(np.isfinite(model.predict(table, np.zeros(len(raw)))).all(), "predictions are finite")
-    with patch.object(interpolate, "MIN_COMPILED_ROWS", 0):
+    with all_compiled():
         fast = model.raw_scores(table, np.zeros(len(raw)))
     scale = float(np.abs(raw).max(initial=0)) + sum(float(np.abs(t).max()) for t in model.tables)
     require(np.allclose(fast, raw, rtol=0, atol=1e-9 * scale), "compiled scores are those of NumPy")

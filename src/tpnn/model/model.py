@@ -231,7 +231,7 @@ class AnovaModel(Exports):
         """Component scores of rows that are numbers already, one column for each feature."""
         shape = len(self.components), self.n_outputs, len(columns[0])
         scores = np.zeros((shape[0] * shape[1], shape[2]))
-        self._predictor.add(columns, range(len(scores)), scores)
+        self._predictor.add(columns, scores)
         return squeezed(scores.reshape(shape).transpose(2, 0, 1))
 
     @cached_property

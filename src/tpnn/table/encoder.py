@@ -18,9 +18,9 @@ from tpnn.table.frame import (
     Column,
     OffsetColumn,
     Table,
-    all_finite,
 )
 from tpnn.table.levels import as_levels, described, level_numbers, level_types
+from tpnn.table.source import all_finite
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -230,13 +230,14 @@ class TableEncoder:
 
     def columns(self, table: Table) -> list[FloatArray]:
         """All columns as numbers; one warning names those with values that fit has not seen."""
+        if table.is_finite and self._knows_every_number():
+            return table.finite_columns()
         columns = [self.numbers(table, feature) for feature in range(self.n_features)]
         finest = self.axes[min(self.axes)]
         unseen = [
             f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
             for feature, column in enumerate(columns)
-            if not (table.is_finite and self._knows_all_numbers(feature))
-            and (count := _n_unseen(column, finest[feature]))
+            if (count := _n_unseen(column, finest[feature]))
         ]
         if unseen:
             warnings.warn(
@@ -250,9 +251,10 @@ class TableEncoder:
         """Whether fit saw no value of a feature, so that the feature has no kind."""
         return self.axes[min(self.axes)][feature].n_regular == 0
 
-    def _knows_all_numbers(self, feature: int) -> bool:
-        """Whether no finite number is new to a feature."""
-        return not (self.features[feature].levels or self._is_empty(feature))
+    def _knows_every_number(self) -> bool:
+        """Whether all features are numbers, so that no finite one is new to them."""
+        are_numbers = all(kind == NUMBER and not levels for kind, levels, _ in self.features)
+        return are_numbers and all(axis.n_regular for axis in self.axes[min(self.axes)])
 
     def codes(self, table: Table, order: int, rows: IntArray) -> CodeArray:
         """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if enough."""
