@@ -132,5 +132,5 @@ def test_a_hang_is_counted() -> None:
     assert worker.next(is_ready=False) is None
     worker.heard -= workers.LONGEST + 1
     outcome = worker.next(is_ready=False)
-    assert outcome == Outcome(8, "failed: no answer in 120 seconds")
+    assert outcome == Outcome(8, f"failed: no answer in {workers.LONGEST:.0f} seconds")
     assert not worker.process.is_alive()
