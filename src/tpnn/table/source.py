@@ -53,11 +53,11 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
     """
     if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
         return None
-    matrix: NDArray[Any] = frame.to_numpy()
-    if matrix.dtype.kind not in NUMBER_KINDS or is_rounded(matrix):
-        return None
     types = frame.dtypes.to_numpy()
-    return matrix if all(isinstance(kind, np.dtype) for kind in types) else None  # not categories
+    if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
+        return None
+    matrix: NDArray[Any] = frame.to_numpy()
+    return None if is_rounded(matrix) else matrix
 
 
 def column_labels(frame: Any) -> tuple[Any, ...]:
