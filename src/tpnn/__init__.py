@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tpnn.interop.distill import distill
     from tpnn.interop.purify import purify
     from tpnn.model.model import AnovaModel, load_model
+    from tpnn.model.provenance import Provenance
+    from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
+    from tpnn.problem.fingerprint import fingerprint
     from tpnn.sheets.scorecard import scorecard
 
 __version__ = "0.1.0"
@@ -32,11 +35,17 @@ __all__ = [
     "Descent",
     "Explanation",
     "Grow",
+    "LoadedClassifier",
+    "LoadedRegressor",
+    "LoadedSurvival",
+    "Provenance",
     "TPNNClassifier",
     "TPNNRegressor",
     "TPNNSurvival",
     "datasets",
     "distill",
+    "fingerprint",
+    "load",
     "load_model",
     "metrics",
     "plots",
@@ -58,10 +67,16 @@ _HOMES = {
     "Descent": "tpnn.descent.solver",
     "Explanation": "tpnn.explain.explanation",
     "Grow": "tpnn.grow.solver",
+    "LoadedClassifier": "tpnn.predict.loaded",
+    "LoadedRegressor": "tpnn.predict.loaded",
+    "LoadedSurvival": "tpnn.predict.loaded",
+    "Provenance": "tpnn.model.provenance",
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
     "distill": "tpnn.interop.distill",
+    "fingerprint": "tpnn.problem.fingerprint",
+    "load": "tpnn.predict.loaded",
     "load_model": "tpnn.model.model",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",

@@ -15,6 +15,13 @@ these have version 2. Readers of both would find the columns of an array at wron
 features that are left out are not missed. Every other file has version 1. Such readers find columns
 with ``labels`` by position, as they always did.
 
+``provenance`` in the header says where the model comes from; it changes no prediction.
+
+The rule for parts to come: one that changes what is predicted gets a new version, so that readers
+which do not know it refuse the file; every other one is a key of the header, with arrays whose
+names begin with that key, and readers that do not know it ignore it. So a reader ignores all keys
+and arrays that it does not know, and loses them when it saves the model again.
+
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
 ``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
 """
@@ -41,6 +48,7 @@ from tpnn.anova.components import ComponentSet
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
+from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import NOMINAL, OffsetColumn
@@ -80,6 +88,7 @@ class Fields(TypedDict):
     classes: tuple[Label, ...]
     has_offset: bool
     baseline: Baseline | None
+    provenance: Provenance | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -115,6 +124,8 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if encoder.kept is not None:
         header["kept"] = encoder.kept._asdict()
         header |= {} if encoder.names else {"version": NEWEST_VERSION}
+    if fields["provenance"] is not None:
+        header["provenance"] = fields["provenance"].as_dict()
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -134,7 +145,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
     """Fields of a model from what ``pack`` made of them."""
     components = ComponentSet(tuple(tuple(features) for features in header["components"]))
     encoder = _unpack_encoder(header, arrays)
-    n_outputs = len(arrays["intercept"])
+    n_outputs, provenance = len(arrays["intercept"]), header.get("provenance")
     shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs) for s in components]
     return Fields(
         encoder=encoder,
@@ -151,6 +162,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         classes=tuple(header.get("classes", ())),  # the first files have no labels
         has_offset=header.get("has_offset", False),
         baseline=_unpack_baseline(arrays),
+        provenance=None if provenance is None else Provenance.of(provenance),
     )
 
 

@@ -37,6 +37,7 @@ def check_fields(fields: Fields) -> None:
     _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
     _check_offset_column(fields)
     _check_baseline(fields)
+    _check_provenance(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -155,3 +156,13 @@ def _check_baseline(fields: Fields) -> None:
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")
     rising = (np.diff(times) > 0).all() and (np.diff(log_hazard) >= 0).all()
     _require(bool(rising and times[0] >= 0), "a baseline must rise with time")
+
+
+def _check_provenance(fields: Fields) -> None:
+    provenance = fields["provenance"]
+    if provenance is None:
+        return
+    broken = provenance.first_broken_rule()
+    _require(broken is None, f"provenance: {broken}")
+    links = {"classifier": ("logit", "softmax"), "survival": ("log",)}.get(provenance.task)
+    _require(links is None or fields["link"].name in links, "the task must fit the link")

@@ -26,6 +26,7 @@ from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
+from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
 from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis
@@ -73,6 +74,8 @@ class AnovaModel(Exports):
         Whether the model was fitted with an offset, so that predictions need one too.
     baseline : Baseline, optional
         Cumulative baseline hazard of a survival model.
+    provenance : Provenance, optional
+        Where the model comes from, if an estimator fitted it.
     """
 
     encoder: TableEncoder
@@ -89,6 +92,7 @@ class AnovaModel(Exports):
     classes: tuple[Label, ...] = ()
     has_offset: bool = False
     baseline: Baseline | None = None
+    provenance: Provenance | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -292,7 +296,8 @@ class AnovaModel(Exports):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model is left out: it belongs to the whole sum.
+        The baseline of a survival model and the scores in the provenance are left out: they belong
+        to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -303,6 +308,7 @@ class AnovaModel(Exports):
             spreads=tuple(compress(self.spreads, kept)),
             stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
             baseline=None,
+            provenance=self.provenance and replace(self.provenance, scores={}),
         )
 
     def pruned(self) -> AnovaModel:
