@@ -13,6 +13,13 @@ import tpnn
 from tpnn.cli.explain import ranking
 from tpnn.model.files import read_archive
 
+FACT_NAMES = {  # of the provenance
+    "version": "fitted_by_version",
+    "n_rows": "n_training_rows",
+    "n_columns": "n_training_columns",
+    "scores": "held_out_scores",
+}
+
 
 def run(given: argparse.Namespace) -> None:
     """Print facts, features and components of a model, as tables or as JSON."""
@@ -46,7 +53,15 @@ def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
         "n_features": len(model.feature_names),
         "n_components": len(model.components),
         "n_components_by_order": dict(Counter(map(len, model.components))),
+        **_provenance(model),
     }
+
+
+def _provenance(model: tpnn.AnovaModel) -> dict[str, Any]:
+    """Where the model comes from; every fact is None in files that do not say."""
+    names = tpnn.Provenance.__dataclass_fields__
+    known = {} if model.provenance is None else model.provenance.as_dict()
+    return {FACT_NAMES.get(name, name): known.get(name) for name in names}
 
 
 def _offset(model: tpnn.AnovaModel) -> str | None:
@@ -62,16 +77,23 @@ def _words(value: Any) -> str:
 
     >>> _words([]), _words(["a", 0.25]), _words({"age": "convex"}), _words(True)
     ('none', 'a, 0.25', 'age: convex', 'yes')
+    >>> _words({"solver": {"name": "Grow"}, "order": None, "score": 0.123456789})
+    'solver: {name: Grow}, order: none, score: 0.123457'
     """
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {item}" for key, item in value.items()) or "none"
+        return ", ".join(f"{key}: {_inner(item)}" for key, item in value.items()) or "none"
     if isinstance(value, list):
         return ", ".join(map(_words, value)) or "none"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _inner(value: Any) -> str:
+    """Value within another one, in words: one of several parts in braces."""
+    return f"{{{_words(value)}}}" if isinstance(value, dict | list) else _words(value)
 
 
 def _features(model: tpnn.AnovaModel) -> pd.DataFrame:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tpnn._compile import compiled
+from tpnn._typing import FloatArray
 from tpnn.problem.bits import scrambled
-from tpnn.problem.rows import KeyArray, float_bits
 from tpnn.table.frame import Column, Table, read_column
 
-MISSING_BITS = float_bits(np.array([np.nan]))[0]
+ZERO_BITS, MISSING_BITS = np.array([0.0, np.nan]).view(np.uint64)
 
 
 def fingerprint(X: Any, y: Any) -> str:
@@ -39,8 +40,8 @@ def fingerprint(X: Any, y: Any) -> str:
     """
     table = X if isinstance(X, Table) else Table(X)
     keys = np.zeros(table.n_rows, np.uint64)
-    for name, column in (*_columns_of(table), *_targets_of(y)):
-        keys += scrambled(_bits(column) ^ np.uint64(_text_bits(name)))  # wraps around
+    for name, column in chain(_columns_of(table), _targets_of(y)):
+        _add(keys, _numbers(column), np.uint64(_text_bits(name)))
     keys = np.sort(scrambled(keys))
     return hashlib.sha256(keys.astype("<u8").tobytes()).hexdigest()
 
@@ -63,20 +64,33 @@ def _targets_of(y: Any) -> Iterator[tuple[str, Column]]:
         yield f"y {number}", read_column(target, "y")
 
 
-def _bits(column: Column) -> KeyArray:
-    """64 bits for each row: those of a number, or of the label of a level."""
+@compiled()
+def _add(keys: Any, numbers: Any, salt: Any) -> None:
+    """Add the scrambled bits of each row's number to its key; there is one NaN and one zero."""
+    bits = numbers.view(np.uint64)
+    for i in range(len(keys)):
+        known = bits[i]
+        if np.isnan(numbers[i]):
+            known = MISSING_BITS
+        elif numbers[i] == 0.0:
+            known = ZERO_BITS
+        keys[i] += scrambled(known ^ salt)  # wraps around
+
+
+def _numbers(column: Column) -> FloatArray:
+    """Return a number for each row: its value, or one for the label of its level."""
     if not column.levels:
-        return float_bits(column.values)
-    labels = [_label_bits(level) for level in column.levels]
-    by_level: NDArray[np.uint64] = np.array([*labels, MISSING_BITS], np.uint64)
+        return np.ascontiguousarray(column.values)
+    labels = np.array([*map(_label_number, column.levels), np.nan])
     present = ~np.isnan(column.values)
-    return by_level[np.where(present, column.values, len(labels)).astype(np.intp)]
+    return labels[np.where(present, column.values, len(labels) - 1).astype(np.intp)]
 
 
-def _label_bits(level: Any) -> int:
-    if isinstance(level, str):
-        return _text_bits(level)
-    return int(float_bits(np.array([float(level)]))[0])
+def _label_number(level: Any) -> float:
+    if not isinstance(level, str):
+        return float(level)
+    bits = np.array([_text_bits(level)], np.uint64)
+    return float((scrambled(bits) >> np.uint64(2)).view(np.float64)[0])  # finite and not negative
 
 
 def _text_bits(text: str) -> int:
