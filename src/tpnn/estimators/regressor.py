@@ -88,7 +88,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
 
         Parameters
         ----------
-        X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
+        X : DataFrame of pandas or polars, Arrow table, array (n_rows, n_features), or list of dicts
             Columns of numbers, dates, strings or categories; missing values get their own node.
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets.

@@ -97,6 +97,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     axes = [axis for per_order in encoder.axes.values() for axis in per_order]
     groups = [axis.groups for axis in axes if axis.groups is not None]
     header: Header = {
+        "version": file_version(fields),
         "names": encoder.names,
         "features": [tuple(f) if f.are_text else (f.kind, f.levels) for f in encoder.features],
         "orders": list(encoder.axes),
@@ -115,15 +116,13 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["has_offset"]:  # files of models without an offset are as they always were
         header["has_offset"] = True
     if encoder.offset_column is not None:
-        header |= {"version": SECOND_VERSION, "offset_column": encoder.offset_column._asdict()}
+        header["offset_column"] = encoder.offset_column._asdict()
     if encoder.labels:
         header["labels"] = encoder.labels
     if any(axis.has_unseen for axis in axes):
-        has_unseen = [axis.has_unseen for axis in axes]
-        header |= {"version": SECOND_VERSION, "has_unseen": has_unseen}
+        header["has_unseen"] = [axis.has_unseen for axis in axes]
     if encoder.kept is not None:
         header["kept"] = encoder.kept._asdict()
-        header |= {} if encoder.names else {"version": NEWEST_VERSION}
     if fields["provenance"] is not None:
         header["provenance"] = fields["provenance"].as_dict()
     arrays = {
@@ -139,6 +138,16 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["baseline"] is not None:
         arrays["baseline_times"], arrays["baseline_log_hazard"] = fields["baseline"]
     return header, arrays
+
+
+def file_version(fields: Fields) -> int:
+    """Oldest version of which readers predict a model right."""
+    encoder = fields["encoder"]
+    has_unseen = any(axis.has_unseen for axes in encoder.axes.values() for axis in axes)
+    if encoder.kept is not None and encoder.names is None:
+        return NEWEST_VERSION
+    is_second = encoder.offset_column is not None or has_unseen
+    return SECOND_VERSION if is_second else FORMAT_VERSION
 
 
 def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fields:
@@ -262,7 +271,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
         digest = entries.pop("digest.txt").decode()
         known, version = header["format"] == FORMAT_NAME, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
@@ -277,10 +286,11 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     try:
         return header, {name.removesuffix(".npy"): _array(data) for name, data in stored.items()}
     except Exception as error:  # whatever NumPy raises on a wrong header
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+def unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    """Return the error of a file that is no model."""
     return ValueError(
         f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
         f"truncated or of another kind ({error!r}). Save the model again."

@@ -32,6 +32,8 @@ def check_fields(fields: Fields) -> None:
     _check_outputs(fields)
     numbers = [*fields["tables"], *fields["spreads"], fields["intercepts"]]
     for terms in fields["stored_terms"] or ():
+        shape = (len(terms.features), len(terms.beta))
+        _require(terms.b.shape == terms.gamma.shape == shape, "terms must have their features")
         numbers += [terms.b, terms.gamma, terms.beta]
     _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
     _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
@@ -90,6 +92,7 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     _require(not axis.has_missing or bool(np.isnan(axis.values[-1])), "missing values come last")
     shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
     _require(bool(shared), "masses must not be negative and sum to one")
+    _require(masses.shape == axis.values.shape, "every node must have a mass")
     if axis.levels is not None:
         labelled = len(axis.levels) == axis.n_regular and _are_labels(axis.levels)
         _require(labelled, "every node of a level must have a label")
@@ -113,6 +116,12 @@ def _check_components(fields: Fields) -> None:
             whole and distinct and len(component) in encoder.axes, "components must be features"
         )
     _require(len(tables) == len(fields["components"]), "every component must have a table")
+    for component, table, spread in zip(
+        fields["components"], tables, fields["spreads"], strict=True
+    ):
+        nodes = [encoder.axes[len(component)][feature].n_nodes for feature in component]
+        shape = (*nodes, len(fields["intercepts"]))
+        _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     known = set(encoder.feature_names)
     shapes = fields["shapes"]
     valid = isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SIGNS)

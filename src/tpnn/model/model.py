@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
@@ -25,6 +26,7 @@ from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_ar
 from tpnn.model.flat import flatten_tables
 from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
+from tpnn.model.json_form import fields_of_json, is_json, json_text, read_json
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
@@ -355,19 +357,31 @@ class AnovaModel(Exports):
         """
         write_archive(path, *pack(self.pruned()._fields()))
 
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write the model as one JSON document, to a file or, without a path, as text.
+
+        ``tpnn.load`` reads the file back exactly; docs/deploy.md has its fields.
+        """
+        text = json_text(self.pruned()._fields())
+        if path is None:
+            return text
+        write_file(path, text.encode())
+        return None
+
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
 
 
 def load_model(path: str | os.PathLike[str]) -> AnovaModel:
-    """Read a model written by ``AnovaModel.save``.
+    """Read a model written by ``AnovaModel.save`` or ``AnovaModel.to_json``.
 
     The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
     file raises ValueError.
     """
-    header, arrays = read_archive(path)
+    document = read_json(path) if is_json(path) else None
+    header, arrays = ({}, {}) if document else read_archive(path)
     try:
-        fields = unpack(header, arrays)
+        fields = fields_of_json(document) if document else unpack(header, arrays)
         check_fields(fields)
         return AnovaModel(**fields)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
