@@ -92,7 +92,7 @@ def test_survival_reads_its_records_again(frame: pd.DataFrame) -> None:
     ("rows", "message"),
     [
         ([{"a": 1}, [1]], "X: every record must be a dict, found list in row 1"),
-        ([{1: 2.0}], "X: the keys of records must be strings, found 1 of type int"),
+        ([{1: 2.0}], "X: the keys of dicts must be strings, found 1 of type int"),
         ([{"a": 1}, {"a": "b"}], "X: a column must hold numbers, dates or strings, found 1"),
         ({"a": [1, 2]}, r"X: a column must hold numbers, dates or strings, found \[1, 2\]"),
     ],
@@ -100,6 +100,13 @@ def test_survival_reads_its_records_again(frame: pd.DataFrame) -> None:
 def test_odd_records_are_refused(rows: Any, message: str) -> None:
     with pytest.raises(TypeError, match="^" + message):
         Table(rows).column(0)
+
+
+def test_a_dict_of_arrays_is_a_table(model: TPNNRegressor, frame: pd.DataFrame) -> None:
+    columns = {name: frame[name].to_numpy() for name in reversed(list(frame))}
+    assert np.array_equal(model.predict(columns), model.predict(frame))
+    with pytest.raises(ValueError, match=r"^X: the columns of a dict must have one length, found"):
+        model.predict(columns | {"age": np.zeros(3)})
 
 
 def test_records_without_keys_have_no_columns() -> None:

@@ -16,7 +16,8 @@ import tpnn
 from tpnn._typing import BoolArray
 from tpnn._writing import is_stream
 from tpnn.cli.columns import column_of, features_of, targets_of
-from tpnn.cli.reading import CsvFormat, read_training_table
+from tpnn.cli.csv_files import CsvFormat
+from tpnn.cli.reading import read_training_table
 from tpnn.cli.writing import check_output
 from tpnn.loss.losses import resolve
 from tpnn.metrics import measure

@@ -85,7 +85,8 @@ class Table:
         Columns of numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and
         masked values are missing. Data frames are those that narwhals reads, such as pandas,
         polars, Modin and Arrow, and whatever else hands over its columns as an Arrow stream.
-        Records are dicts from column names to values: a list of them or, for one row, a dict.
+        Records are dicts from column names to values: a list of them or, for one row, a dict. A
+        dict of arrays is a table of these columns.
 
     Attributes
     ----------

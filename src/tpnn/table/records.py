@@ -1,8 +1,8 @@
-"""Records: rows that are dicts from the names of columns to values, as a table."""
+"""Records and columns: tables that are dicts, or lists of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,15 +10,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def is_records(X: Any) -> bool:
-    """Whether X is a record or a list of them.
+def is_of_dicts(X: Any) -> bool:
+    """Whether X is a dict, or a list of dicts.
 
-    >>> is_records({"age": 3}), is_records([{"age": 3}]), is_records([[3]]), is_records([])
+    >>> is_of_dicts({"age": 3}), is_of_dicts([{"age": 3}]), is_of_dicts([[3]]), is_of_dicts([])
     (True, True, False, False)
     """
     if isinstance(X, Mapping):
         return True
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def frame_of_dicts(X: Any) -> Records | Columns:
+    """Return a table of records, or of columns where a dict holds arrays."""
+    if not isinstance(X, Mapping):
+        return Records(X)
+    if X and all(isinstance(values, np.ndarray) and values.ndim == 1 for values in X.values()):
+        return Columns(X)
+    return Records([X])
+
+
+class Columns:
+    """A dict from the names of columns to arrays of one length.
+
+    Parameters
+    ----------
+    columns : dict from str to array of shape (n_rows,)
+        The columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Their names.
+    shape : tuple of int
+        Number of rows and of columns.
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"X: the columns of a dict must have one length, found {sorted(lengths)[:5]}. "
+                "Pass arrays of the same length."
+            )
+        _check_keys(columns)
+        self._columns = columns
+        self.columns = tuple(columns)
+        self.shape = (lengths.pop(), len(columns))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name]
 
 
 class Records:
@@ -51,12 +92,7 @@ class Records:
         self._rows = rows
         self.columns = tuple(dict.fromkeys(chain.from_iterable(rows)))
         self.shape = (len(rows), len(self.columns))
-        odd = [key for key in self.columns if not isinstance(key, str)]
-        if odd:
-            raise TypeError(
-                f"X: the keys of records must be strings, found {odd[0]!r} of type "
-                f"{type(odd[0]).__name__}. Rename the keys."
-            )
+        _check_keys(self.columns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         lacking = [number for number, row in enumerate(self._rows) if name not in row]
@@ -67,3 +103,12 @@ class Records:
                 "where the value is missing."
             )
         return np.fromiter((row[name] for row in self._rows), object, len(self._rows))
+
+
+def _check_keys(names: Iterable[Any]) -> None:
+    odd = [key for key in names if not isinstance(key, str)]
+    if odd:
+        raise TypeError(
+            f"X: the keys of dicts must be strings, found {odd[0]!r} of type "
+            f"{type(odd[0]).__name__}. Rename the keys."
+        )

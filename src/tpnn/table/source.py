@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from numbers import Integral
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
-from tpnn.table.records import Records, is_records
+from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
 
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
 NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
@@ -22,10 +22,10 @@ MAX_FEW_ROWS = 100  # of frames that are read as a whole
 def frame_in_memory(X: Any) -> Any:
     """Return a data frame of any library, or None for arrays, lists and what else NumPy reads.
 
-    Records, dicts from the names of columns to values, are a data frame, too.
+    Records and dicts of columns are data frames, too.
     """
-    if is_records(X):
-        return Records([X] if isinstance(X, Mapping) else X)
+    if is_of_dicts(X):
+        return frame_of_dicts(X)
     if isinstance(X, np.ndarray | list | tuple):
         return None
     if _is_pandas(X):  # the most frequent one, at once
@@ -68,7 +68,7 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
 
 def column_labels(frame: Any) -> tuple[Any, ...]:
     """Return what a data frame calls its columns: strings or, in pandas, anything."""
-    if isinstance(frame, Records):
+    if isinstance(frame, Records | Columns):
         return frame.columns
     import narwhals as nw
 
