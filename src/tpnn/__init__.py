@@ -87,10 +87,18 @@ _HOMES = {
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing
 
     def __getattr__(name: str) -> Any:
-        if name in _SUBMODULES:
-            return import_module(_SUBMODULES[name])
-        if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
+        try:
+            if name in _SUBMODULES:
+                return import_module(_SUBMODULES[name])
+            if name in _HOMES:
+                return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("tpnn."):
+                raise
+            raise ImportError(
+                f"{name}: the whole library is needed, found tpnn-runtime, which predicts and "
+                "explains. Install tpnn in its place."
+            ) from error
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

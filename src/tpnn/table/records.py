@@ -102,7 +102,19 @@ class Records:
                 f"{len(self._rows)} records without it, the first in row {lacking[0]}. Pass None "
                 "where the value is missing."
             )
-        return np.fromiter((row[name] for row in self._rows), object, len(self._rows))
+        return np.fromiter((_plain(row[name]) for row in self._rows), object, len(self._rows))
+
+
+def _plain(value: Any) -> Any:
+    """Value as Python has it.
+
+    >>> _plain(np.datetime64("2020-01-01", "ns")), _plain(np.True_), _plain("text")
+    (datetime.datetime(2020, 1, 1, 0, 0), True, 'text')
+    """
+    if not isinstance(value, np.generic):
+        return value
+    is_time = value.dtype.kind in "mM"
+    return value.astype(f"{value.dtype.kind}8[us]").item() if is_time else value.item()
 
 
 def _check_keys(names: Iterable[Any]) -> None:
