@@ -123,6 +123,25 @@ def test_plain_python_reads_an_exposure_and_odd_levels(tmp_path: Path) -> None:
     assert loaded.model_.provenance == model.provenance
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_schema_describes_the_document(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
+    document = json.loads(load_model(REFERENCE / f"{name}.tpnn").to_json() or "")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+    assert set(schema["required"]) == set(document) == set(schema["properties"])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"link": "probit"}, schema)
+
+
+def test_the_schema_knows_the_provenance() -> None:
+    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
+    known = schema["properties"]["provenance"]
+    assert set(known["required"]) == set(known["properties"])
+    assert set(known["required"]) == set(tpnn.Provenance.__dataclass_fields__)
+
+
 def test_the_reader_is_short_and_needs_the_standard_library_alone() -> None:
     text = (ROOT / "docs" / "read_model.py").read_text("utf-8")
     code = [line for line in text.splitlines() if line.strip() and '"""' not in line]
