@@ -24,6 +24,7 @@ from tpnn import AnovaModel, load_model
 from tpnn.model.files import _digest, read_archive, write_archive
 
 LONGEST_PROVENANCE = 1_000_000  # characters
+PROVENANCE_SHARE = 0.2  # of the damages to a header
 N_MODELS = 12  # that are damaged
 ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 1e308, 65535.0, 0.0)
 ODD_PARTS: tuple[Any, ...] = (
@@ -155,6 +156,8 @@ def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Genera
         names = sorted(set(header) - {"format", "version"})
         place: Any = header
         key: Any = str(rng.choice(names))
+        if "provenance" in names and rng.random() < PROVENANCE_SHARE:
+            key = "provenance"
         replace_part(place, key, rng)
 
 
@@ -178,11 +181,10 @@ def craft_json(data: bytes, rng: np.random.Generator) -> bytes:
         text = load_model(path).to_json() or ""
     if rng.random() < 0.2:
         return RAW[str(rng.choice(list(RAW)))](text.encode(), rng)
-    document = {"document": json.loads(text)}
+    document = json.loads(text)
     for _ in range(rng.integers(1, 4)):
-        if document:  # it can be left out as a whole
-            replace_part(document, "document", rng)
-    return json.dumps(document.get("document")).encode()
+        replace_part(document, str(rng.choice(sorted(document))), rng)
+    return json.dumps(document).encode()
 
 
 def rewrite(data: bytes, rng: np.random.Generator) -> bytes:

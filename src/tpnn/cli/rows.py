@@ -79,7 +79,7 @@ def _names(header: Sequence[str]) -> list[str]:
     names: list[str] = []
     for place, given in enumerate(header):
         name, count = given or f"Unnamed: {place}", 0
-        while name in names:
+        while name in names or (count and name in header):
             count += 1
             name = f"{given}.{count}"
         names.append(name)
