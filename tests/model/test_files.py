@@ -343,3 +343,16 @@ def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     model.save(link)
     assert link.is_symlink()
     assert len(load_model(target).components) == len(model.components)
+
+
+def test_a_model_without_components_is_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model(2).restrict([])
+    model.save(tmp_path / "model")
+    X = np.zeros((3, 3))
+    for read in (model, load_model(tmp_path / "model")):
+        assert read.predict(X).tolist() == [model.intercept] * 3
+        monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
+        assert read.predict(X).tolist() == [model.intercept] * 3
+        assert read.component_scores(X).shape == (3, 0)

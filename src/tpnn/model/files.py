@@ -231,12 +231,12 @@ def _unpack_terms(
 
 
 def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([array.ravel() for array in arrays])
+    return np.concatenate([array.ravel() for array in arrays] or [np.empty(0)])
 
 
 def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    pieces = np.split(flat, ends[:-1])
+    ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp)
+    pieces = np.split(flat, ends[:-1]) if shapes else []
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
