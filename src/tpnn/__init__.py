@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tpnn.grow.solver import Grow
     from tpnn.interop.distill import distill
     from tpnn.interop.purify import purify
-    from tpnn.model.model import AnovaModel, load_model
+    from tpnn.model.loading import load_model
+    from tpnn.model.model import AnovaModel
     from tpnn.model.provenance import Provenance
     from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
     from tpnn.problem.fingerprint import fingerprint
@@ -77,7 +78,7 @@ _HOMES = {
     "distill": "tpnn.interop.distill",
     "fingerprint": "tpnn.problem.fingerprint",
     "load": "tpnn.predict.loaded",
-    "load_model": "tpnn.model.model",
+    "load_model": "tpnn.model.loading",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",

@@ -214,7 +214,8 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
             self._task, fitted.table, y, parameters, fitted.events, task.objective.name
         )
         provenance = replace(provenance, targets=target_names(named))
-        self._refitter_, self.model_ = fitted.refitter, replace(fitted.model, provenance=provenance)
+        self.model_ = replace(fitted.model, provenance=provenance)
+        self._refitter_ = replace(fitted.refitter, provenance=replace(provenance, scores={}))
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]

@@ -22,11 +22,10 @@ from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
 from tpnn.model.exports import Exports
-from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
+from tpnn.model.files import Fields, Label, pack, write_archive
 from tpnn.model.flat import flatten_tables
-from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
-from tpnn.model.json_form import fields_of_json, is_json, json_text, read_json
+from tpnn.model.json_form import json_text
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
@@ -370,25 +369,6 @@ class AnovaModel(Exports):
 
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
-
-
-def load_model(path: str | os.PathLike[str]) -> AnovaModel:
-    """Read a model written by ``AnovaModel.save`` or ``AnovaModel.to_json``.
-
-    The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
-    file raises ValueError.
-    """
-    document = read_json(path) if is_json(path) else None
-    header, arrays = ({}, {}) if document else read_archive(path)
-    try:
-        fields = fields_of_json(document) if document else unpack(header, arrays)
-        check_fields(fields)
-        return AnovaModel(**fields)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"path: must be a complete model, found a file that lacks a part of it or has a wrong "
-            f"one ({error!r}). Save the model again."
-        ) from error
 
 
 def squeezed(values: FloatArray) -> FloatArray:

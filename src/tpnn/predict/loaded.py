@@ -6,7 +6,8 @@ import os
 
 import numpy as np
 
-from tpnn.model.model import CLASS_LINKS, AnovaModel, load_model
+from tpnn.model.loading import load_model
+from tpnn.model.model import CLASS_LINKS, AnovaModel
 from tpnn.predict.mixins import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 
 
