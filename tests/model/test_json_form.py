@@ -149,6 +149,21 @@ def test_the_reader_is_short_and_needs_the_standard_library_alone() -> None:
     assert "numpy" not in text
 
 
+def test_features_without_use_are_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    estimator = TPNNRegressor(**QUICK, components=[(1,), (1, 3)]).fit(X, X[:, 1] + X[:, 3])
+    estimator.model_.to_json(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert document["version"] == 3
+    assert [feature["name"] for feature in document["features"]] == ["x1", "x3"]
+    loaded = tpnn.load(tmp_path / "model.json")
+    assert np.array_equal(loaded.predict(X), estimator.predict(X))
+    rows = [{"x1": row[1], "x3": row[3]} for row in X.tolist()]
+    plain_answers = [reader().raw_scores(document, row)[0] for row in rows]
+    assert np.abs(plain_answers - loaded.predict(X)).max() < 1e-12
+
+
 @pytest.fixture
 def document(tmp_path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(load_model(REFERENCE / "survival.tpnn").to_json() or "")
@@ -166,6 +181,7 @@ def test_a_document_is_strict_json(document: dict[str, Any]) -> None:
     [
         ({"link": "probit"}, "KeyError"),
         ({"intercepts": ["1.0"]}, "numbers are needed"),
+        ({"intercepts": [[1.0]]}, "one intercept"),
         ({"intercepts": [1.0, 2.0]}, "must have a name|shape of their nodes"),
         ({"axes": {}}, "complete model"),
         ({"has_names": 1, "features": []}, "complete model"),

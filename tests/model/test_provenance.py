@@ -126,6 +126,12 @@ def test_scores_belong_to_the_whole_model() -> None:
     assert model.provenance == GOOD
 
 
+def test_models_of_a_path_say_it_too(rows: Any) -> None:
+    estimator = TPNNRegressor(**QUICK).fit(*rows)
+    found = estimator.path().model(1).provenance
+    assert found == replace(estimator.model_.provenance, scores={})
+
+
 def test_long_and_odd_settings_are_told_briefly(rows: Any, tmp_path: Path) -> None:
     settings = {"categorical": ["b"] * 100_000, "random_state": np.random.RandomState(0)}
     X, y = rows

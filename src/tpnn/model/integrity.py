@@ -33,7 +33,8 @@ def check_fields(fields: Fields) -> None:
     numbers = [*fields["tables"], *fields["spreads"], fields["intercepts"]]
     for terms in fields["stored_terms"] or ():
         shape = (len(terms.features), len(terms.beta))
-        _require(terms.b.shape == terms.gamma.shape == shape, "terms must have their features")
+        fits = terms.b.shape == terms.gamma.shape == shape and terms.beta.ndim == 1
+        _require(fits, "terms must have their features")
         numbers += [terms.b, terms.gamma, terms.beta]
     _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
     _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
@@ -86,6 +87,8 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     texts = all(isinstance(level, str) for level in feature.levels)
     _require(texts or not feature.are_text, "levels that are text must be strings")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
+    rows = (axis.values, axis.values if axis.groups is None else axis.groups)
+    _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")
     nodes, masses = axis.values[: axis.n_regular], axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
     _require(increasing, "nodes must be finite and increasing")
@@ -130,6 +133,7 @@ def _check_components(fields: Fields) -> None:
 
 def _check_outputs(fields: Fields) -> None:
     names, n_outputs = fields["output_names"], len(fields["intercepts"])
+    _require(fields["intercepts"].ndim == 1, "every output must have one intercept")
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
     _require(all(isinstance(name, str) for name in names), "names of outputs must be text")
