@@ -23,9 +23,10 @@ import tpnn
 from tests.models import random_model, small_model
 from tpnn import AnovaModel, TPNNClassifier, load_model
 from tpnn.loss.links import LINKS
-from tpnn.model import files
+from tpnn.model import files, interpolate_numba
 from tpnn.model.baseline import Baseline
 from tpnn.model.files import pack, read_archive, storable_labels, unpack, write_archive
+from tpnn.model.worth import ACCOUNT
 from tpnn.table.frame import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
@@ -353,6 +354,6 @@ def test_a_model_without_components_is_a_model(
     X = np.zeros((3, 3))
     for read in (model, load_model(tmp_path / "model")):
         assert read.predict(X).tolist() == [model.intercept] * 3
-        monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
+        monkeypatch.setattr(ACCOUNT, "loops", lambda *_: interpolate_numba)
         assert read.predict(X).tolist() == [model.intercept] * 3
         assert read.component_scores(X).shape == (3, 0)
