@@ -6,8 +6,9 @@ import os
 
 import numpy as np
 
+from tpnn.loss.links import CLASS_LINKS
 from tpnn.model.loading import load_model
-from tpnn.model.model import CLASS_LINKS, AnovaModel
+from tpnn.model.model import AnovaModel
 from tpnn.predict.mixins import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 
 
