@@ -63,7 +63,7 @@ class Predictor:
     def _compiled_work(self, n_rows: int) -> Any:
         """Compiled ``_add_rows`` where that is worth its price, else None."""
         module = ACCOUNT.loops(n_rows, self.cells_per_row)
-        if module is None:
+        if module is None or not self.tables:
             return None
         if self._compiled is None:
             self._compiled = module.CompiledTables(self.axes, self.tables)

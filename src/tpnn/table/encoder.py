@@ -176,7 +176,7 @@ class TableEncoder:
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        known, found = None if self.kept else self._column_labels(), table.labels
+        known, found = None if self.kept else self.column_names or self.labels, table.labels
         if known and found and known != found and _are_matched_by_name(known, found):
             table = table.reorder(known)
         if table.n_columns != self.n_columns:
@@ -188,11 +188,12 @@ class TableEncoder:
         table = self._set_aside(table, None)
         return table if self.kept is None else table.pick(self.kept.places)
 
-    def _column_labels(self) -> tuple[str, ...] | None:
-        """Labels of all columns of the training table, that of an offset among them."""
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Names of all columns, that of an offset among them, where they have names."""
         column = self.offset_column
         if self.names is None or column is None or column.name is None:
-            return self.names or self.labels
+            return self.names
         return (*self.names[: column.place], column.name, *self.names[column.place :])
 
     def _set_aside(self, table: Table, names: tuple[str, ...] | None) -> Table:

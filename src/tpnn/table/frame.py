@@ -81,10 +81,12 @@ class Table:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features), or data frame of any library
+    X : array of shape (n_rows, n_features), data frame of any library, or records
         Columns of numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and
         masked values are missing. Data frames are those that narwhals reads, such as pandas,
         polars, Modin and Arrow, and whatever else hands over its columns as an Arrow stream.
+        Records are dicts from column names to values: a list of them or, for one row, a dict. A
+        dict of arrays is a table of these columns.
 
     Attributes
     ----------

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
 
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
 NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
@@ -19,7 +20,12 @@ MAX_FEW_ROWS = 100  # of frames that are read as a whole
 
 
 def frame_in_memory(X: Any) -> Any:
-    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads."""
+    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads.
+
+    Records and dicts of columns are data frames, too.
+    """
+    if is_of_dicts(X):
+        return frame_of_dicts(X)
     if isinstance(X, np.ndarray | list | tuple):
         return None
     if _is_pandas(X):  # the most frequent one, at once
@@ -62,6 +68,8 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
 
 def column_labels(frame: Any) -> tuple[Any, ...]:
     """Return what a data frame calls its columns: strings or, in pandas, anything."""
+    if isinstance(frame, Records | Columns):
+        return frame.columns
     import narwhals as nw
 
     is_arrow = nw.dependencies.is_pyarrow_table(frame)  # whose columns are not names
