@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo quick test lint types check browser benchmark docs clean
+.PHONY: demo quick test lint types check browser runtime benchmark docs clean
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
@@ -55,6 +55,9 @@ browser: ## find Chromium for the tests of the report, or install it where apt-g
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    timeout 300 apt-get install -qq -y chromium chromium-driver >/dev/null 2>&1; } || \
 	  echo "no Chromium with chromedriver: tests of the report in a browser will be skipped"
+
+runtime: $(BIN)/python ## the wheel of tpnn-runtime, which predicts with NumPy alone
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist ./runtime
 
 benchmark: $(VENV)/.benchmarks ## what the library reaches, as a table
 	$(BIN)/python -m benchmarks

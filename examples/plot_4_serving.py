@@ -25,21 +25,21 @@ print(f"{path.stat().st_size / 1e6:.1f} MB, {len(model.components_)} components"
 
 # %%
 # The loaded model has the same raw scores, bit for bit. Rows are a DataFrame with the columns of
-# ``fit``, in any order, or plain lists with the columns in the order of ``fit``.
+# ``fit``, in any order, dicts with their names as keys, or plain lists in the order of ``fit``.
 
-served = tpnn.load_model(path)
+served = tpnn.load(path)
 print(np.array_equal(served.predict(X), model.predict(X)))
-print(served.feature_names)
+print(served.feature_names_in_)
 print(served.predict([["M", 0.455, 0.365, 0.095, 0.514, 0.2245, 0.101, 0.15]]))
 
 # %%
 # Proof that NumPy is enough: a fresh Python loads the model, predicts, and lists those of
 # tpnn's requirements that it has imported. A service can leave the others out:
-# ``pip install numpy`` and ``pip install --no-deps tpnn``.
+# ``pip install tpnn-runtime``.
 
 program = f"""
 import sys, tpnn
-model = tpnn.load_model({str(path)!r})
+model = tpnn.load({str(path)!r})
 print(model.predict([["M", 0.455, 0.365, 0.095, 0.514, 0.2245, 0.101, 0.15]]))
 required = "numpy scipy pandas sklearn numba joblib threadpoolctl tqdm narwhals psutil".split()
 print([name for name in required if name in sys.modules])

@@ -9,6 +9,7 @@ import ast
 import graphlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -164,6 +165,7 @@ def test_loops_are_compiled_by_one_decorator() -> None:
     assert numba == ["_compile"]
 
 
+@cache
 def own_classes() -> set[str]:
     nodes = (node for path in FILES.values() for node in ast.walk(ast.parse(path.read_text())))
     return {node.name for node in nodes if isinstance(node, ast.ClassDef)}

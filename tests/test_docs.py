@@ -74,8 +74,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=name_of)
 def test_python_blocks_run(page: Path, folder: Path) -> None:
-    if "torch" in page.read_text():
-        pytest.importorskip("torch")
+    for package in ("torch", "onnxruntime", "skl2onnx"):
+        if package in page.read_text():
+            pytest.importorskip(package)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FidelityWarning)
         run(page)

@@ -12,18 +12,19 @@ from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
+import tpnn
 from evaluation.fuzz.cases import Numbers, random_case
 from evaluation.fuzz.faults import argument_of
-from evaluation.fuzz.laws import FOLDER, require
+from evaluation.fuzz.laws import FOLDER, all_compiled, require
 from evaluation.fuzz.outcome import Outcome, failure
 from tpnn import AnovaModel, load_model
-from tpnn.model import interpolate
 from tpnn.model.files import _digest, read_archive, write_archive
 
+LONGEST_PROVENANCE = 1_000_000  # characters
+PROVENANCE_SHARE = 0.2  # of the damages to a header
 N_MODELS = 12  # that are damaged
 ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 1e308, 65535.0, 0.0)
 ODD_PARTS: tuple[Any, ...] = (
@@ -68,11 +69,12 @@ def try_file(seed: int) -> Outcome:
 def _read(path: Path, table: Any, expected: Numbers | None) -> str:
     """Read a file; where nothing in it was crafted, it is refused or the model that it was."""
     try:
-        model = load_model(path)
+        loaded = tpnn.load(path)
     except ValueError as error:
         if argument_of(error) != "path":
             raise
         return "refused: path"
+    model = loaded.model_
     try:
         raw = model.raw_scores(table, np.zeros(_n_rows(table)))
     except (TypeError, ValueError) as error:  # the table no longer fits the damaged names
@@ -89,11 +91,13 @@ def _check(model: AnovaModel, table: Any, raw: Numbers) -> None:
     """Check a model of which nothing is known but that it was read."""
     require(np.isfinite(raw).all(), "raw scores are finite")
     require(np.isfinite(model.predict(table, np.zeros(len(raw)))).all(), "predictions are finite")
-    with patch.object(interpolate, "MIN_COMPILED_ROWS", 0):
+    with all_compiled():
         fast = model.raw_scores(table, np.zeros(len(raw)))
     scale = float(np.abs(raw).max(initial=0)) + sum(float(np.abs(t).max()) for t in model.tables)
     require(np.allclose(fast, raw, rtol=0, atol=1e-9 * scale), "compiled scores are those of NumPy")
     require(repr(model) and model.component_names is not None, "repr")
+    if model.provenance is not None:
+        require(len(str(model.provenance.as_dict())) < LONGEST_PROVENANCE, "it is of moderate size")
 
 
 def _n_rows(table: Any) -> int:
@@ -152,9 +156,35 @@ def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Genera
         names = sorted(set(header) - {"format", "version"})
         place: Any = header
         key: Any = str(rng.choice(names))
-        while isinstance(place[key], list) and place[key] and rng.random() < 0.7:
-            place, key = place[key], int(rng.integers(len(place[key])))
+        if "provenance" in names and rng.random() < PROVENANCE_SHARE:
+            key = "provenance"
+        replace_part(place, key, rng)
+
+
+def replace_part(place: Any, key: Any, rng: np.random.Generator) -> None:
+    """Put something odd in place of a part, or of one within it, or leave that out."""
+    while isinstance(place[key], list | dict) and place[key] and rng.random() < 0.8:
+        place = place[key]
+        names = sorted(place) if isinstance(place, dict) else range(len(place))
+        key = names[int(rng.integers(len(names)))]
+    if rng.random() < 0.1:
+        del place[key]
+    else:
         place[key] = deepcopy(ODD_PARTS[rng.integers(len(ODD_PARTS))])
+
+
+def craft_json(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change parts of the JSON form, or its bytes."""
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        path = Path(folder, "model")
+        path.write_bytes(data)
+        text = load_model(path).to_json() or ""
+    if rng.random() < 0.2:
+        return RAW[str(rng.choice(list(RAW)))](text.encode(), rng)
+    document = json.loads(text)
+    for _ in range(rng.integers(1, 4)):
+        replace_part(document, str(rng.choice(sorted(document))), rng)
+    return json.dumps(document).encode()
 
 
 def rewrite(data: bytes, rng: np.random.Generator) -> bytes:
@@ -198,5 +228,5 @@ ODD_ENTRIES: tuple[bytes | None, ...] = (
     _array_file("not a dict"),
 )  # fmt: skip
 RAW: dict[str, Bytes] = {"bits": flip_bits, "cut": truncate, "splice": splice}
-DAMAGES: dict[str, Bytes] = RAW | {"craft": craft, "rewrite": rewrite}
-SHARES = (0.15, 0.1, 0.1, 0.55, 0.1)  # of the damages, in this order
+DAMAGES: dict[str, Bytes] = RAW | {"craft": craft, "rewrite": rewrite, "json": craft_json}
+SHARES = (0.1, 0.1, 0.1, 0.45, 0.1, 0.15)  # of the damages, in this order

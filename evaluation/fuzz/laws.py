@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -20,7 +21,7 @@ from evaluation.fuzz.cases import Case, Numbers
 from evaluation.fuzz.columns import Column
 from evaluation.fuzz.containers import CONTAINERS, NAMED, WITH_CATEGORIES, build, can_hold
 from tpnn import AnovaModel, load_model
-from tpnn.model import interpolate
+from tpnn.model import interpolate_numba, worth
 
 RARELY = 0.2  # share of the models on which a slow law is checked
 N_FRESH = 12  # rows to predict on
@@ -221,10 +222,20 @@ def one_row_at_a_time(trial: Trial) -> None:
         require(np.array_equal(trial.raw(alone)[0], trial.fresh_raw[row]), "one row at a time")
 
 
+@contextmanager
+def all_compiled() -> Iterator[None]:
+    """Predict with the compiled loops, however few the rows are."""
+    with (
+        patch.object(worth, "MIN_COMPILED_ROWS", 0),
+        patch.object(worth.ACCOUNT, "module", interpolate_numba),
+    ):
+        yield
+
+
 def compiled(trial: Trial) -> None:
     """Check that the compiled loops give what NumPy gives."""
     raw, fresh = trial.raw(trial.table), trial.fresh_table
-    with patch.object(interpolate, "MIN_COMPILED_ROWS", 0):
+    with all_compiled():
         trained, found = trial.raw(trial.table), trial.raw(fresh)
         scores = trial.model.component_scores(fresh)
     require(close(trained, raw, trial.scale, 1e-12), "compiled raw scores are those of NumPy")

@@ -15,7 +15,7 @@ from evaluation.pool import THREADS
 
 Job = Callable[[int], Outcome]
 
-LONGEST = 120.0  # seconds of one seed, the first of a process with its imports included
+LONGEST = 600.0  # seconds of one seed, the first of a process with its imports included
 MOST_BYTES = 8 << 30  # of addresses that a process may take; libraries alone take a few
 
 

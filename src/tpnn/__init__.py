@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from tpnn.grow.solver import Grow
     from tpnn.interop.distill import distill
     from tpnn.interop.purify import purify
-    from tpnn.model.model import AnovaModel, load_model
+    from tpnn.model.loading import load_model
+    from tpnn.model.model import AnovaModel
+    from tpnn.model.provenance import Provenance
+    from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
+    from tpnn.problem.fingerprint import fingerprint
     from tpnn.sheets.scorecard import scorecard
 
 __version__ = "0.1.0"
@@ -32,11 +36,17 @@ __all__ = [
     "Descent",
     "Explanation",
     "Grow",
+    "LoadedClassifier",
+    "LoadedRegressor",
+    "LoadedSurvival",
+    "Provenance",
     "TPNNClassifier",
     "TPNNRegressor",
     "TPNNSurvival",
     "datasets",
     "distill",
+    "fingerprint",
+    "load",
     "load_model",
     "metrics",
     "plots",
@@ -58,11 +68,17 @@ _HOMES = {
     "Descent": "tpnn.descent.solver",
     "Explanation": "tpnn.explain.explanation",
     "Grow": "tpnn.grow.solver",
+    "LoadedClassifier": "tpnn.predict.loaded",
+    "LoadedRegressor": "tpnn.predict.loaded",
+    "LoadedSurvival": "tpnn.predict.loaded",
+    "Provenance": "tpnn.model.provenance",
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
     "distill": "tpnn.interop.distill",
-    "load_model": "tpnn.model.model",
+    "fingerprint": "tpnn.problem.fingerprint",
+    "load": "tpnn.predict.loaded",
+    "load_model": "tpnn.model.loading",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",
@@ -72,10 +88,18 @@ _HOMES = {
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing
 
     def __getattr__(name: str) -> Any:
-        if name in _SUBMODULES:
-            return import_module(_SUBMODULES[name])
-        if name in _HOMES:
-            return getattr(import_module(_HOMES[name]), name)
+        try:
+            if name in _SUBMODULES:
+                return import_module(_SUBMODULES[name])
+            if name in _HOMES:
+                return getattr(import_module(_HOMES[name]), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("tpnn."):
+                raise
+            raise ImportError(
+                f"{name}: the whole library is needed, found tpnn-runtime, which predicts and "
+                "explains. Install tpnn in its place."
+            ) from error
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

@@ -60,6 +60,17 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
     return decorated
 
 
+def is_kept(function: Any) -> bool:
+    """Whether an earlier process has left compiled code of a function that is not out of date.
+
+    Numba has no public word for it. Where its private one has changed, the answer is no.
+    """
+    try:
+        return bool(function._cache._cache_file._load_index())
+    except (AttributeError, OSError):
+        return False
+
+
 @cache
 def _say_uncached() -> None:
     """Log, once per process, that compiled code is not kept."""

@@ -19,7 +19,8 @@ import pytest
 
 from tests.cli.commands import run
 from tpnn import load_model
-from tpnn.cli.reading import CsvFormat, read_table
+from tpnn.cli.csv_files import CsvFormat
+from tpnn.cli.reading import read_table
 
 MANY_ROWS = 300_000  # pandas reads more than one block of such a file
 TABLE = pd.DataFrame(
@@ -33,7 +34,7 @@ def test_encodings_and_separators_are_read_off_the_file(
     tmp_path: Path, encoding: str, separator: str
 ) -> None:
     TABLE.to_csv(tmp_path / "table.csv", index=False, sep=separator, encoding=encoding)
-    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), (), None)
+    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), ())
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
 
 
@@ -45,16 +46,16 @@ def test_a_separator_within_a_name_does_not_count(tmp_path: Path, header: str) -
         '"a,b,c";d': ["a,b,c", "d"],
         '"a;b;c",d': ["a;b;c", "d"],
     }
-    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), (), None)
+    read = read_table(str(tmp_path / "table.csv"), CsvFormat(), ())
     assert list(read) == expected.get(header, ["a", "b;c", "d"])
 
 
 def test_options_come_before_what_the_file_looks_like(tmp_path: Path) -> None:
     path = str(tmp_path / "table.csv")
     TABLE.to_csv(path, index=False, sep=";", decimal=",", encoding="latin-1")
-    read = read_table(path, CsvFormat(";", ",", "latin-1"), (), None)
+    read = read_table(path, CsvFormat(";", ",", "latin-1"), ())
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
-    assert list(read_table(path, CsvFormat("&", encoding="latin-1"), (), None)) == ["größe;ort;n"]
+    assert list(read_table(path, CsvFormat("&", encoding="latin-1"), ())) == ["größe;ort;n"]
 
 
 def _zipped(path: Path, data: bytes) -> None:
@@ -74,7 +75,7 @@ COMPRESSED: dict[str, Callable[[Path, bytes], object]] = {
 def test_compressed_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"table.csv.{suffix}"
     COMPRESSED[suffix](path, TABLE.to_csv(index=False, sep=";").encode())
-    read = read_table(str(path), CsvFormat(), (), None)
+    read = read_table(str(path), CsvFormat(), ())
     pd.testing.assert_frame_equal(read, TABLE, check_dtype=False)
 
 
@@ -86,7 +87,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=lambda: path.write_bytes(data), daemon=True)
     writer.start()
     pd.testing.assert_frame_equal(
-        read_table(str(path), CsvFormat(), (), None), TABLE, check_dtype=False
+        read_table(str(path), CsvFormat(), ()), TABLE, check_dtype=False
     )  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_a_late_level_makes_the_whole_column_levels(tmp_path: Path) -> None:
     codes = ["1", "02"] * (MANY_ROWS // 2) + ["A"]
     path = tmp_path / "codes.csv"
     pd.DataFrame({"code": codes, "y": 1}).to_csv(path, index=False)
-    assert read_table(str(path), CsvFormat(), (), None)["code"].tolist() == codes
+    assert read_table(str(path), CsvFormat(), ())["code"].tolist() == codes
 
 
 @pytest.fixture(scope="module")

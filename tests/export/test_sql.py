@@ -2,118 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sqlite3
-import subprocess
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from evaluation.exports.databases import (
+    POSTGRES,
+    Runner,
+    in_duckdb,
+    in_sqlite,
+    postgres_server,
+)
 from tests.export.cases import INJECTION, NAMES, TASKS, assert_equal_to_model, fuzzed_rows, model_of
 from tpnn import ComponentSet
 from tpnn.export.dialects import DIALECTS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
-Runner = Callable[[str, pd.DataFrame], np.ndarray]
-AS_POSTGRES = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []  # never as root
-POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-
-
-def in_sqlite(query: str, rows: pd.DataFrame) -> np.ndarray:
-    database = sqlite3.connect(":memory:")
-    try:
-        rows.to_sql("loans", database, index=False)
-        answer = sorted(database.execute(query).fetchall())
-        assert database.execute("SELECT COUNT(*) FROM loans").fetchone() == (len(rows),)
-    finally:
-        database.close()
-    return np.array(answer, dtype=object)
-
-
-def in_duckdb(query: str, rows: pd.DataFrame) -> np.ndarray:
-    duckdb = pytest.importorskip("duckdb", reason="the package duckdb is not installed")
-    with duckdb.connect() as database:
-        database.register("loans", rows)
-        return np.array(sorted(database.execute(query).fetchall()), dtype=object)
-
-
-class Postgres:
-    """A server with its own socket and directory, run by a user that is not root."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.bin = folder, POSTGRES[-1].parent
-        self._call(self.bin / "initdb", "-D", folder / "data", "-A", "trust", "-E", "UTF8",
-                   "--locale=C", "-U", "tester", "--no-sync")  # fmt: skip
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        self._call(self.bin / "pg_ctl", "-D", folder / "data", "-o", options,
-                   "-l", folder / "log", "-w", "start")  # fmt: skip
-
-    def _call(self, *command: object, script: str = "") -> str:
-        words = [*AS_POSTGRES, *map(str, command)]
-        done = subprocess.run(words, input=script, capture_output=True, text=True, cwd="/")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def close(self) -> None:
-        self._call(self.bin / "pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop")
-
-    def run(self, query: str, rows: pd.DataFrame) -> np.ndarray:
-        types = {
-            "i": "BIGINT",
-            "f": "DOUBLE PRECISION",
-            "b": "BOOLEAN",
-            "M": "TIMESTAMP",
-            "O": "TEXT",
-        }
-        columns = ", ".join(
-            f"{DIALECTS['postgres'].name(name)} {types[rows[name].dtype.kind]}" for name in rows
-        )
-        values = "\n".join("\t".join(map(_copied, row)) for row in rows.itertuples(index=False))
-        script = (
-            f"BEGIN;\nCREATE TABLE loans ({columns});\nCOPY loans FROM STDIN;\n{values}\n\\.\n"
-            f"COPY ({query.rstrip()} ORDER BY 1) TO STDOUT;\nROLLBACK;\n"
-        )
-        command = [self.bin / "psql", "-h", self.folder, "-U", "tester", "-d", "postgres",
-                   "-X", "-q", "-v", "ON_ERROR_STOP=1"]  # fmt: skip
-        lines = self._call(*command, script=script).splitlines()
-        return np.array([[None if cell == "\\N" else float(cell) for cell in line.split("\t")]
-                         for line in lines], dtype=object)  # fmt: skip
-
-
-def _copied(value: Any) -> str:
-    if value is None or value is pd.NaT:
-        return "\\N"
-    text = str(value).replace("\\", "\\\\")
-    return text.replace("\t", "\\t").replace("\n", "\\n")
-
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+def postgres() -> Iterator[Runner]:
     if not POSTGRES:
         pytest.skip("PostgreSQL is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))  # a socket needs a short path
-    if AS_POSTGRES:
-        shutil.chown(folder, "postgres")
-    server = Postgres(folder)
-    yield server.run
-    server.close()
-    shutil.rmtree(folder)
+    with postgres_server() as run:
+        yield run
 
 
 @pytest.fixture(params=["sqlite", "duckdb", "postgres"])
 def database(request: pytest.FixtureRequest) -> tuple[str, Runner]:
     if request.param == "postgres":
         return "postgres", request.getfixturevalue("postgres")
+    if request.param == "duckdb":
+        pytest.importorskip("duckdb", reason="the package duckdb is not installed")
     return request.param, {"sqlite": in_sqlite, "duckdb": in_duckdb}[request.param]
 
 
@@ -196,6 +121,7 @@ def test_names_that_sql_cannot_write_are_refused(names: dict[str, str]) -> None:
 
 
 def test_durations_and_large_whole_numbers_as_levels() -> None:
+    pytest.importorskip("duckdb", reason="the package duckdb is not installed")
     rng = np.random.default_rng(0)
     codes = np.array([2**53, 2**53 + 1, 2**53 + 2])
     rows = pd.DataFrame(

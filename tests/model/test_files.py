@@ -23,9 +23,10 @@ import tpnn
 from tests.models import random_model, small_model
 from tpnn import AnovaModel, TPNNClassifier, load_model
 from tpnn.loss.links import LINKS
-from tpnn.model import files
+from tpnn.model import files, interpolate_numba
 from tpnn.model.baseline import Baseline
 from tpnn.model.files import pack, read_archive, storable_labels, unpack, write_archive
+from tpnn.model.worth import ACCOUNT
 from tpnn.table.frame import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
@@ -343,3 +344,16 @@ def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     model.save(link)
     assert link.is_symlink()
     assert len(load_model(target).components) == len(model.components)
+
+
+def test_a_model_without_components_is_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model(2).restrict([])
+    model.save(tmp_path / "model")
+    X = np.zeros((3, 3))
+    for read in (model, load_model(tmp_path / "model")):
+        assert read.predict(X).tolist() == [model.intercept] * 3
+        monkeypatch.setattr(ACCOUNT, "loops", lambda *_: interpolate_numba)
+        assert read.predict(X).tolist() == [model.intercept] * 3
+        assert read.component_scores(X).shape == (3, 0)

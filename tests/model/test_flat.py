@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tpnn.model.flat import flatten_table, flatten_tables, interpolate
+from tpnn.model.flat import FlatTable, flatten_table, flatten_tables, stack_tables
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 TABLES = SHAPES.flatmap(lambda shape: arrays(np.float64, shape, elements=st.floats(-9, 9)))
+
+
+def interpolate(tables: list[FlatTable], nodes: list[int], fractions: list[float]) -> np.ndarray:
+    """Values of tables of the same features at one place."""
+    order = len(tables[0].component)
+    stack = stack_tables(tables, 0, {(order, axis): axis for axis in range(order)})
+    place = np.array(nodes)[:, None], np.array(fractions)[:, None]
+    return stack.values(slice(None), *place)[:, 0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -42,16 +50,16 @@ def test_interpolation_is_the_mean_of_the_corners(table: np.ndarray, data: st.Da
         for corner in product((0, 1), repeat=table.ndim)
     )
     flat = flatten_table(tuple(range(table.ndim)), table)
-    (found,) = interpolate(flat, [np.array([n]) for n in nodes], [np.array([f]) for f in fractions])
-    assert found == pytest.approx(expected, abs=1e-12)
+    twice = flatten_table(flat.component, 2 * table)
+    found = interpolate([flat, twice], nodes, fractions)
+    assert found == pytest.approx([expected, 2 * expected], abs=1e-12)
 
 
 def test_the_last_null_node_can_be_read_with_its_neighbours() -> None:
     """Values that fit has not seen, in all features at once: zero, and nothing out of range."""
     for shape in [(3,), (2, 3), (2, 1, 3)]:
         flat = flatten_table(tuple(range(len(shape))), np.ones(shape))
-        nodes = [np.array([size]) for size in shape]
-        assert interpolate(flat, nodes, [np.zeros(1)] * len(shape)).tolist() == [0.0]
+        assert interpolate([flat], list(shape), [0.0] * len(shape)).tolist() == [0.0]
 
 
 def test_outputs_of_a_component_follow_one_another() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.models import small_model
 from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import ROWS_PER_TASK, Predictor, compiled_module, in_tasks
+from tpnn.model.interpolate import ROWS_PER_TASK, Predictor, in_tasks
 
 ROWS = np.random.default_rng(1).normal(size=(30, 3))
 
@@ -39,17 +38,23 @@ def test_a_row_among_many_is_the_row_alone() -> None:
     assert np.array_equal(model.raw_scores(X)[edge], model.raw_scores(X[edge]))
 
 
-def test_tables_are_added_to_the_sums_they_are_sent_to() -> None:
+@pytest.mark.parametrize("n_sums", [1, 2, 3])
+def test_tables_are_added_to_the_sums_in_turn(n_sums: int) -> None:
     """Whatever stands there already stays."""
-    tables = predictor(2)
-    apart = np.zeros((6, 30))
-    tables.add(list(ROWS.T), range(6), apart)
-    targets = [1, 0, 1, 1, 0, 2]
-    sums = np.arange(4.0)[:, None] * np.ones(30)
-    tables.add(list(ROWS.T), targets, sums)
-    for target in range(4):
-        chosen = [t for t, into in enumerate(targets) if into == target]
-        assert np.allclose(sums[target], target + apart[chosen].sum(0))
+    model = small_model(2, n_outputs=6)
+    tables = Predictor(model.encoder.axes, flatten_tables(model.by_component()))
+    apart = np.zeros((36, 30))
+    tables.add(list(ROWS.T), apart)
+    sums = np.arange(float(n_sums))[:, None] * np.ones(30)
+    tables.add(list(ROWS.T), sums)
+    for target in range(n_sums):
+        assert np.allclose(sums[target], target + apart[target::n_sums].sum(0))
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 100_000])
+def test_a_model_without_components_is_its_intercept(n_rows: int, all_compiled: None) -> None:
+    model = small_model(1).restrict([])
+    assert model.raw_scores(np.zeros((n_rows, 3))).tolist() == [0.3] * n_rows
 
 
 def test_what_fit_has_not_seen_contributes_nothing() -> None:
@@ -58,36 +63,12 @@ def test_what_fit_has_not_seen_contributes_nothing() -> None:
     X = ROWS.copy()
     X[:10, 0], X[10:20, 2] = np.inf, np.nan
     scores = np.zeros((7, 30))
-    tables.add(list(X.T), range(7), scores)
+    tables.add(list(X.T), scores)
     with_first = [0 in table.component for table in tables.tables]
     with_last = [2 in table.component for table in tables.tables]
     assert not scores[with_first, :10].any()
     assert not scores[with_last, 10:20].any()
     assert scores[~np.array(with_first), :10].any()
     seen = np.zeros((7, 30))
-    tables.add(list(ROWS.T), range(7), seen)
+    tables.add(list(ROWS.T), seen)
     assert np.array_equal(scores[:, 20:], seen[:, 20:])
-
-
-def test_orders_are_those_of_the_tables() -> None:
-    assert predictor(3).orders == [1, 2, 3]
-
-
-def test_loops_are_compiled_only_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 10)
-    assert compiled_module(9) is None
-    assert compiled_module(10).__name__ == "tpnn.model.interpolate_numba"
-
-
-@pytest.mark.parametrize("failure", [ImportError, OSError, AttributeError])
-def test_numpy_does_it_where_numba_does_not_load(
-    monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
-) -> None:
-    def refuse(name: str) -> Any:
-        raise failure(name)
-
-    expected = small_model(2).raw_scores(ROWS)
-    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
-    monkeypatch.setattr("tpnn.model.interpolate.import_module", refuse)
-    assert compiled_module(10**6) is None
-    assert np.array_equal(small_model(2).raw_scores(ROWS), expected)

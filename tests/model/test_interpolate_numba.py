@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,7 @@ from tpnn import TPNNRegressor
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.interpolate_numba import CompiledCodes, CompiledTables
-from tpnn.model.presum import Bundle
+from tpnn.model.presum import MAX_ROWS_ONE_BY_ONE, Bundle
 from tpnn.table.axis import Axis
 
 ODD_VALUES = [0.0, -0.0, 1e300, -1e300, 5e-324, np.nan, np.inf, -np.inf, 1.0, 2.0]
@@ -34,9 +32,9 @@ def level_axis(rng: np.random.Generator, n_levels: int, has_missing: bool) -> Ax
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), kinds=st.lists(st.booleans(), min_size=2, max_size=3))
+@given(seed=st.integers(0, 10**6), kinds=st.lists(st.booleans(), min_size=2, max_size=4))
 def test_compiled_and_plain_scores_are_the_same_bits(seed: int, kinds: list[bool]) -> None:
-    """Numbers and levels, with and without missing values, one node or many, orders 1 to 3."""
+    """Numbers and levels, with and without missing values, one node or many, orders 1 to 4."""
     rng = np.random.default_rng(seed)
     orders = range(1, len(kinds) + 1)
     sizes = rng.integers(1, 9, len(kinds))
@@ -50,30 +48,28 @@ def test_compiled_and_plain_scores_are_the_same_bits(seed: int, kinds: list[bool
         x = rng.integers(0, size, 50).astype(float) if is_level else rng.normal(size=50) * 2
         odd = [np.nan, np.inf] if is_level else ODD_VALUES
         columns.append(np.append(x, rng.choice(odd, 12)))
-    components = [(0,), (1,), (0, 1), (0, 1, 2)][: len(kinds) + 1]
+    components = [(0,), (1,), (0, 1), (0, 1, 2), (0, 1, 2, 3)][: len(kinds) + 1]
     tables = {s: rng.normal(size=[*(axes[len(s)][j].n_nodes for j in s), 2]) for s in components}
     flat = flatten_tables(tables)
     plain, compiled = np.zeros((len(flat), 62)), np.zeros((len(flat), 62))
-    Predictor(axes, flat)._add_rows(columns, range(len(flat)), plain)
-    CompiledTables(axes, flat).add_rows(columns, range(len(flat)), compiled)
+    Predictor(axes, flat)._add_rows(columns, plain)
+    CompiledTables(axes, flat).add_rows(columns, compiled)
     assert np.array_equal(plain, compiled)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_a_model_scores_many_rows_as_it_scores_few(
-    order: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_scores_many_rows_as_it_scores_few(order: int, all_compiled: None) -> None:
     model = small_model(order, n_outputs=2)
     X = np.random.default_rng(0).normal(size=(60_000, 3)) * 2
     X[:6] = [[v] * 3 for v in (0.0, 1e300, -1e300, 5e-324, model.axes((0,))[0].values[1], -0.0)]
     compiled, raw = model.component_scores(X), model.raw_scores(X)
-    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 10**9)
-    assert np.array_equal(model.component_scores(X), compiled)
-    assert np.array_equal(model.raw_scores(X), raw)
+    for few in (slice(0, 1), slice(0, 6), slice(6, 3000)):
+        assert np.array_equal(model.component_scores(X[few]), compiled[few])
+        assert np.array_equal(model.raw_scores(X[few]), raw[few])
 
 
 @pytest.mark.parametrize("scale", [1e-306, 1e-320, 1e306])
-def test_a_range_next_to_nothing_or_next_to_everything(scale: float) -> None:
+def test_a_range_next_to_nothing_or_next_to_everything(scale: float, all_compiled: None) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 2)) * scale, rng.normal(size=200)
     model = TPNNRegressor(n_bags=1, random_state=0, verbose=0).fit(X, y).model_
@@ -90,8 +86,8 @@ def test_a_value_far_from_all_others_does_not_hide_their_nodes(sentinel: float) 
     x = np.append(rng.random(1000), sentinel)
     flat = flatten_tables({(0,): rng.normal(size=(201, 1))})
     plain, compiled = np.zeros((1, 1001)), np.zeros((1, 1001))
-    Predictor({1: [axis]}, flat)._add_rows([x], [0], plain)
-    CompiledTables({1: [axis]}, flat).add_rows([x], [0], compiled)
+    Predictor({1: [axis]}, flat)._add_rows([x], plain)
+    CompiledTables({1: [axis]}, flat).add_rows([x], compiled)
     assert np.array_equal(plain, compiled)
 
 
@@ -104,9 +100,14 @@ def test_compiled_codes_are_the_codes_of_the_bundles(seed: int) -> None:
         for m in rng.integers(0, 2, 4)
     ]
     bundles = [Bundle([2, 0], [axes[2], axes[0]]), Bundle([3, 1], [axes[3], axes[1]])]
-    columns = [rng.choice([*axis.values, 0.0, 1.0, np.nan, np.inf], 40) for axis in axes]
-    expected: list[Any] = [bundle.code(columns) for bundle in bundles]
+    values = [axis.values if axis.groups is None else range(len(axis.groups)) for axis in axes]
+    n_rows = 2 * MAX_ROWS_ONE_BY_ONE
+    columns = [rng.choice([*known, -0.0, 7.0, np.nan, np.inf], n_rows) for known in values]
     codes, known = CompiledCodes([bundle.points for bundle in bundles]).code(columns)
-    assert np.array_equal(known, np.logical_and(expected[0][1], expected[1][1]))
-    for row, (code, _) in enumerate(expected):
-        assert np.array_equal(codes[row, known], code[known])
+    whole = [bundle.code(columns) for bundle in bundles]
+    assert np.array_equal(known, np.logical_and(whole[0][1], whole[1][1]))
+    for row, (bundle, (code, are_nodes)) in enumerate(zip(bundles, whole, strict=True)):
+        assert np.array_equal(codes[row], code)
+        few = [bundle.code([column[i : i + 7] for column in columns]) for i in range(0, n_rows, 7)]
+        assert np.array_equal(np.concatenate([part for part, _ in few]), code)
+        assert np.array_equal(np.concatenate([part for _, part in few]), are_nodes)

@@ -59,13 +59,13 @@ def test_the_sum_is_that_of_the_components(model: Any) -> None:
     np.testing.assert_allclose(model.raw_scores(X), expected, rtol=1e-12, atol=1e-13)
 
 
-def test_a_row_alone_is_the_row_among_many(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_alone_is_the_row_among_many(model: Any, all_compiled: None) -> None:
     X = odd_rows(40_000)
-    plain = model.raw_scores(X)
+    compiled = model.raw_scores(X)
     for row in range(8):
-        assert np.array_equal(model.raw_scores(X[row : row + 1])[0], plain[row])
-    monkeypatch.setattr("tpnn.model.interpolate.MIN_COMPILED_ROWS", 0)
-    assert np.array_equal(model.raw_scores(X), plain)
+        assert np.array_equal(model.raw_scores(X[row : row + 1])[0], compiled[row])
+    for few in (slice(0, 9), slice(0, 300), slice(0, 15_000)):
+        assert np.array_equal(model.raw_scores(X[few]), compiled[few])
 
 
 def test_codes_are_the_combinations_of_nodes() -> None:
@@ -94,8 +94,8 @@ def test_joined_tables_are_the_sum_at_every_combination_of_nodes(seed: int, n_ou
     joined = join(bundles, 5, tables)
     assert set(joined) == {(4,), *((j, 4) for j in range(4)), (5,), (6,), (5, 6)}
     for row in np.ndindex(*sizes):
-        codes, known = zip(*(b.code([np.array([float(x)]) for x in row]) for b in bundles),
-                           strict=True)  # fmt: skip
+        columns = [np.array([float(x)]) for x in row]
+        codes, known = zip(*(bundle.code(columns) for bundle in bundles), strict=True)
         assert all(known)
         wider = (*row, *(int(code[0]) for code in codes))
         total = sum(table[tuple(wider[j] for j in s)] for s, table in joined.items())

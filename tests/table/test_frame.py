@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
-from tpnn.table.frame import Column, Table, all_finite, is_missing, read_column
+from tpnn.table.frame import Column, Table, is_missing, read_column
+from tpnn.table.source import MAX_FEW_ROWS, all_finite
 
 DAY, HOUR = 86_400.0, 3_600.0
 
@@ -363,8 +364,45 @@ def test_all_finite_is_what_it_says(values: np.ndarray) -> None:
 
 def test_only_arrays_are_checked_as_a_whole() -> None:
     assert not Table(np.array([[1.0, np.nan]])).is_finite
-    assert not Table(pd.DataFrame({"a": [1.0]})).is_finite
-    assert not Table(np.array([[1, 2]])).is_finite
+    assert not Table(pd.DataFrame({"a": np.ones(MAX_FEW_ROWS + 1)})).is_finite
+    assert Table(np.array([[1, 2]])).is_finite
+
+
+SMALL_FRAMES = {
+    "one type": {"a": [1.0, np.nan], "b": [2.0, 3.0]},
+    "several types": {"a": np.array([1, 2], np.int8), "b": [0.1, 0.2]},
+    "single precision": {"a": np.array([1, 2**31 - 1], np.int32), "b": np.float32([0.1, np.nan])},
+    "flags": {"a": [True, False], "b": [1.5, 2.5]},
+    "categories of numbers": {"a": pd.Categorical([3, 1]), "b": [1, 2]},
+    "large numbers": {"a": [2**53 + 1, 2**53], "b": [0.5, 1.5]},
+    "large and negative numbers": {"a": np.array([2**64 - 1, 1], np.uint64), "b": [-1, 1]},
+    "nullable": {"a": pd.array([1, None], "Int64"), "b": [1, 2]},
+    "dates": {"a": pd.to_datetime(["2024-01-01", "2024-01-02"]), "b": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("case", SMALL_FRAMES)
+def test_a_frame_of_few_rows_is_read_as_one_of_many(case: str) -> None:
+    """As numbers and as levels, in any order of columns, and with one of them set aside."""
+    few = pd.DataFrame(SMALL_FRAMES[case])
+    many = pd.concat([few] * MAX_FEW_ROWS, ignore_index=True)
+    for short, long in (
+        (Table(few), Table(many)),
+        (Table(few).reorder(["b", "a"]), Table(many).reorder(["b", "a"])),
+        (Table(few).set_aside(1, False), Table(many).set_aside(1, False)),
+    ):
+        for feature in range(short.n_features):
+            for read in (Table.column, Table.levels):
+                kind, values, levels = read(short, feature)
+                assert (kind, levels) == (read(long, feature).kind, read(long, feature).levels)
+                assert same(np.tile(values, MAX_FEW_ROWS), read(long, feature).values)
+    aside = Table(few).set_aside(1, False).read_offset_column()
+    assert same(aside.values, many["b"][:2])
+
+
+def test_an_infinite_value_is_found_in_a_frame_of_one_row() -> None:
+    with pytest.raises(ValueError, match="found inf in column 'b'"):
+        Table(pd.DataFrame({"a": [1.0], "b": [np.inf]})).column(1)
 
 
 @pytest.mark.parametrize("value", [None, np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.float32("nan")])

@@ -44,6 +44,13 @@ def _run(given: argparse.Namespace) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ModuleNotFoundError as error:
+        print(
+            f"tpnn {given.command}: the whole library is needed, found no module {error.name!r}. "
+            "Install tpnn, in place of tpnn-runtime where that is installed.",
+            file=sys.stderr,
+        )
+        return 1
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         print(f"tpnn {given.command}: {error}", file=sys.stderr)
         return 1

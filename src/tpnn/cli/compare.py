@@ -8,7 +8,7 @@ import pandas as pd
 
 import tpnn
 from tpnn.cli.columns import features_of, targets_of
-from tpnn.cli.reading import read_rows
+from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output, write_table
 from tpnn.metrics import measure
 
@@ -19,7 +19,7 @@ def run(given: argparse.Namespace) -> None:
     lines = []
     for path in given.models:
         model = tpnn.load_model(path)
-        table = read_rows(model, given.data, given)
+        table = pd.DataFrame(read_rows(model, given.data, given))
         X, y = features_of(table, given), targets_of(table, given)
         scores = measure(model, X, y).scores
         lines.append({"model": path} | {score.name: score.value for score in scores})
@@ -28,4 +28,4 @@ def run(given: argparse.Namespace) -> None:
     if given.output is None:
         print(table.to_string(index=False, na_rep="", float_format="{:.4g}".format))
     else:
-        write_table(table, given.output)
+        write_table({str(name): table[name].tolist() for name in table}, given.output)

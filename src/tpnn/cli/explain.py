@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-import pandas as pd
-
 import tpnn
-from tpnn.cli.reading import read_rows
-from tpnn.cli.writing import check_output, write_table
+from tpnn.cli.rows import read_rows
+from tpnn.cli.writing import Lines, check_output, write_table
 
 
 def run(given: argparse.Namespace) -> None:
@@ -23,34 +21,34 @@ def run(given: argparse.Namespace) -> None:
     write_table(table, given.output)
 
 
-def ranking(explanation: tpnn.Explanation) -> pd.DataFrame:
+def ranking(explanation: tpnn.Explanation) -> Lines:
     """Components and their importance, largest first."""
     norms = explanation.importance()
     relative, shares = explanation.importance(normalise=True), explanation.sobol()
-    return pd.DataFrame(
-        {
-            "component": [" x ".join(names) for names in norms],
-            "importance": list(norms.values()),
-            "relative": [relative[names] for names in norms],
-            "variance_share": [shares[names] for names in norms],
-        }
-    )
+    return {
+        "component": [" x ".join(names) for names in norms],
+        "importance": list(norms.values()),
+        "relative": [relative[names] for names in norms],
+        "variance_share": [shares[names] for names in norms],
+    }
 
 
-def _contributions(local: tpnn.Explanation) -> pd.DataFrame:
+def _contributions(local: tpnn.Explanation) -> Lines:
     model = local.model
     columns = [
         " x ".join(names) + (f" ({output})" if output else "")
         for names in model.component_names
         for output in model.output_names or ("",)
     ]
-    return pd.DataFrame(local.scores.reshape(-1, len(columns)), columns=columns)
+    scores = local.scores.reshape(-1, len(columns)).T.tolist()
+    return dict(zip(columns, scores, strict=True))
 
 
-def _reasons(local: tpnn.Explanation, n_reasons: int) -> pd.DataFrame:
+def _reasons(local: tpnn.Explanation, n_reasons: int) -> Lines:
     lines = [
         (row, rank + 1, reason.feature, reason.words)
         for row, reasons in enumerate(local.reasons(n_reasons))
         for rank, reason in enumerate(reasons)
     ]
-    return pd.DataFrame(lines, columns=["row", "reason", "feature", "words"])
+    names = ("row", "reason", "feature", "words")
+    return {name: [line[place] for line in lines] for place, name in enumerate(names)}

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ import tpnn
 from tpnn._typing import BoolArray
 from tpnn._writing import is_stream
 from tpnn.cli.columns import column_of, features_of, targets_of
-from tpnn.cli.reading import CsvFormat, read_training_table
+from tpnn.cli.csv_files import CsvFormat
+from tpnn.cli.reading import read_training_table
 from tpnn.cli.writing import check_output
 from tpnn.loss.losses import resolve
 from tpnn.metrics import measure
@@ -43,7 +45,7 @@ def run(given: argparse.Namespace) -> None:
     task = _task(given, rows.y)
     held_out = _held_out(rows.y, task, given.held_out, given.seed)
     scores = _held_out_scores(rows, held_out, task, given)
-    model = _fit(rows, task, given)
+    model = _told(_fit(rows, task, given), scores, given)
     model.save(given.output)
     result = {
         "task": task,
@@ -55,6 +57,19 @@ def run(given: argparse.Namespace) -> None:
     }
     screen = sys.stderr if is_stream(given.output) else sys.stdout
     print(json.dumps(result) if given.json else _words(result), file=screen)
+
+
+def _told(
+    model: tpnn.AnovaModel, scores: dict[str, float], given: argparse.Namespace
+) -> tpnn.AnovaModel:
+    """Model that knows the names of its targets, and the scores of the fit to some rows."""
+    assert model.provenance is not None
+    targets = tuple(name for name in (given.target, given.event) if name is not None)
+    known = model.provenance.scores | {
+        name: float(value) for name, value in scores.items() if np.isfinite(value)
+    }
+    provenance = replace(model.provenance, targets=targets, scores=known)
+    return replace(model, provenance=provenance)
 
 
 def _words(result: dict[str, Any]) -> str:

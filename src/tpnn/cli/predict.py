@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-import pandas as pd
-
 import tpnn
-from tpnn.cli.reading import read_rows
+from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output, write_table
 
 
@@ -17,7 +15,8 @@ def run(given: argparse.Namespace) -> None:
     model = tpnn.load_model(given.model)
     predicted = model.predict(read_rows(model, given.data, given))
     names = list(model.output_names) or [_prediction_name(model)]
-    write_table(pd.DataFrame(predicted.reshape(-1, len(names)), columns=names), given.output)
+    columns = predicted.reshape(-1, len(names)).T.tolist()
+    write_table(dict(zip(names, columns, strict=True)), given.output)
 
 
 def _prediction_name(model: tpnn.AnovaModel) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pandas as pd
+
 import tpnn
 from tpnn._writing import is_stream
 from tpnn.cli.columns import features_of, targets_of
-from tpnn.cli.reading import read_rows
+from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output
 from tpnn.report import write_report
 
@@ -19,7 +21,7 @@ def run(given: argparse.Namespace) -> None:
     X = y = None
     model = tpnn.load_model(given.model)
     if given.data is not None:
-        table = read_rows(model, given.data, given)
+        table = pd.DataFrame(read_rows(model, given.data, given))
         y = targets_of(table, given) if given.target else None
         X = features_of(table, given)
     elif given.target:

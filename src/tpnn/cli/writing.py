@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from tpnn._writing import is_stream, write_file
-from tpnn.cli.reading import is_parquet
+from tpnn.cli.csv_files import is_parquet
+
+Lines = Mapping[str, Sequence[Any]]  # columns of a table by name
 
 
 def check_output(output: str | None, *inputs: str | None) -> None:
@@ -30,13 +33,35 @@ def check_output(output: str | None, *inputs: str | None) -> None:
             )
 
 
-def write_table(table: pd.DataFrame, path: str | None) -> None:
+def write_table(table: Lines, path: str | None) -> None:
     """Write a table to a CSV or Parquet file, or as CSV to the screen."""
-    if path is None:
-        table.to_csv(sys.stdout, index=False)
-    elif is_parquet(path):
+    if path is not None and is_parquet(path):
+        import pandas as pd
+
         buffer = io.BytesIO()
-        table.to_parquet(buffer, index=False)
+        pd.DataFrame(table).to_parquet(buffer, index=False)
         write_file(path, buffer.getvalue())
+    elif path is None:
+        _write_csv(table, sys.stdout)
     else:
-        write_file(path, table.to_csv(index=False).encode())
+        text = io.StringIO()
+        _write_csv(table, text)
+        write_file(path, text.getvalue().encode())
+
+
+def _write_csv(table: Lines, file: Any) -> None:
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+
+
+def print_table(table: Lines) -> None:
+    """Print a table with aligned columns, numbers with four digits."""
+    columns = [[name, *map(_cell, values)] for name, values in table.items()]
+    widths = [max(map(len, column)) for column in columns]
+    for cells in zip(*columns, strict=True):
+        print(" ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,27 +22,25 @@ from tpnn.estimators.checks import check_one_offset
 from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
+from tpnn.estimators.provenance import provenance_of, target_names
 from tpnn.estimators.refits import Refitter
 from tpnn.estimators.settings import Settings
-from tpnn.explain.explanation import Explanation
 from tpnn.explain.path import Path
 from tpnn.grow.solver import Grow
-from tpnn.model.model import AnovaModel
+from tpnn.predict.mixins import Predicts
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.report import FitFacts, Report, write_report
-from tpnn.table.frame import Table
 
 LOGGER = logging.getLogger("tpnn")
 
 
-class TPNNEstimator(TransformerMixin, BaseEstimator):
+class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
     """Functional ANOVA model with tensor product neural networks, for any objective.
 
     ``fit`` sets the attributes declared here, whose names end with an underscore.
     """
 
-    model_: AnovaModel
     components_: list[tuple[str, ...]]
     intercept_: float
     history_: list[dict[str, Any]]
@@ -105,16 +104,6 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         super().set_params(**params)
         return self
 
-    def explain(self, X: Any = None) -> Explanation:
-        """Explain the model as a whole or, given rows, on each of them.
-
-        An offset of the rows is not a component, so the explanation leaves it out; a column that
-        holds it may be missing from a table with names.
-        """
-        check_is_fitted(self)
-        rows = None if X is None else self._read(X)
-        return Explanation(self.model_, rows)
-
     def path(self) -> Path:
         """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.
 
@@ -163,13 +152,6 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
             unique[name] = None
         return np.array(list(unique), dtype=object)
 
-    def shap_values(self, X: Any) -> Any:
-        """Exact Shapley values of the raw score under the product of the marginals.
-
-        Returns a ``shap.Explanation`` if shap is installed, else an object with the same fields.
-        """
-        return self.explain(X).shap_values()
-
     def report(
         self,
         path: str | os.PathLike[str],
@@ -214,19 +196,26 @@ class TPNNEstimator(TransformerMixin, BaseEstimator):
         path = getattr(self, "_path_", None)
         return FitFacts(settings=settings, n_rows=self._n_rows_, path=path)
 
-    def _read(self, X: Any) -> Table:
-        """Read a table to predict on; error messages name this estimator."""
+    def _check_fitted(self) -> None:
         check_is_fitted(self)
-        return self.model_.encoder.read(X, type(self).__name__)
 
-    def _fit(self, X: Any, targets: Targets, task: Task) -> None:
-        """Run the pipeline and store its results."""
-        settings = Settings.of(self.get_params(deep=False))
+    def _fit(self, X: Any, y: NDArray[Any], targets: Targets, task: Task, named: Any) -> None:
+        """Run the pipeline and store its results.
+
+        ``y`` are the targets as numbers or labels, ``named`` what the user passed for them.
+        """
+        parameters = self.get_params(deep=False)
+        settings = Settings.of(parameters)
         progress = ProgressBar(type(self).__name__, self.verbose)
         with progress, announcing(progress.say):
             fitted = run(X, targets, task, settings, progress)
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
-        self._refitter_, self.model_ = fitted.refitter, fitted.model
+        provenance = provenance_of(
+            self._task, fitted.table, y, parameters, fitted.events, task.objective.name
+        )
+        provenance = replace(provenance, targets=target_names(named))
+        self.model_ = replace(fitted.model, provenance=provenance)
+        self._refitter_ = replace(fitted.refitter, provenance=replace(provenance, scores={}))
         self.components_ = self.model_.component_names
         self.intercept_ = self.model_.intercept
         self.history_ = [event.as_dict() for event in fitted.events]

@@ -23,12 +23,13 @@ from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
 from tpnn.model.files import storable_labels
+from tpnn.predict.mixins import PredictsClasses, check_class_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
 
 @documented
-class TPNNClassifier(ClassifierMixin, TPNNEstimator):
+class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
     """Classifier with logit P(y = 1 | x) = intercept + sum_S f_S(x_S) and unique components.
 
     With more than two classes, each class has a raw score, and a softmax turns the scores into
@@ -51,8 +52,6 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
     >>> bool(model.score(data.X, label) > 0.8)
     True
     """
-
-    classes_: NDArray[Any]
 
     @refusing_unknown
     def __init__(
@@ -112,7 +111,7 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
                 f"raise the probability, found {len(classes)} classes. Fit each class against the "
                 "rest, for example with sklearn.multiclass.OneVsRestClassifier."
             )
-        _check_offset(self.offset if offset is None else offset, len(classes))
+        check_class_offset(self.offset if offset is None else offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
         targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
@@ -120,33 +119,9 @@ class TPNNClassifier(ClassifierMixin, TPNNEstimator):
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:
             task = Task(several_classes(len(classes)), tuple(map(str, classes)), stored)
-        self._fit(X, targets, task)
+        self._fit(X, labels, targets, task, y)
         self.classes_ = classes
         return self
-
-    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
-        """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
-
-        The scores of more than two classes sum to zero, which makes them unique.
-        """
-        table = self._read(X)
-        _check_offset(offset, len(self.classes_))
-        return self.model_.raw_scores(table, offset)
-
-    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
-        """Probability of each class, shape (n_rows, n_classes)."""
-        table = self._read(X)
-        _check_offset(offset, len(self.classes_))
-        return self.model_.predict_proba(table, offset)
-
-    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
-        """Most probable class of each row, shape (n_rows,).
-
-        ``model_.predict``, also that of a loaded model, returns probabilities instead.
-        """
-        raw = self.decision_function(X, offset)
-        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
-        return np.take(self.classes_, best)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Accuracy: the share of the rows, or of their weight, whose class is predicted."""
@@ -166,15 +141,6 @@ def _class_weights(
     present = masses > 0
     balanced = masses.sum() / (present.sum() * np.where(present, masses, 1.0))
     return np.asarray(balanced[members], np.float64)
-
-
-def _check_offset(offset: Any, n_classes: int) -> None:
-    if offset is not None and n_classes > 2:
-        raise ValueError(
-            "offset: two classes are needed, because one number added to the scores of all classes "
-            f"changes no probability, found {n_classes} classes. Leave it out, or fit each class "
-            "against the rest."
-        )
 
 
 def _plain_labels(y: Any) -> Any:

@@ -14,6 +14,7 @@ from tpnn.estimators.budget import limit_event
 from tpnn.explain.path import Path, Step
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
+from tpnn.model.provenance import Provenance
 from tpnn.problem.problem import Problem, Task
 from tpnn.problem.solution import Event, NoProgress, Progress, Solution
 from tpnn.problem.solver import Solver
@@ -133,12 +134,15 @@ class Refitter:
         What the models predict.
     chosen : int
         Number of components of the fitted model.
+    provenance : Provenance, optional
+        Where the models come from, without scores.
     """
 
     solved: Solved
     keep: Keep
     task: Task
     chosen: int
+    provenance: Provenance | None = None
 
     @property
     def free(self) -> Solved:
@@ -181,7 +185,8 @@ class Refitter:
                 f"{n_components}. Pass the n_components of a step of the path."
             )
         selection = Selection.of_all(order, n_components)
-        return frozen(refit(self.free, selection, NoProgress()), self.task)
+        model = frozen(refit(self.free, selection, NoProgress()), self.task)
+        return replace(model, provenance=self.provenance)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(HeldOut(self.solved.problem, self.solved.solution, counted), self.keep)

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
-from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import check_range, checked_targets, checked_weights
@@ -19,13 +18,14 @@ from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_offset
+from tpnn.predict.mixins import PredictsNumbers
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.report import FitFacts
 
 
 @documented
-class TPNNRegressor(RegressorMixin, TPNNEstimator):
+class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
     """Regressor with f(x) = intercept + sum_S f_S(x_S) over ``|S| <= order``, unique components.
 
     Every f_S averages to exactly zero along each of its features, under the feature's distribution
@@ -88,7 +88,7 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
 
         Parameters
         ----------
-        X : DataFrame of pandas or polars, Arrow table, or array of shape (n_rows, n_features)
+        X : DataFrame of pandas or polars, Arrow table, array (n_rows, n_features), or list of dicts
             Columns of numbers, dates, strings or categories; missing values get their own node.
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets.
@@ -109,17 +109,8 @@ class TPNNRegressor(RegressorMixin, TPNNEstimator):
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))
-        self._fit(X, targets, Task(objective, outputs))
+        self._fit(X, target, targets, Task(objective, outputs), y)
         return self
-
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
-
-        Several quantiles never cross, because they are sorted. With an exposure, the prediction is
-        the expected total for the exposure of each row. ``model_.predict`` returns the same.
-        """
-        table = self._read(X)
-        return self.model_.predict(table, offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the loss that the model explains: R^2, or D^2 where another loss was fitted.

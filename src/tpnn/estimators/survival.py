@@ -15,12 +15,13 @@ from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
 from tpnn.loss.times import checked_survival
 from tpnn.metrics.survival import breslow, concordance
+from tpnn.predict.mixins import PredictsSurvival
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 
 
 @documented
-class TPNNSurvival(TPNNEstimator):
+class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
 
     The partial likelihood does not depend on a constant, so the intercept is only what centring
@@ -74,30 +75,14 @@ class TPNNSurvival(TPNNEstimator):
         known = checked_offset(offset, len(times))
         ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
         target = np.column_stack([ranks, events])
-        self._fit(X, Targets(target, weights, known), Task(OBJECTIVES["cox"]))
+        targets, seen = Targets(target, weights, known), np.column_stack([times, events])
+        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y)
         baseline = breslow(times, events, self.predict(X, offset), weights)
         self.model_ = replace(self.model_, baseline=baseline)
         self.event_times_ = baseline.frozen().times
         with np.errstate(over="ignore"):
             self.baseline_hazard_ = np.exp(baseline.log_hazard)
         return self
-
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
-
-        ``model_.predict``, also that of a loaded model, returns the risk itself;
-        ``model_.raw_scores`` returns this logarithm.
-        """
-        table = self._read(X)
-        return self.model_.raw_scores(table, offset)
-
-    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
-        """Probability of surviving beyond each time, shape (n_rows, n_times).
-
-        A loaded model has this method too.
-        """
-        table = self._read(X)
-        return self.model_.predict_survival(table, times, offset)
 
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
         """Concordance index: how often the row at higher risk of two has the event first."""

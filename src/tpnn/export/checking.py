@@ -44,9 +44,10 @@ def probes(model: FrozenModel) -> list[FloatArray]:
         if known.levels or not len(nodes):
             column = np.append(np.arange(float(len(known.levels))), [np.nan, np.inf])
         else:
-            ends = [np.nextafter(nodes[0], -np.inf), np.nextafter(nodes[-1], np.inf), np.nan]
+            with np.errstate(over="ignore"):  # beyond the largest double, which is left out below
+                below, above = np.nextafter(nodes, -np.inf), np.nextafter(nodes[-1], np.inf)
             middles = nodes[:-1] / 2 + nodes[1:] / 2
-            column = np.concatenate([nodes, middles, np.nextafter(nodes, -np.inf), ends])
+            column = np.concatenate([nodes, middles, below, [above, np.nan]])
             column = np.where(np.isinf(column), nodes[0], column)
         columns.append(rng.permutation(column))
     n_rows = min(max(map(len, columns)), MOST_PROBES)

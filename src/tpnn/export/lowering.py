@@ -156,7 +156,7 @@ class Lowered:
 def lower(model: FrozenModel) -> Lowered:
     """Nodes, cells and weights of a model; what no component reads is left out."""
     encoder, components = model.encoder, tuple(model.components)
-    inputs = tuple(_input(encoder, j) for j in sorted({j for s in components for j in s}))
+    inputs = tuple(input_of(encoder, j) for j in sorted({j for s in components for j in s}))
     number_of = {known.feature: number for number, known in enumerate(inputs)}
     used = sorted({(len(s), j) for s in components for j in s})
     place_of = {key: number for number, key in enumerate(used)}
@@ -175,7 +175,8 @@ def lower(model: FrozenModel) -> Lowered:
     )
 
 
-def _input(encoder: TableEncoder, feature: int) -> Input:
+def input_of(encoder: TableEncoder, feature: int) -> Input:
+    """Column of a feature."""
     name, known = encoder.feature_names[feature], encoder.features[feature]
     _check_levels(name, known)
     axes = [per_order[feature] for per_order in encoder.axes.values()]

@@ -11,6 +11,7 @@ from tpnn._typing import FloatArray
 
 SMALLEST_MEAN = 1e-12  # the logit of a class without weight must stay finite
 LARGEST_SCORE = 300.0  # sums of exponentials of larger ones could overflow
+CLASS_LINKS = ("logit", "softmax")  # of classifiers
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,20 @@ class Exports:
 
         return to_sql(self, dialect, table, key, contributions)
 
+    def to_code(self: FrozenModel, language: str, contributions: bool = False) -> str:
+        """Source file in C, JavaScript or Python that scores one row; see docs/export.md."""
+        from tpnn.export.code import to_code
+
+        return to_code(self, language, contributions)
+
+    def to_onnx(
+        self: FrozenModel, path: str | os.PathLike[str], contributions: bool = False
+    ) -> None:
+        """Write the model in the ONNX format, in double precision; see docs/export.md."""
+        from tpnn.export.onnx import to_onnx
+
+        to_onnx(self, path, contributions)
+
     def to_table(self: FrozenModel) -> pd.DataFrame:
         """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
         from tpnn.sheets.tidy import tidy_table

@@ -15,6 +15,13 @@ these have version 2. Readers of both would find the columns of an array at wron
 features that are left out are not missed. Every other file has version 1. Such readers find columns
 with ``labels`` by position, as they always did.
 
+``provenance`` in the header says where the model comes from; it changes no prediction.
+
+The rule for parts to come: one that changes what is predicted gets a new version, so that readers
+which do not know it refuse the file; every other one is a key of the header, with arrays whose
+names begin with that key, and readers that do not know it ignore it. So a reader ignores all keys
+and arrays that it does not know, and loses them when it saves the model again.
+
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
 ``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
 """
@@ -41,6 +48,7 @@ from tpnn.anova.components import ComponentSet
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
+from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import NOMINAL, OffsetColumn
@@ -80,6 +88,7 @@ class Fields(TypedDict):
     classes: tuple[Label, ...]
     has_offset: bool
     baseline: Baseline | None
+    provenance: Provenance | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -88,6 +97,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     axes = [axis for per_order in encoder.axes.values() for axis in per_order]
     groups = [axis.groups for axis in axes if axis.groups is not None]
     header: Header = {
+        "version": file_version(fields),
         "names": encoder.names,
         "features": [tuple(f) if f.are_text else (f.kind, f.levels) for f in encoder.features],
         "orders": list(encoder.axes),
@@ -106,15 +116,15 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["has_offset"]:  # files of models without an offset are as they always were
         header["has_offset"] = True
     if encoder.offset_column is not None:
-        header |= {"version": SECOND_VERSION, "offset_column": encoder.offset_column._asdict()}
+        header["offset_column"] = encoder.offset_column._asdict()
     if encoder.labels:
         header["labels"] = encoder.labels
     if any(axis.has_unseen for axis in axes):
-        has_unseen = [axis.has_unseen for axis in axes]
-        header |= {"version": SECOND_VERSION, "has_unseen": has_unseen}
+        header["has_unseen"] = [axis.has_unseen for axis in axes]
     if encoder.kept is not None:
         header["kept"] = encoder.kept._asdict()
-        header |= {} if encoder.names else {"version": NEWEST_VERSION}
+    if fields["provenance"] is not None:
+        header["provenance"] = fields["provenance"].as_dict()
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -130,11 +140,21 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     return header, arrays
 
 
+def file_version(fields: Fields) -> int:
+    """Oldest version of which readers predict a model right."""
+    encoder = fields["encoder"]
+    has_unseen = any(axis.has_unseen for axes in encoder.axes.values() for axis in axes)
+    if encoder.kept is not None and encoder.names is None:
+        return NEWEST_VERSION
+    is_second = encoder.offset_column is not None or has_unseen
+    return SECOND_VERSION if is_second else FORMAT_VERSION
+
+
 def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fields:
     """Fields of a model from what ``pack`` made of them."""
     components = ComponentSet(tuple(tuple(features) for features in header["components"]))
     encoder = _unpack_encoder(header, arrays)
-    n_outputs = len(arrays["intercept"])
+    n_outputs, provenance = len(arrays["intercept"]), header.get("provenance")
     shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs) for s in components]
     return Fields(
         encoder=encoder,
@@ -151,6 +171,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         classes=tuple(header.get("classes", ())),  # the first files have no labels
         has_offset=header.get("has_offset", False),
         baseline=_unpack_baseline(arrays),
+        provenance=None if provenance is None else Provenance.of(provenance),
     )
 
 
@@ -210,12 +231,12 @@ def _unpack_terms(
 
 
 def _flatten(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([array.ravel() for array in arrays])
+    return np.concatenate([array.ravel() for array in arrays] or [np.empty(0)])
 
 
 def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    pieces = np.split(flat, ends[:-1])
+    ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp)
+    pieces = np.split(flat, ends[:-1]) if shapes else []
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
@@ -250,7 +271,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
         digest = entries.pop("digest.txt").decode()
         known, version = header["format"] == FORMAT_NAME, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
@@ -265,10 +286,11 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     try:
         return header, {name.removesuffix(".npy"): _array(data) for name, data in stored.items()}
     except Exception as error:  # whatever NumPy raises on a wrong header
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+def unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    """Return the error of a file that is no model."""
     return ValueError(
         f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
         f"truncated or of another kind ({error!r}). Save the model again."

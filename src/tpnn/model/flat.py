@@ -1,4 +1,4 @@
-"""Flat tables: the cells of a component in a row, and interpolation between them.
+"""Flat tables: the cells of a component in a row, and interpolation between them, in NumPy.
 
 Every table gets one more node per axis, the *null node*, where it is zero: a level or a missing
 value that fit has not seen falls there and contributes nothing.
@@ -7,14 +7,17 @@ value that fit has not seen falls there and contributes nothing.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component
+
+Number = TypeVar("Number", np.intp, np.float64)
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,69 @@ def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
     ]
 
 
-def interpolate(
-    table: FlatTable, nodes: Sequence[IntArray], fractions: Sequence[FloatArray]
-) -> FloatArray:
-    """Multilinear interpolation in a table of any number of axes."""
+@dataclass(frozen=True)
+class TableStack:
+    """Tables of one order, one after the other, so that one call interpolates in many of them.
 
-    def along(base: IntArray, axis: int) -> FloatArray:
-        """Along one axis, between two interpolations along the rest."""
-        if axis == len(table.strides):
-            return table.cells.take(base)
-        lower, upper = along(base, axis + 1), along(base + table.strides[axis], axis + 1)
-        return lower + fractions[axis] * (upper - lower)
+    Parameters
+    ----------
+    first : int
+        Number of the first table among all tables of a predictor.
+    cells : array of shape (n_cells,)
+        Cells of all tables.
+    starts : array of shape (n_tables, 1)
+        Where each table begins.
+    strides : array of shape (order, n_tables, 1)
+        Cells from one node to the next along each axis.
+    places : array of shape (order, n_tables)
+        Row of ``nodes`` and ``fractions`` that belongs to each axis.
+    """
 
-    return along(sum(map(operator.mul, nodes, table.strides)), 0)
+    first: int
+    cells: FloatArray
+    starts: IntArray
+    strides: IntArray
+    places: IntArray
+
+    def values(self, part: slice, nodes: IntArray, fractions: FloatArray) -> FloatArray:
+        """Multilinear interpolation in some of the tables, (n_tables, n_rows).
+
+        ``nodes`` and ``fractions`` (n_axes, n_rows) say where each row lies along every axis.
+        """
+        strides, places = self.strides[:, part], self.places[:, part]
+        along = [_picked(fractions, place) for place in places]
+        base = _picked(nodes, places[-1]) + self.starts[part]  # the last stride is 1
+        for place, stride in zip(places[:-1], strides[:-1], strict=True):
+            base += _picked(nodes, place) * stride
+
+        def between(base: IntArray, axis: int) -> FloatArray:
+            """Along one axis, between two interpolations along the rest: low + t (high - low)."""
+            if axis == len(strides):
+                return self.cells.take(base)
+            low, high = between(base, axis + 1), between(base + strides[axis], axis + 1)
+            high -= low
+            high *= along[axis]
+            high += low
+            return high
+
+        return between(base, 0)
+
+
+def _picked(rows: NDArray[Number], places: IntArray) -> NDArray[Number]:
+    """Rows at some places; a single one, which may be long, is not copied."""
+    return rows[places[0] : places[0] + 1] if len(places) == 1 else rows[places]
+
+
+def stack_tables(
+    tables: Sequence[FlatTable], first: int, places: Mapping[tuple[int, int], int]
+) -> TableStack:
+    """Stack tables of one order; ``places`` has the row of each (order, feature)."""
+    order = len(tables[0].component)
+    starts = np.cumsum([0, *(len(table.cells) for table in tables[:-1])])
+    return TableStack(
+        first=first,
+        cells=np.concatenate([table.cells for table in tables]),
+        starts=starts[:, None],
+        strides=np.array([table.strides for table in tables]).T[:, :, None],
+        places=np.array([[places[order, j] for j in table.component] for table in tables]).T,
+    )

@@ -32,11 +32,15 @@ def check_fields(fields: Fields) -> None:
     _check_outputs(fields)
     numbers = [*fields["tables"], *fields["spreads"], fields["intercepts"]]
     for terms in fields["stored_terms"] or ():
+        shape = (len(terms.features), len(terms.beta))
+        fits = terms.b.shape == terms.gamma.shape == shape and terms.beta.ndim == 1
+        _require(fits, "terms must have their features")
         numbers += [terms.b, terms.gamma, terms.beta]
     _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
     _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
     _check_offset_column(fields)
     _check_baseline(fields)
+    _check_provenance(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -83,12 +87,15 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     texts = all(isinstance(level, str) for level in feature.levels)
     _require(texts or not feature.are_text, "levels that are text must be strings")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
+    rows = (axis.values, axis.values if axis.groups is None else axis.groups)
+    _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")
     nodes, masses = axis.values[: axis.n_regular], axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
     _require(increasing, "nodes must be finite and increasing")
     _require(not axis.has_missing or bool(np.isnan(axis.values[-1])), "missing values come last")
     shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
     _require(bool(shared), "masses must not be negative and sum to one")
+    _require(masses.shape == axis.values.shape, "every node must have a mass")
     if axis.levels is not None:
         labelled = len(axis.levels) == axis.n_regular and _are_labels(axis.levels)
         _require(labelled, "every node of a level must have a label")
@@ -112,6 +119,12 @@ def _check_components(fields: Fields) -> None:
             whole and distinct and len(component) in encoder.axes, "components must be features"
         )
     _require(len(tables) == len(fields["components"]), "every component must have a table")
+    for component, table, spread in zip(
+        fields["components"], tables, fields["spreads"], strict=True
+    ):
+        nodes = [encoder.axes[len(component)][feature].n_nodes for feature in component]
+        shape = (*nodes, len(fields["intercepts"]))
+        _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     known = set(encoder.feature_names)
     shapes = fields["shapes"]
     valid = isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SIGNS)
@@ -120,6 +133,7 @@ def _check_components(fields: Fields) -> None:
 
 def _check_outputs(fields: Fields) -> None:
     names, n_outputs = fields["output_names"], len(fields["intercepts"])
+    _require(fields["intercepts"].ndim == 1, "every output must have one intercept")
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
     _require(all(isinstance(name, str) for name in names), "names of outputs must be text")
@@ -155,3 +169,13 @@ def _check_baseline(fields: Fields) -> None:
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")
     rising = (np.diff(times) > 0).all() and (np.diff(log_hazard) >= 0).all()
     _require(bool(rising and times[0] >= 0), "a baseline must rise with time")
+
+
+def _check_provenance(fields: Fields) -> None:
+    provenance = fields["provenance"]
+    if provenance is None:
+        return
+    broken = provenance.first_broken_rule()
+    _require(broken is None, f"provenance: {broken}")
+    links = {"classifier": ("logit", "softmax"), "survival": ("log",)}.get(provenance.task)
+    _require(links is None or fields["link"].name in links, "the task must fit the link")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from tpnn._threads import Workers, split
-from tpnn._typing import FloatArray, IntArray
-from tpnn.model.flat import FlatTable, interpolate
+from tpnn._typing import FloatArray
+from tpnn.model.flat import FlatTable, TableStack, stack_tables
+from tpnn.model.locate import Locator
+from tpnn.model.worth import ACCOUNT
 from tpnn.table.axis import Axis
 
-MIN_COMPILED_ROWS = 50_000  # for fewer rows loading numba takes longer than NumPy needs
 ROWS_PER_TASK = 16_384  # rows that a thread interpolates at a time
+VALUES_PER_STEP = 16_384  # values that one call of NumPy computes, of as many tables as that takes
 
 
 def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
@@ -20,18 +25,6 @@ def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
     tasks = [slice(*task) for task in split(n_rows, ROWS_PER_TASK)]
     with Workers(1 if len(tasks) == 1 else None) as workers:
         workers.map(work, tasks)
-
-
-def compiled_module(n_rows: int) -> Any:
-    """Return the compiled loops where rows are many and numba works, else None."""
-    if n_rows < MIN_COMPILED_ROWS:
-        return None
-    try:
-        compiled = import_module("tpnn.model.interpolate_numba")
-        import_module("tpnn._announce").announcer()  # compiling takes seconds: say so
-    except Exception:  # numba is absent, or fails to load: NumPy computes the same bits
-        return None
-    return compiled
 
 
 class Predictor:
@@ -42,44 +35,77 @@ class Predictor:
     axes : dict of int to sequence of Axis
         For each order, the axis of every feature.
     tables : list of FlatTable
-        What is interpolated.
+        What is interpolated, lower orders first.
     """
 
     def __init__(self, axes: Mapping[int, Sequence[Axis]], tables: Sequence[FlatTable]) -> None:
         self.axes, self.tables = axes, tables
-        self.orders = sorted({len(table.component) for table in tables})
+        self._keys = sorted({(len(t.component), j) for t in tables for j in t.component})
+        self.cells_per_row = sum(2 ** len(table.component) for table in tables)
         self._compiled: Any = None
 
-    def add(self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray) -> None:
-        """Add the value of table t on every row to ``sums[targets[t]]``; sums is (k, n_rows)."""
+    def add(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
+        """Add the value of table t on every row to ``sums[t % k]``; sums is (k, n_rows).
+
+        So k may be the number of tables, or that of outputs. Tables are added one after the other,
+        in double precision: what is added to a row does not depend on the rows beside it.
+        """
         n_rows = sums.shape[1]
+        if not self.tables:
+            return
         work = self._compiled_work(n_rows) or self._add_rows
 
         def add_rows(rows: slice) -> None:
-            work([column[rows] for column in columns], targets, sums[:, rows])
+            work([column[rows] for column in columns], sums[:, rows])
 
         in_tasks(add_rows, n_rows)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_add_rows`` where rows are many and numba works, else None."""
-        module = compiled_module(n_rows)
-        if module is None:
+        """Compiled ``_add_rows`` where that is worth its price, else None."""
+        module = ACCOUNT.loops(n_rows, self.cells_per_row)
+        if module is None or not self.tables:
             return None
         if self._compiled is None:
             self._compiled = module.CompiledTables(self.axes, self.tables)
         return self._compiled.add_rows
 
-    def _add_rows(
-        self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray
-    ) -> None:
-        located: dict[tuple[int, int], tuple[IntArray, FloatArray]] = {}
-        for table, target in zip(self.tables, targets, strict=True):
-            order = len(table.component)
-            for feature in table.component:
-                if (order, feature) not in located:
-                    axis = self.axes[order][feature]
-                    located[order, feature] = axis.locate(columns[feature])
-            nodes, fractions = zip(
-                *(located[order, feature] for feature in table.component), strict=True
-            )
-            sums[target] += interpolate(table, nodes, fractions)
+    def _add_rows(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
+        nodes, fractions = self._locator.locate(columns)
+        n_sums, n_rows = sums.shape
+        are_apart = n_sums == len(self.tables)
+        together = 1 if are_apart else n_sums  # tables that cannot be separated
+        step = max(VALUES_PER_STEP // (n_rows * together), 1) * together
+        for stack in self._stacks:
+            for start in range(0, len(stack.starts), step):
+                values = stack.values(slice(start, start + step), nodes, fractions)
+                if are_apart:
+                    number = stack.first + start
+                    sums[number : number + len(values)] += values
+                else:
+                    _add_in_order(values.reshape(-1, n_sums, n_rows), sums)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        axes = [self.axes[order][feature] for order, feature in self._keys]
+        return Locator([feature for _, feature in self._keys], axes)
+
+    @cached_property
+    def _stacks(self) -> list[TableStack]:
+        places = {key: place for place, key in enumerate(self._keys)}
+        stacks, first = [], 0
+        for _, group in groupby(self.tables, key=lambda table: len(table.component)):
+            tables = list(group)
+            stacks.append(stack_tables(tables, first, places))
+            first += len(tables)
+        return stacks
+
+
+def _add_in_order(values: FloatArray, sums: FloatArray) -> None:
+    """Add values (n, n_sums, n_rows) to the sums, one after the other.
+
+    A sum of NumPy would add them in pairs where there is one row, and so round otherwise.
+    """
+    if len(values) == 1:
+        sums += values[0]
+    else:
+        sums[:] = np.add.accumulate(np.concatenate([sums[None], values]))[-1]

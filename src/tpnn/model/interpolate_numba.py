@@ -1,6 +1,6 @@
 """The inner loops of prediction, compiled: for tables with enough rows to be worth loading numba.
 
-They compute what ``Axis.locate``, ``flat.interpolate`` and ``Bundle.code`` compute, bit for bit.
+They compute what ``Axis.locate``, ``TableStack.values`` and ``Bundle.code`` compute, bit for bit.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._compile import compiled
+from tpnn._compile import compiled, is_kept
 from tpnn._typing import BoolArray, FloatArray, Int32Array
-from tpnn.model.flat import FlatTable, interpolate
-from tpnn.model.locate_numba import ODD, lay_out, locate_rows, starts_of
+from tpnn.anova.components import Component
+from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
+from tpnn.model.locate_numba import ODD, lay_out, locate_rows
 from tpnn.table.axis import Axis
 
 
 @compiled()
 def _add_mains(
-    cells: Any, starts: Any, features: Any, lower: Any, fraction: Any, targets: Any, sums: Any
-) -> None:
+    cells: Any, starts: Any, strides: Any, features: Any, lower: Any, fraction: Any, targets: Any,
+    sums: Any,
+) -> None:  # fmt: skip
     for table in range(len(starts)):
-        start, nodes, along = starts[table], lower[features[table]], fraction[features[table]]
+        feature = features[table, 0]
+        start, nodes, along = starts[table], lower[feature], fraction[feature]
         total = sums[targets[table]]
         for i in range(len(total)):
             cell = start + nodes[i]
@@ -32,12 +35,12 @@ def _add_mains(
 
 @compiled()
 def _add_pairs(
-    cells: Any, starts: Any, down: Any, features: Any, lower: Any, fraction: Any, targets: Any,
+    cells: Any, starts: Any, strides: Any, features: Any, lower: Any, fraction: Any, targets: Any,
     sums: Any,
 ) -> None:  # fmt: skip
     between = np.array([along.max() > 0.0 for along in fraction])
     for table in range(len(starts)):
-        start, stride = starts[table], down[table]
+        start, stride = starts[table], strides[table, 0]
         a, b = features[table]
         first, second, along_first, along_second = lower[a], lower[b], fraction[a], fraction[b]
         total = sums[targets[table]]
@@ -61,6 +64,30 @@ def _add_pairs(
 
 
 @compiled()
+def _add_triples(
+    cells: Any, starts: Any, strides: Any, features: Any, lower: Any, fraction: Any, targets: Any,
+    sums: Any,
+) -> None:  # fmt: skip
+    for table in range(len(starts)):
+        start, far, near = starts[table], strides[table, 0], strides[table, 1]
+        a, b, c = features[table]
+        first, second, third = lower[a], lower[b], lower[c]
+        along_first, along_second, along_third = fraction[a], fraction[b], fraction[c]
+        total = sums[targets[table]]
+        for i in range(len(total)):
+            cell, along = start + first[i] * far + second[i] * near + third[i], along_third[i]
+            low_low, low_high = cells[cell], cells[cell + near]
+            high_low, high_high = cells[cell + far], cells[cell + far + near]
+            low_low += along * (cells[cell + 1] - low_low)
+            low_high += along * (cells[cell + near + 1] - low_high)
+            high_low += along * (cells[cell + far + 1] - high_low)
+            high_high += along * (cells[cell + far + near + 1] - high_high)
+            low = low_low + along_second[i] * (low_high - low_low)
+            high = high_low + along_second[i] * (high_high - high_low)
+            total[i] += low + along_first[i] * (high - low)
+
+
+@compiled()
 def _code(
     x: Any, starts: Any, values: Any, parts: Any, targets: Any, codes: Any, known: Any
 ) -> None:
@@ -79,6 +106,9 @@ def _code(
             known[i] &= found[i]
 
 
+LOOPS = {1: _add_mains, 2: _add_pairs, 3: _add_triples}  # by order
+
+
 class CompiledTables:
     """All tables of a model, laid out for the compiled loops.
 
@@ -92,40 +122,27 @@ class CompiledTables:
 
     def __init__(self, axes: Mapping[int, Sequence[Axis]], tables: Sequence[FlatTable]) -> None:
         orders = sorted({len(table.component) for table in tables})
-        self.order_place = {order: place for place, order in enumerate(orders)}
         self.features = sorted({feature for table in tables for feature in table.component})
-        self.row = {feature: row for row, feature in enumerate(self.features)}
         self.axes = [[axes[order][feature] for order in orders] for feature in self.features]
         self.places = lay_out(self.axes)
-        self.tables = tables
-        self.packed = {
-            order: self._pack([i for i, t in enumerate(tables) if len(t.component) == order])
-            for order in orders
-            if order <= 2
-        }
-        self.higher = [(i, table) for i, table in enumerate(tables) if len(table.component) > 2]
+        rows = {(o, feature): row for o in orders for row, feature in enumerate(self.features)}
+        self.stacks, first = [], 0
+        for order in orders:
+            chosen = [table for table in tables if len(table.component) == order]
+            self.stacks.append(stack_tables(chosen, first, rows))
+            first += len(chosen)
 
-    def _pack(self, chosen: list[int]) -> tuple[Any, ...]:
-        """Numbers, cells, starts, strides and features of some tables."""
-        tables = [self.tables[i] for i in chosen]
-        starts = starts_of([table.cells for table in tables])[:-1]
-        features = [[self.row[feature] for feature in table.component] for table in tables]
-        down = np.array([table.strides[0] for table in tables])
-        cells = np.concatenate([table.cells for table in tables])
-        return np.array(chosen), cells, starts, down, np.array(features)
-
-    def add_rows(
-        self, columns: Sequence[FloatArray], targets: Sequence[int], sums: FloatArray
-    ) -> None:
-        """Add table t on the given rows to ``sums[targets[t]]``."""
+    def add_rows(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
+        """Add table t on the given rows to ``sums[t % k]``; sums is (k, n_rows)."""
         lower, fraction = self._located(np.stack([columns[feature] for feature in self.features]))
         total = np.ascontiguousarray(sums)  # only then the loops use vectors
-        self._add(lower, fraction, np.asarray(targets), total)
+        for stack, nodes, along in zip(self.stacks, lower, fraction, strict=True):
+            _add_stack(stack, nodes, along, total)
         sums[:] = total
 
     def _located(self, x: FloatArray) -> tuple[Int32Array, FloatArray]:
         """Lower nodes and fractions, (n_orders, n_features, n_rows)."""
-        shape = len(self.order_place), *x.shape
+        shape = len(self.stacks), *x.shape
         lower, fraction = np.empty(shape, np.int32), np.empty(shape)
         locate_rows(x, self.places, lower, fraction)
         for row in np.flatnonzero(self.places.kinds == ODD):
@@ -133,21 +150,19 @@ class CompiledTables:
                 lower[place, row], fraction[place, row] = axis.locate(x[row])
         return lower, fraction
 
-    def _add(
-        self, lower: Int32Array, fraction: FloatArray, into: Int32Array, sums: FloatArray
-    ) -> None:
-        for order, (chosen, cells, starts, down, features) in self.packed.items():
-            place = self.order_place[order]
-            found = lower[place], fraction[place], into[chosen], sums
-            if order == 1:
-                _add_mains(cells, starts, features[:, 0], *found)
-            else:
-                _add_pairs(cells, starts, down, features, *found)
-        for number, table in self.higher:
-            place = self.order_place[len(table.component)]
-            rows = [self.row[feature] for feature in table.component]
-            nodes = [lower[place, row].astype(np.intp) for row in rows]
-            sums[into[number]] += interpolate(table, nodes, [fraction[place, row] for row in rows])
+
+def _add_stack(stack: TableStack, nodes: Int32Array, along: FloatArray, sums: FloatArray) -> None:
+    """Add tables of one order, given nodes and fractions (n_features, n_rows) of that order."""
+    order, n_tables = stack.places.shape
+    targets = (stack.first + np.arange(n_tables)) % len(sums)
+    if order in LOOPS:
+        strides, rows = stack.strides[:, :, 0].T, stack.places.T
+        cells, starts = stack.cells, stack.starts[:, 0]
+        LOOPS[order](cells, starts, strides, rows, nodes, along, targets, sums)
+        return
+    places = nodes.astype(np.intp)
+    for table, target in enumerate(targets):
+        sums[target] += stack.values(slice(table, table + 1), places, along)[0]
 
 
 class CompiledCodes:
@@ -174,3 +189,19 @@ class CompiledCodes:
         codes, known = np.zeros((self.n_bundles, x.shape[1])), np.ones(x.shape[1], bool)
         _code(x, self.starts, self.values, self.parts, self.targets, codes, known)
         return codes, known
+
+
+def are_kept() -> bool:
+    """Whether all loops have been compiled by an earlier process."""
+    return all(map(is_kept, (*LOOPS.values(), _code, locate_rows)))
+
+
+def warm_up() -> None:
+    """Load all loops, or compile those that are not kept, on a model of three features."""
+    axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
+    components: list[Component] = [(0,), (0, 1), (0, 1, 2)]
+    tables = {component: np.zeros((2,) * len(component) + (1,)) for component in components}
+    columns = [np.zeros(1)] * 3
+    axes = dict.fromkeys((1, 2, 3), (axis,) * 3)
+    CompiledTables(axes, flatten_tables(tables)).add_rows(columns, np.zeros((1, 1)))
+    CompiledCodes([{0: [(0.0, 0)]}]).code(columns)

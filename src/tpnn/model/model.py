@@ -13,26 +13,26 @@ from typing import Any, cast
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.terms import Terms, step_terms
-from tpnn.loss.links import Link
+from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
 from tpnn.model.exports import Exports
-from tpnn.model.files import Fields, Label, pack, read_archive, unpack, write_archive
+from tpnn.model.files import Fields, Label, pack, write_archive
 from tpnn.model.flat import flatten_tables
-from tpnn.model.integrity import check_fields
 from tpnn.model.interpolate import Predictor
+from tpnn.model.json_form import json_text
 from tpnn.model.presum import SumPredictor
+from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
 from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
-
-CLASS_LINKS = ("logit", "softmax")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -75,6 +75,8 @@ class AnovaModel(Exports):
         Whether the model was fitted with an offset, so that predictions need one too.
     baseline : Baseline, optional
         Cumulative baseline hazard of a survival model.
+    provenance : Provenance, optional
+        Where the model comes from, if an estimator fitted it.
     """
 
     encoder: TableEncoder
@@ -91,6 +93,7 @@ class AnovaModel(Exports):
     classes: tuple[Label, ...] = ()
     has_offset: bool = False
     baseline: Baseline | None = None
+    provenance: Provenance | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -233,7 +236,7 @@ class AnovaModel(Exports):
         """Component scores of rows that are numbers already, one column for each feature."""
         shape = len(self.components), self.n_outputs, len(columns[0])
         scores = np.zeros((shape[0] * shape[1], shape[2]))
-        self._predictor.add(columns, range(len(scores)), scores)
+        self._predictor.add(columns, scores)
         return squeezed(scores.reshape(shape).transpose(2, 0, 1))
 
     @cached_property
@@ -294,7 +297,8 @@ class AnovaModel(Exports):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model is left out: it belongs to the whole sum.
+        The baseline of a survival model and the scores in the provenance are left out: they belong
+        to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -305,6 +309,7 @@ class AnovaModel(Exports):
             spreads=tuple(compress(self.spreads, kept)),
             stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
             baseline=None,
+            provenance=self.provenance and replace(self.provenance, scores={}),
         )
 
     def pruned(self) -> AnovaModel:
@@ -351,26 +356,19 @@ class AnovaModel(Exports):
         """
         write_archive(path, *pack(self.pruned()._fields()))
 
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write the model as one JSON document, to a file or, without a path, as text.
+
+        ``tpnn.load`` reads the file back exactly; docs/deploy.md has its fields.
+        """
+        text = json_text(self.pruned()._fields())
+        if path is None:
+            return text
+        write_file(path, text.encode())
+        return None
+
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
-
-
-def load_model(path: str | os.PathLike[str]) -> AnovaModel:
-    """Read a model written by ``AnovaModel.save``.
-
-    The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
-    file raises ValueError.
-    """
-    header, arrays = read_archive(path)
-    try:
-        fields = unpack(header, arrays)
-        check_fields(fields)
-        return AnovaModel(**fields)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"path: must be a complete model, found a file that lacks a part of it or has a wrong "
-            f"one ({error!r}). Save the model again."
-        ) from error
 
 
 def squeezed(values: FloatArray) -> FloatArray:

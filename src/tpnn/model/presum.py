@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +20,15 @@ from numpy.typing import NDArray
 from tpnn._typing import BoolArray, FloatArray
 from tpnn.anova.components import Component
 from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import Predictor, compiled_module, in_tasks
+from tpnn.model.interpolate import Predictor, in_tasks
+from tpnn.model.worth import ACCOUNT
 from tpnn.table.axis import Axis
 from tpnn.table.frame import NOMINAL
 
 Axes = Mapping[int, Sequence[Axis]]
 
 MAX_CODES = 32  # of a bundle: a table of two bundles stays in the fastest cache
+MAX_ROWS_ONE_BY_ONE = 50  # for more rows it is faster to compare whole columns
 MIN_COMPONENTS_PER_TABLE = 2  # on average, for bundles to be worth their codes
 
 
@@ -52,6 +53,10 @@ class Bundle:
             feature: [(value, node * stride) for value, node in _points(axis)]
             for feature, axis, stride in zip(features, axes, strides, strict=True)
         }
+        self._parts = {  # NaN, which equals nothing, is found as None
+            feature: {None if np.isnan(value) else value: part for value, part in points}
+            for feature, points in self.points.items()
+        }
 
     @property
     def axis(self) -> Axis:
@@ -63,6 +68,8 @@ class Bundle:
     def code(self, columns: Sequence[FloatArray]) -> tuple[NDArray[np.uint8], BoolArray]:
         """Codes of rows, and the rows on which all values are nodes."""
         n_rows = len(columns[0])
+        if n_rows <= MAX_ROWS_ONE_BY_ONE:
+            return self._code_one_by_one(columns)
         codes, known = np.zeros(n_rows, np.uint8), np.ones(n_rows, bool)
         for feature, points in self.points.items():
             x = np.ascontiguousarray(columns[feature])
@@ -73,6 +80,18 @@ class Bundle:
                 codes += here.view(np.uint8) * np.uint8(part)
             known &= found
         return codes, known
+
+    def _code_one_by_one(
+        self, columns: Sequence[FloatArray]
+    ) -> tuple[NDArray[np.uint8], BoolArray]:
+        """Codes of a few rows, each value looked up."""
+        parts = [
+            [found.get(value if value == value else None) for value in columns[feature].tolist()]
+            for feature, found in self._parts.items()
+        ]
+        known = np.array([None not in row for row in zip(*parts, strict=True)], bool)
+        codes = [sum(part or 0 for part in row) for row in zip(*parts, strict=True)]
+        return np.array(codes, np.uint8), known
 
 
 def _points(axis: Axis) -> list[tuple[float, int]]:
@@ -145,7 +164,7 @@ class SumPredictor:
     ) -> None:
         self.plain, self.bundles = plain, find_bundles(axes, list(tables))
         summed = join(self.bundles, len(axes[min(axes)]), tables)
-        if len(summed) * MIN_COMPONENTS_PER_TABLE > len(tables):
+        if not self.bundles or len(summed) * MIN_COMPONENTS_PER_TABLE > len(tables):
             self.bundles = []
             return
         added = [bundle.axis for bundle in self.bundles]
@@ -155,23 +174,22 @@ class SumPredictor:
     def add(self, columns: Sequence[FloatArray], sums: FloatArray) -> None:
         """Add all components on every row to ``sums`` (n_outputs, n_rows)."""
         if not self.bundles:
-            self._add(self.plain, columns, sums)
+            self.plain.add(columns, sums)
             return
         codes, known = self._coded(columns, sums.shape[1])
         others = np.flatnonzero(~known)
         theirs = sums[:, others]
-        self._add(self.joined, [*columns, *codes], sums)
-        self._add(self.plain, [column[others] for column in columns], theirs)
-        sums[:, others] = theirs
-
-    def _add(self, predictor: Predictor, columns: Sequence[FloatArray], sums: FloatArray) -> None:
-        outputs = list(range(len(sums)))
-        predictor.add(columns, outputs * (len(predictor.tables) // len(sums)), sums)
+        self.joined.add([*columns, *codes], sums)
+        if len(others):
+            self.plain.add([column[others] for column in columns], theirs)
+            sums[:, others] = theirs
 
     def _coded(self, columns: Sequence[FloatArray], n_rows: int) -> tuple[FloatArray, BoolArray]:
         """Codes of every bundle (n_bundles, n_rows), and the rows that have them."""
         codes, known = np.empty((len(self.bundles), n_rows)), np.empty(n_rows, bool)
-        work = self._compiled_work(n_rows) or self._code_rows
+        loops = ACCOUNT.loops(n_rows, sum(len(bundle.nodes) for bundle in self.bundles))
+        points = [bundle.points for bundle in self.bundles]
+        work = loops.CompiledCodes(points).code if loops else self._code_rows
 
         def code_rows(rows: slice) -> None:
             codes[:, rows], known[rows] = work([column[rows] for column in columns])
@@ -182,8 +200,3 @@ class SumPredictor:
     def _code_rows(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
         codes, known = zip(*(bundle.code(columns) for bundle in self.bundles), strict=True)
         return np.stack(codes).astype(np.float64), np.logical_and.reduce(known)
-
-    def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_code_rows`` where rows are many and numba works, else None."""
-        module = compiled_module(n_rows)
-        return module and module.CompiledCodes([bundle.points for bundle in self.bundles]).code

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tpnn.explain.path import Path
+from tpnn.model.provenance import Provenance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,3 +32,11 @@ class FitFacts:
     power: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     path: Path | None = None
+
+    @classmethod
+    def of(cls, provenance: Provenance | None) -> FitFacts:
+        """Facts that a model knows about its fit; none without a provenance."""
+        if provenance is None:
+            return cls()
+        settings = {name: repr(value) for name, value in provenance.settings.items()}
+        return cls(settings=settings, n_rows=provenance.n_rows)

@@ -77,7 +77,7 @@ def write_report(
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
     known = offset if X is None else model.offset_of(explanation.rows, offset)
-    fit, metrics = facts or FitFacts(), None
+    fit, metrics = facts or FitFacts.of(model.provenance), None
     if y is not None:
         passed = known if model.encoder.offset_column is None else None  # it is in the rows
         metrics = measure(model, explanation.rows, y, passed, power=fit.power)

@@ -18,9 +18,9 @@ from tpnn.table.frame import (
     Column,
     OffsetColumn,
     Table,
-    all_finite,
 )
 from tpnn.table.levels import as_levels, described, level_numbers, level_types
+from tpnn.table.source import all_finite
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
@@ -176,7 +176,7 @@ class TableEncoder:
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        known, found = None if self.kept else self._column_labels(), table.labels
+        known, found = None if self.kept else self.column_names or self.labels, table.labels
         if known and found and known != found and _are_matched_by_name(known, found):
             table = table.reorder(known)
         if table.n_columns != self.n_columns:
@@ -188,11 +188,12 @@ class TableEncoder:
         table = self._set_aside(table, None)
         return table if self.kept is None else table.pick(self.kept.places)
 
-    def _column_labels(self) -> tuple[str, ...] | None:
-        """Labels of all columns of the training table, that of an offset among them."""
+    @property
+    def column_names(self) -> tuple[str, ...] | None:
+        """Names of all columns, that of an offset among them, where they have names."""
         column = self.offset_column
         if self.names is None or column is None or column.name is None:
-            return self.names or self.labels
+            return self.names
         return (*self.names[: column.place], column.name, *self.names[column.place :])
 
     def _set_aside(self, table: Table, names: tuple[str, ...] | None) -> Table:
@@ -230,13 +231,14 @@ class TableEncoder:
 
     def columns(self, table: Table) -> list[FloatArray]:
         """All columns as numbers; one warning names those with values that fit has not seen."""
+        if table.is_finite and self._knows_every_number():
+            return table.finite_columns()
         columns = [self.numbers(table, feature) for feature in range(self.n_features)]
         finest = self.axes[min(self.axes)]
         unseen = [
             f"{table.name(feature)!r} ({count} of {table.n_rows} rows)"
             for feature, column in enumerate(columns)
-            if not (table.is_finite and self._knows_all_numbers(feature))
-            and (count := _n_unseen(column, finest[feature]))
+            if (count := _n_unseen(column, finest[feature]))
         ]
         if unseen:
             warnings.warn(
@@ -250,9 +252,10 @@ class TableEncoder:
         """Whether fit saw no value of a feature, so that the feature has no kind."""
         return self.axes[min(self.axes)][feature].n_regular == 0
 
-    def _knows_all_numbers(self, feature: int) -> bool:
-        """Whether no finite number is new to a feature."""
-        return not (self.features[feature].levels or self._is_empty(feature))
+    def _knows_every_number(self) -> bool:
+        """Whether all features are numbers, so that no finite one is new to them."""
+        are_numbers = all(kind == NUMBER and not levels for kind, levels, _ in self.features)
+        return are_numbers and all(axis.n_regular for axis in self.axes[min(self.axes)])
 
     def codes(self, table: Table, order: int, rows: IntArray) -> CodeArray:
         """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if enough."""

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.table.source import (
     LARGEST_EXACT_INTEGER,
+    NUMBER_KINDS,
+    all_finite,
     checked_matrix,
     checked_names,
     column_labels,
     distinct_texts,
+    few_numbers,
     frame_in_memory,
     is_rounded,
 )
@@ -78,10 +81,12 @@ class Table:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features), or data frame of any library
+    X : array of shape (n_rows, n_features), data frame of any library, or records
         Columns of numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and
         masked values are missing. Data frames are those that narwhals reads, such as pandas,
         polars, Modin and Arrow, and whatever else hands over its columns as an Arrow stream.
+        Records are dicts from column names to values: a list of them or, for one row, a dict. A
+        dict of arrays is a table of these columns.
 
     Attributes
     ----------
@@ -111,6 +116,7 @@ class Table:
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self._as_levels: dict[int, Column] = {}
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
+        self._matrix = self.source if frame is None else few_numbers(frame)  # where it is one
         self._places: Sequence[int] = range(self.n_features)  # of the features in the source
         self._offset_place = 0  # of the column that is set aside
         if self.n_features == 0:
@@ -122,8 +128,10 @@ class Table:
     @cached_property
     def is_finite(self) -> bool:
         """Whether the table is an array without missing or infinite values, found in one pass."""
-        source = self.source
-        return isinstance(source, np.ndarray) and source.dtype.kind == "f" and all_finite(source)
+        matrix = self._matrix
+        if matrix is None or matrix.dtype.kind not in NUMBER_KINDS:
+            return False
+        return matrix.dtype.kind != "f" or all_finite(matrix)
 
     @property
     def n_columns(self) -> int:
@@ -161,6 +169,11 @@ class Table:
             )
         return column
 
+    def finite_columns(self) -> list[FloatArray]:
+        """Columns of all features of a table that is finite, as numbers."""
+        assert self._matrix is not None
+        return [np.asarray(self._matrix[:, place], np.float64) for place in self._places]
+
     def levels(self, feature: int) -> Column:
         """Column of the given feature; numbers are levels, exact also where they are no doubles."""
         column = self.column(feature)
@@ -177,9 +190,11 @@ class Table:
 
     def _source_column(self, name: str | None, place: int) -> Any:
         """Column of the source, by its name or, without one, by its position."""
+        if self._matrix is not None:
+            return self._matrix[:, place]
         if name is not None:
             return self.source[name]
-        return getattr(self.source, "iloc", self.source)[:, place]
+        return self.source.iloc[:, place]
 
     def set_aside(self, place: int, is_exposure: bool) -> Table:
         """Table in which the column at a position is no feature but the offset of each row."""
@@ -226,16 +241,6 @@ class Table:
         return table
 
 
-def all_finite(values: FloatArray) -> bool:
-    """Whether no value is NaN or infinite; one pass without a copy where the sum does not overflow.
-
-    >>> all_finite(np.array([1.0, 1e308, 1e308])), all_finite(np.array([1.0, np.nan]))
-    (True, False)
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
-
-
 def read_column(raw: Any, name: str) -> Column:
     """Column of a data frame of any library, or of an array, as numbers.
 
@@ -244,9 +249,11 @@ def read_column(raw: Any, name: str) -> Column:
     """
     if isinstance(raw, np.ndarray):
         return _read_array(raw, name)
+    dtype = getattr(raw, "dtype", None)
+    if isinstance(dtype, np.dtype):  # of pandas and its like; first, as what follows is slow there
+        return _read_array(raw.to_numpy(), name)
     if hasattr(getattr(raw, "cat", None), "codes"):  # a category of pandas and its like
         return _read_levels(raw.cat.codes.to_numpy(), raw.cat.categories, raw.cat.ordered, name)
-    dtype = getattr(raw, "dtype", None)
     arrow_type = getattr(dtype, "pyarrow_dtype", None)  # of pandas on Arrow
     if hasattr(arrow_type, "ordered"):
         raw = raw.array.__arrow_array__()
@@ -254,7 +261,7 @@ def read_column(raw: Any, name: str) -> Column:
         whole = raw.combine_chunks()
         codes = whole.indices.to_numpy(zero_copy_only=False)
         return _read_levels(codes, whole.dictionary.to_pylist(), whole.type.ordered, name)
-    if hasattr(raw, "array") and getattr(raw.dtype, "kind", "") in "biuf":  # pandas, nullable too
+    if hasattr(raw, "array") and getattr(raw.dtype, "kind", "") in NUMBER_KINDS:  # nullable, pandas
         return Column(NUMBER, raw.to_numpy(np.float64, na_value=np.nan))
     if getattr(arrow_type or dtype, "tz", None) is not None:  # in pandas
         raw = raw.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -264,7 +271,7 @@ def read_column(raw: Any, name: str) -> Column:
 def _read_array(values: NDArray[Any], name: str) -> Column:
     if values.dtype.kind in TIME_KINDS:
         return Column(TIME_KINDS[values.dtype.kind], _seconds(values))
-    if values.dtype.kind in "biuf":
+    if values.dtype.kind in NUMBER_KINDS:
         return Column(NUMBER, np.asarray(values, np.float64))
     if np.iscomplexobj(values):
         raise ValueError(

@@ -20,7 +20,7 @@ def as_levels(column: Column, known: Sequence[Any], are_text: bool, name: str) -
     ``are_text`` says that levels are compared as text; ``name`` is the column in messages.
     """
     rank = {level: float(number) for number, level in enumerate(known)}
-    labels = tuple(map(_text, column.levels)) if are_text else column.levels
+    labels = tuple(map(level_text, column.levels)) if are_text else column.levels
     if level_types(labels).isdisjoint(level_types(known)):
         raise TypeError(
             f"X: column {name!r} must hold levels like those of fit, {_sample(known)}, "
@@ -38,11 +38,11 @@ def as_levels(column: Column, known: Sequence[Any], are_text: bool, name: str) -
     return answer
 
 
-def _text(level: Any) -> str:
+def level_text(level: Any) -> str:
     """Write a level.
 
-    >>> _text("1"), _text(1), _text(1.0), _text(True), _text(0.5), _text(1e17)
-    ('1', '1', '1', '1', '0.5', '1e+17')
+    >>> [level_text(level) for level in ("1", 1, 1.0, True, 0.5, 1e17)]
+    ['1', '1', '1', '1', '0.5', '1e+17']
     """
     if isinstance(level, str):
         return level

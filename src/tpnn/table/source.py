@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import chain
 from numbers import Integral
@@ -10,13 +11,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._typing import FloatArray
+from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
+
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
+NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
+MAX_FEW_ROWS = 100  # of frames that are read as a whole
 
 
 def frame_in_memory(X: Any) -> Any:
-    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads."""
+    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads.
+
+    Records and dicts of columns are data frames, too.
+    """
+    if is_of_dicts(X):
+        return frame_of_dicts(X)
     if isinstance(X, np.ndarray | list | tuple):
         return None
+    if _is_pandas(X):  # the most frequent one, at once
+        return X
     import narwhals as nw  # late: a saved model predicts on arrays with NumPy alone
 
     X = nw.to_native(X, pass_through=True)
@@ -31,8 +44,32 @@ def frame_in_memory(X: Any) -> Any:
     return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
 
 
+def _is_pandas(X: Any) -> bool:
+    """Whether X is a data frame of pandas, which is then imported already."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(X, pandas.DataFrame)
+
+
+def few_numbers(frame: Any) -> NDArray[Any] | None:
+    """Matrix of a pandas frame that has few rows and nothing but numbers, else None.
+
+    To take a column out of a frame costs more than to predict a row, whereas a whole frame is taken
+    at once. Columns of several types get one that holds all their values; only whole numbers that
+    are too large for it may not.
+    """
+    if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
+        return None
+    types = frame.dtypes.to_numpy()
+    if not all(isinstance(kind, np.dtype) and kind.kind in NUMBER_KINDS for kind in types):
+        return None
+    matrix: NDArray[Any] = frame.to_numpy()
+    return None if is_rounded(matrix) else matrix
+
+
 def column_labels(frame: Any) -> tuple[Any, ...]:
     """Return what a data frame calls its columns: strings or, in pandas, anything."""
+    if isinstance(frame, Records | Columns):
+        return frame.columns
     import narwhals as nw
 
     is_arrow = nw.dependencies.is_pyarrow_table(frame)  # whose columns are not names
@@ -99,6 +136,16 @@ def _matrix_of_rows(rows: Sequence[Any]) -> NDArray[Any]:
     has_integers = any(issubclass(kind, Integral) for kind in types)
     is_lossy = matrix.dtype.kind == "f" and has_integers and is_rounded(matrix)
     return np.array(rows, dtype=object) if is_lossy else matrix
+
+
+def all_finite(values: FloatArray) -> bool:
+    """Whether no value is NaN or infinite; one pass without a copy where the sum does not overflow.
+
+    >>> all_finite(np.array([1.0, 1e308, 1e308])), all_finite(np.array([1.0, np.nan]))
+    (True, False)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def is_rounded(values: NDArray[Any]) -> bool:

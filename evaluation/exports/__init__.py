@@ -1,0 +1,1 @@
+"""Exports of a model, run where they belong and compared with the model."""

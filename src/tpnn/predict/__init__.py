@@ -1,0 +1,1 @@
+"""The predicting half of the estimators, and models from files that have it too."""

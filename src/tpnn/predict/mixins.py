@@ -1,0 +1,121 @@
+"""What fitted estimators and loaded models answer alike, one mixin for each task."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._typing import FloatArray
+from tpnn.explain.explanation import Explanation
+from tpnn.model.model import AnovaModel
+from tpnn.table.frame import Table
+
+
+class Predicts:
+    """Reading of tables and explanations, for any task."""
+
+    model_: AnovaModel
+    _task: ClassVar[str]
+
+    def explain(self, X: Any = None) -> Explanation:
+        """Explain the model as a whole or, given rows, on each of them.
+
+        An offset of the rows is not a component, so the explanation leaves it out; a column that
+        holds it may be missing from a table with names.
+        """
+        self._check_fitted()
+        rows = None if X is None else self._read(X)
+        return Explanation(self.model_, rows)
+
+    def shap_values(self, X: Any) -> Any:
+        """Exact Shapley values of the raw score under the product of the marginals.
+
+        Returns a ``shap.Explanation`` if shap is installed, else an object with the same fields.
+        """
+        return self.explain(X).shap_values()
+
+    def _read(self, X: Any) -> Table:
+        """Read a table to predict on; error messages name this class."""
+        self._check_fitted()
+        return self.model_.encoder.read(X, type(self).__name__)
+
+    def _check_fitted(self) -> None:
+        """Refuse to go on without a model; a loaded model always has one."""
+
+
+class PredictsNumbers(Predicts):
+    """Predictions of a regressor."""
+
+    _task = "regressor"
+
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+        """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
+
+        Several quantiles never cross, because they are sorted. With an exposure, the prediction is
+        the expected total for the exposure of each row. ``model_.predict`` returns the same.
+        """
+        table = self._read(X)
+        return self.model_.predict(table, offset)
+
+
+class PredictsClasses(Predicts):
+    """Predictions of a classifier."""
+
+    classes_: NDArray[Any]
+    _task = "classifier"
+
+    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
+        """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
+
+        The scores of more than two classes sum to zero, which makes them unique.
+        """
+        table = self._read(X)
+        check_class_offset(offset, len(self.classes_))
+        return self.model_.raw_scores(table, offset)
+
+    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
+        """Probability of each class, shape (n_rows, n_classes)."""
+        table = self._read(X)
+        check_class_offset(offset, len(self.classes_))
+        return self.model_.predict_proba(table, offset)
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Most probable class of each row, shape (n_rows,).
+
+        ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead.
+        """
+        raw = self.decision_function(X, offset)
+        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
+        return np.take(self.classes_, best)
+
+
+class PredictsSurvival(Predicts):
+    """Predictions of a survival model."""
+
+    _task = "survival"
+
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+        """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
+
+        ``model_.predict``, also that of ``tpnn.load_model``, returns the risk itself;
+        ``model_.raw_scores`` returns this logarithm.
+        """
+        table = self._read(X)
+        return self.model_.raw_scores(table, offset)
+
+    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
+        """Probability of surviving beyond each time, shape (n_rows, n_times)."""
+        table = self._read(X)
+        return self.model_.predict_survival(table, times, offset)
+
+
+def check_class_offset(offset: Any, n_classes: int) -> None:
+    """Refuse an offset that would change no probability."""
+    if offset is not None and n_classes > 2:
+        raise ValueError(
+            "offset: two classes are needed, because one number added to the scores of all classes "
+            f"changes no probability, found {n_classes} classes. Leave it out, or fit each class "
+            "against the rest."
+        )
