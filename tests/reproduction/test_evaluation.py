@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -160,27 +159,6 @@ def test_predictions_of_an_estimator_are_those_of_its_raw_scores() -> None:
     model = DefaultTPNN(Task("binary"), order=1, n_bags=2).fit(rows, rows)
     logit = model.raw_scores(X)[:, 0]
     np.testing.assert_allclose(model.predict(X), 1 / (1 + np.exp(-logit)), atol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore")  # of other libraries
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
-@pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
-def test_boosting_stops_by_the_validation_rows(library: str, kind: Any) -> None:
-    """Validation rows whose targets are noise end training long before its last round."""
-    pytest.importorskip(library, reason=f"{library} is not installed, see tpnn[benchmarks]")
-    build = getattr(import_module(f"evaluation.models.{library}"), library)
-    rng = np.random.default_rng(0)
-    X, noise = rng.normal(size=(300, 3)), rng.normal(size=300)
-    cuts = {"regression": None, "binary": [0], "multiclass": [-0.5, 0.5]}[kind]
-    y, held_out = (
-        values if cuts is None else np.digitize(values, cuts) for values in (X[:, 0], noise)
-    )
-    task = Task(kind, 3 if kind == "multiclass" else 1)
-    model = build(task, seed=0, patience=5, n_estimators=400, learning_rate=0.3, n_jobs=1)
-    predicted = model.fit(Rows(X, y), Rows(X, held_out)).predict(X)
-    assert predicted.shape == ((300, 3) if kind == "multiclass" else (300,))
-    attribute = "best_iteration" if library == "xgboost" else "best_iteration_"
-    assert getattr(model.estimator, attribute) < 100
 
 
 def _square(number: int) -> int:

@@ -1,4 +1,4 @@
-"""Data sets of the comparison, coded and split alike for every model."""
+"""Data sets, coded and split alike for every model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluation.data import TASKS, cut, load, ordinal
+from evaluation.data import cut, load, ordinal
 from evaluation.interface import Rows, Split
-from tpnn._typing import BoolArray, FloatArray
-
-DATA = tuple(TASKS)  # regression, two classes, several classes
+from tpnn._typing import FloatArray
 
 
 def split(name: str, seed: int, most_rows: int | None = None) -> Split:
@@ -22,12 +20,6 @@ def common_rows(name: str, most: int) -> FloatArray:
     """Draw rows on which every model is looked at, whatever it was fitted to."""
     X = _coded(name).X
     return X[np.random.default_rng(0).permutation(len(X))[:most]]
-
-
-def is_unseen(data: Split) -> BoolArray:
-    """Mark the test rows whose features are those of no row to fit."""
-    seen = {row.tobytes() for row in data.fitted.X}
-    return np.array([row.tobytes() not in seen for row in data.test.X])
 
 
 @lru_cache(maxsize=1)
