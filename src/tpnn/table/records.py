@@ -17,7 +17,7 @@ def is_of_dicts(X: Any) -> bool:
     (True, True, False, False)
     """
     if isinstance(X, Mapping):
-        return True
+        return not hasattr(X, "toarray")  # a sparse matrix may be a dict of its entries
     return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
 
 
