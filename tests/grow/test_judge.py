@@ -18,6 +18,7 @@ from tpnn.problem.solution import NoProgress, Solution, Verdict
 from tpnn.problem.stopping import Limits
 
 TRIPLES = list(combinations(range(4), 3))
+PAIRS = list(combinations(range(4), 2))
 
 
 def uniform(seed: int = 0, n_rows: int = 600) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +53,23 @@ def test_what_pairs_mend_too_is_no_triple() -> None:
     assert verdict.change > -2 * verdict.error
 
 
+def test_growth_confirms_the_planted_pair() -> None:
+    X, noise = uniform()
+    problem, solution = solved(problem_of(X, 4 * X[:, 0] * X[:, 3] + X[:, 1] + noise), 1)
+    verdict = Grow().judge(problem, solution, PAIRS, Limits(n_threads=2))
+    assert verdict.change < -2 * verdict.error
+    assert np.argmax(verdict.falls) == PAIRS.index((0, 3))
+
+
+def test_what_main_effects_mend_too_is_no_pair() -> None:
+    """A solution of a few steps leaves a main effect behind; pairs fit it, but so do others."""
+    X, noise = uniform(1)
+    problem = problem_of(X, 3 * np.sin(4 * X[:, 0]) + noise)
+    solution = Grow(growth="none").solve(problem, Limits(n_threads=2), NoProgress())
+    verdict = Grow().judge(problem, solution, PAIRS, Limits(n_threads=2))
+    assert verdict.change > -2 * verdict.error
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_confirms_nothing(seed: int) -> None:
     X, noise = uniform(seed)
@@ -81,7 +99,7 @@ def test_falls_add_up_to_the_fall_of_the_held_out_loss() -> None:
     court = make_judge(problem, solution)
     raw = problem.raw_scores(solution)
     for bag in range(problem.n_bags):
-        forest = court.triples.forest(bag, raw[:, [bag]])
+        forest = court.candidates.forest(bag, raw[:, [bag]])
         before = held_out_loss(problem.objective, forest.held_out, forest.held_out.raw)
         grown = court.grower.grow(forest, forest.training, forest.held_out)
         weight = forest.held_out.weights.sum()
@@ -98,7 +116,7 @@ def test_change_and_error_are_those_of_the_rows() -> None:
     for bag in range(problem.n_bags):
         rows = np.flatnonzero(problem.rows.validation[:, bag])
         losses = []
-        for side in (court.triples, court.pairs):
+        for side in (court.candidates, court.control):
             grown = side.grow(bag, raw[:, [bag]])
             losses.append(0.5 * (problem.rows.y[rows, 0] - grown.held_out[:, 0]) ** 2)
         weights = problem.rows.validation[rows, bag]
@@ -137,7 +155,7 @@ def test_the_control_has_every_pair_of_the_candidates() -> None:
     X, noise = uniform(0, n_rows=60)
     problem, solution = solved(problem_of(X, noise), 1)
     grower = BagGrower(problem.objective, Limits(n_threads=1), 1, 1)
-    control = Judge(problem, solution, [(0, 1, 2), (1, 2, 3)], grower).pairs
+    control = Judge(problem, solution, [(0, 1, 2), (1, 2, 3)], grower).control
     pairs = {tuple(sorted(triple[:2])) for triple in control.parts[0].features.tolist()}
     assert pairs == {(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)}
     assert set(control.parts[0].features[:, 2].tolist()) == {4}

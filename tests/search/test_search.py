@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.anova.components import ComponentSet
+from tpnn.problem.solution import Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -253,4 +255,56 @@ def test_probes_leave_time_for_the_fit(
     assert model.fit(X, X[:, 0] * X[:, 1]).history_[0]["stage"] == "search"
     *probes, fit = asked
     assert fit == (3, 1100.0 if seconds else np.inf)
-    assert set(probes) == {(2, 600.0 if seconds else np.inf)}
+    deadline = 600.0 if seconds else np.inf
+    assert set(probes) == {(2, deadline), (8, deadline)}
+
+
+class Confirming(Grow):
+    """A solver whose held-out rows confirm every pair, the last candidates most."""
+
+    def judge(self, problem: Any, solution: Any, candidates: Any, limits: Any) -> Verdict:
+        self.asked = {tuple(sorted(candidate)) for candidate in candidates}
+        is_pair = len(candidates[0]) == 2
+        return Verdict(np.arange(1.0, 1 + len(candidates)), -float(is_pair), 0.1)
+
+
+def wide_fit(solver: Any, n_features: int = 40, **settings: Any) -> TPNNRegressor:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, n_features))
+    quick = {**QUIET, "max_nodes": 4, "selection": "none", **settings}
+    return TPNNRegressor(solver=solver, **quick).fit(X, X[:, 0] + rng.normal(size=120))
+
+
+def notes(model: TPNNRegressor) -> list[str]:
+    return [str(record["note"]) for record in model.history_]
+
+
+def test_pairs_that_growth_confirms_are_added() -> None:
+    """All pairs of forty features are asked about, and fifty of them are included."""
+    solver = Confirming(max_rounds=2)
+    model = wide_fit(solver, order=2)
+    pairs = {s for s in model.components_ if len(s) == 2}
+    assert len(solver.asked) == math.comb(40, 2)
+    assert len(pairs) == 50
+    most = math.ceil((1 - math.sqrt(0.05)) * 780)  # with 95 % of falls that rise evenly
+    assert f"pairs: add 50 of {most}" in notes(model)
+
+
+def test_pairs_that_growth_does_not_confirm_are_left_out() -> None:
+    model = wide_fit(Grow(max_rounds=20), order=2)
+    assert "pairs: not confirmed" in notes(model)
+    assert max(map(len, model.components_)) == 1
+
+
+@pytest.mark.parametrize(("n_features", "order"), [(40, 1), (100, 2)])  # 4950 pairs of a hundred
+def test_nobody_is_asked_about_no_pairs_or_too_many(n_features: int, order: int) -> None:
+    solver = Confirming(max_rounds=2)
+    wide_fit(solver, n_features, order=order)
+    assert not hasattr(solver, "asked")
+
+
+def test_forbidden_pairs_are_not_asked_about() -> None:
+    solver = Confirming(max_rounds=2)
+    wide_fit(solver, order=2, interactions={"forbidden": [(0, 1)]})
+    assert len(solver.asked) == math.comb(40, 2) - 1
+    assert (0, 1) not in solver.asked

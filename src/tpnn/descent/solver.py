@@ -61,7 +61,7 @@ class Descent(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    judges_triples: ClassVar[bool] = False
+    judges: ClassVar[bool] = False
     needs_subsets: ClassVar[bool] = False
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_bases": Rule(
@@ -112,9 +112,9 @@ class Descent(BaseEstimator):
         return BYTES_PER_VALUE * n_values
 
     def judge(
-        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
-        """Refuse: training networks of many triples takes too long."""
+        """Refuse: training networks of many candidates takes too long."""
         raise NotImplementedError("Descent trains components; it does not judge candidates.")
 
     def solve(

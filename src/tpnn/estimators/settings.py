@@ -122,7 +122,7 @@ def order_of(given: int | str, interactions: Interactions, solver: Solver) -> in
         return given
     if interactions.listed is not None:
         return max(map(len, interactions.listed), default=1)
-    finds_triples = interactions.has_noise_floor and solver.judges_triples
+    finds_triples = interactions.has_noise_floor and solver.judges
     return max(3 if finds_triples else 2, *map(len, interactions.required), 2)
 
 

@@ -1,12 +1,13 @@
-"""Judging triples: which of many candidates growth confirms on held-out rows.
+"""Judging pairs or triples: which of many candidates growth confirms on held-out rows.
 
 Projections of the residual miss interactions of levels, of heavy-tailed targets and of rough
 surfaces. Growth misses none of them: a few bags grow all candidates at once, on coarse grids, from
-the fitted main effects and pairs. Every step that a triple takes on the training rows is also taken
-on the held-out rows, and the fall of their loss, summed over its steps, is the triple's score.
+the components fitted so far. Every step that a candidate takes on the training rows is also taken
+on the held-out rows, and the fall of their loss, summed over its steps, is the candidate's score.
 
 A triple can also mend what its main effects and pairs left behind. So the pairs of the same
-features grow in the same way, and all triples together must do better than they do.
+features grow in the same way, and all triples together must do better than they do; pairs must do
+better than their main effects.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ ENOUGH_HELD_OUT_ROWS = 2000  # of all judging bags
 
 
 class Judge:
-    """Grows candidate triples in a few bags and keeps account of the held-out rows.
+    """Grows candidates in a few bags and keeps account of the held-out rows.
 
     Parameters
     ----------
     problem : Problem
         Rows, bags and loss.
     solution : Solution
-        Main effects and pairs of all bags.
-    triples : list of tuple of int
-        The candidates.
+        Components of lower order, of all bags.
+    candidates : list of tuple of int
+        Pairs or triples.
     grower : BagGrower
         Grows one bag.
     """
@@ -51,26 +52,32 @@ class Judge:
         self,
         problem: Problem,
         solution: Solution,
-        triples: list[Component],
+        candidates: list[Component],
         grower: BagGrower,
     ) -> None:
         self.problem, self.grower = problem, grower
-        self.triples = self._bags(triples)
-        self.pairs = self._bags(_pairs_of(triples, problem))
+        self.order = len(candidates[0])
+        self.candidates = self._bags(candidates)
+        self.control = self._bags(_subsets(candidates, problem))
         raw = problem.raw_scores(solution)
         self.raw = raw.reshape(len(raw), problem.n_bags, -1)
 
     def _bags(self, components: list[Component]) -> TripleBags:
-        """Bags of triples on coarse grids; a last feature of one node makes pairs triples too."""
-        fine = Marginal.of(self.problem.encoder.axes[3])
-        marginal, codes = coarsen(fine, self.problem.codes.of_order(3), JUDGING_NODES)
-        codes = np.vstack([codes, np.zeros_like(codes[:1])])
-        part = CodedComponents(codes, np.array(components), marginal.n_nodes)
-        sizes, kinds = np.append(marginal.sizes, 1), np.append(axis_kinds(marginal), ORDERED)
+        """Bags of triples on coarse grids; last features of one node make all of them triples."""
+        fine = Marginal.of(self.problem.encoder.axes[self.order])
+        marginal, codes = coarsen(fine, self.problem.codes.of_order(self.order), JUDGING_NODES)
+        one_node = np.zeros((2, codes.shape[1]), codes.dtype)
+        last = (len(codes), len(codes) + 1)
+        triples = np.array([(*component, *last)[:3] for component in components])
+        part = CodedComponents(np.vstack([codes, one_node]), triples, marginal.n_nodes)
+        sizes, kinds = (
+            np.append(marginal.sizes, [1, 1]),
+            np.append(axis_kinds(marginal), 2 * [ORDERED]),
+        )
         return TripleBags(self.problem, self.grower, part, sizes, kinds)
 
     def verdict(self) -> Verdict:
-        """Fall of the loss due to each triple; how much better all do than their pairs."""
+        """Fall of the loss due to each candidate; how much better all do than their subsets."""
         bags = range(self._n_judging())
         with self.grower.limits.workers() as workers:
             judged = workers.map(self._judged, bags)
@@ -87,9 +94,9 @@ class Judge:
         return min(max(wanted, FEWEST_BAGS), MOST_BAGS, self.problem.n_bags)
 
     def _judged(self, bag: int) -> tuple[FloatArray, FloatArray]:
-        """Falls due to each triple, and weighted difference of the losses of all rows (n,)."""
-        control = self.pairs.forest(bag, self.raw[:, bag])
-        forest = self.triples.forest(bag, self.raw[:, bag])
+        """Falls due to each candidate, and weighted difference of the losses of all rows (n,)."""
+        control = self.control.forest(bag, self.raw[:, bag])
+        forest = self.candidates.forest(bag, self.raw[:, bag])
         difference = np.zeros(len(self.raw))
         rows = np.flatnonzero(self.problem.rows.validation[:, bag])
         difference[rows] = self._grown_losses(forest) - self._grown_losses(control)
@@ -104,8 +111,7 @@ class Judge:
         return weighted
 
 
-def _pairs_of(triples: list[Component], problem: Problem) -> list[Component]:
-    """Pairs within the triples, each with the last feature, that of one node, as its third."""
-    pairs = {pair for triple in triples for pair in combinations(triple, 2)}
-    last = problem.encoder.n_features
-    return [(*pair, last) for pair in canonical(pairs, problem.features)]
+def _subsets(components: list[Component], problem: Problem) -> list[Component]:
+    """Subsets that lack one feature of a component."""
+    subsets = {part for s in components for part in combinations(s, len(s) - 1)}
+    return list(canonical(subsets, problem.features))

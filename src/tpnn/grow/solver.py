@@ -68,7 +68,7 @@ class Grow(BaseEstimator):
     """
 
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    judges_triples: ClassVar[bool] = True
+    judges: ClassVar[bool] = True
     needs_subsets: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
@@ -132,11 +132,11 @@ class Grow(BaseEstimator):
         return solution
 
     def judge(
-        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
-        """Grow all candidate triples on coarse grids; ask the held-out rows about each."""
+        """Grow all candidates on coarse grids; ask the held-out rows about each."""
         grower = replace(self._triple_grower(problem, limits), max_rounds=JUDGING_ROUNDS)
-        return Judge(problem, solution, triples, grower).verdict()
+        return Judge(problem, solution, candidates, grower).verdict()
 
     def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
         patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)

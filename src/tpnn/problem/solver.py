@@ -23,15 +23,15 @@ class Solver(Protocol):
         Devices that it can compute on.
     rules : dict from parameter to Rule
         Valid values of its parameters.
-    judges_triples : bool
-        Whether it can judge many candidate triples at once.
+    judges : bool
+        Whether it can judge many candidate pairs or triples at once.
     needs_subsets : bool
         Whether it can fit a component only together with all subsets of it.
     """
 
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]
-    judges_triples: ClassVar[bool]
+    judges: ClassVar[bool]
     needs_subsets: ClassVar[bool]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -56,6 +56,6 @@ class Solver(Protocol):
         """Fit the components of a problem; ``start`` is a solution that lacks some of them."""
 
     def judge(
-        self, problem: Problem, solution: Solution, triples: list[Component], limits: Limits
+        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
-        """Ask held-out rows about candidate triples, given a solution of lower orders."""
+        """Ask held-out rows about pairs or triples, given a solution of lower orders."""

@@ -22,15 +22,17 @@ from tpnn.problem.solution import Event, NoProgress, Solution
 from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
+from tpnn.search.judged import JudgedSearch
+from tpnn.search.judged import affordable_features as features_grown_at_once
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import TableScreen
-from tpnn.search.triples import TripleSearch, features_of_all_triples
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
 PROBE_BAGS = 2  # of the fits that only decide whether to go on
 MOST_ADDITIONS = 3
+JUDGING_BAGS, MOST_JUDGED_PAIRS = 8, 50
 PROBE_TIME_SHARE = 0.5  # of the time limit; the fit itself needs the rest
 NETWORK_TIME_SHARE = 0.5  # of what the probes have left
 
@@ -121,7 +123,7 @@ class Search:
         if self.takes_all:
             return ComponentSet.up_to(self.n_features, min(self.request.order, 2))
         if self.request.count is None:
-            return self._while_it_gains(self._first_mains())
+            return self._with_judged_pairs(self._while_it_gains(self._first_mains()))
         mains = ComponentSet.up_to(self.n_features, 1)
         problem = self.problem.with_bags(PROBE_BAGS)
         ranking = self._rank_pairs(problem)
@@ -140,7 +142,7 @@ class Search:
         highest = min(self.request.order, self.n_features)
         if highest < 3 or self._time_is_up(problem, self.limits):
             return []
-        if not self.solver.judges_triples:
+        if not self.solver.judges:
             return self._screened(problem, solution, range(3, highest + 1), None)
         triples = self._triples(problem, solution)
         if highest == 3 or not triples:
@@ -151,9 +153,9 @@ class Search:
     def _triples(self, problem: Problem, solution: Solution) -> list[Component]:
         """Triples that held-out rows confirm, after those above the noise if many were screened."""
         most, screened = min(self.request.budget, self.most_triples), list[Component]()
-        if self.screens_triples and self.n_features > features_of_all_triples(problem):
+        if self.screens_triples and self.n_features > features_grown_at_once(problem, 3):
             screened = self._screened(problem, solution, range(3, 4), None)
-        search = TripleSearch(self.rules, self.solver, self.limits, most)
+        search = JudgedSearch(self.rules, self.solver, self.limits, most)
         confirmed, event = search.find(problem, solution)
         if event is not None:
             self._record(event)
@@ -209,6 +211,24 @@ class Search:
             if included == accepted:
                 break
         return accepted
+
+    def _with_judged_pairs(self, included: ComponentSet) -> ComponentSet:
+        """Add the pairs that growth confirms though their projections may not rise above the noise.
+
+        Bags grow them on their training rows alone, so their held-out rows can judge them.
+        """
+        problem = self.problem.with_bags(JUDGING_BAGS).with_components(included)
+        most = min(MOST_JUDGED_PAIRS, self.request.budget - sum(len(s) == 2 for s in included))
+        can_be_judged = self.solver.judges and self.request.order > 1 and most > 0
+        is_affordable = self.n_features <= features_grown_at_once(problem, 2)
+        if not (can_be_judged and is_affordable) or self._time_is_up(problem, self.probe_limits):
+            return included
+        search = JudgedSearch(self.rules, self.solver, self.probe_limits, most, order=2)
+        found, event = search.find(problem, self._probe(problem))
+        if event is not None:
+            self._record(event)
+        self.evident |= set(found)
+        return _joined(included, found)
 
     def _time_is_up(self, problem: Problem, limits: Limits) -> bool:
         is_up = limits.are_reached()

@@ -1,4 +1,4 @@
-"""Search for triples: all that are affordable are grown at once, and held-out rows judge them."""
+"""Candidates that are grown at once, pairs or triples, and confirmed by held-out rows."""
 
 from __future__ import annotations
 
@@ -22,32 +22,35 @@ MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
 N_STANDARD_ERRORS_CONFIRMED = 1.5  # by which the held-out loss must fall
 RANKED_PAIRS_PER_FEATURE = 10
 KEPT_SHARE_OF_FALL = 0.95
-CUT_SHORT = "triples: not confirmed (the time limit cut the growth short)"
+NAMES = {2: "pairs", 3: "triples"}
 
 
 @dataclass(frozen=True)
-class TripleSearch:
-    """Finds the triples that held-out rows confirm.
+class JudgedSearch:
+    """Finds the pairs or triples that held-out rows confirm.
 
     Parameters
     ----------
     rules : InteractionRules
         Which interactions are permitted.
     solver : Solver
-        A solver that can judge triples.
+        A solver that can judge candidates.
     limits : Limits
         When to stop, number of threads, and device for the screen.
     most : int
-        Largest number of triples to return.
+        Largest number of components to return.
+    order : {3, 2}
+        Order of the components.
     """
 
     rules: InteractionRules
     solver: Solver
     limits: Limits
     most: int
+    order: int = 3
 
     def find(self, problem: Problem, solution: Solution) -> tuple[list[Component], Event | None]:
-        """Triples of a solved problem, best first, and what the history says about them.
+        """Components that a solved problem lacks, best first, and what the history says about them.
 
         The candidates are confirmed all together: the held-out loss must fall by some standard
         errors. Those are returned that have a share in its fall. A verdict that the time limit cut
@@ -55,54 +58,56 @@ class TripleSearch:
         """
         began = time.monotonic()
         candidates = self._candidates(problem, solution) if self.most > 0 else []
-        event = Event(
-            stage="search",
-            note="triples: not searched, the memory holds none",
-            n_components=len(problem.components),
-            n_candidates=len(candidates),
-            n_found=0,
-            seconds=time.monotonic() - began,
-        )
         if not candidates:
-            return [], event if self.most < 1 else None
+            without = f"{NAMES[self.order]}: not searched, the memory holds none"
+            return [], None if self.most else self._event(problem, without, began)
         verdict = self.solver.judge(problem, solution, candidates, self.limits)
         needed = N_STANDARD_ERRORS_CONFIRMED * verdict.error
         is_cut = self.limits.are_reached()
         is_confirmed = verdict.change < -needed and not is_cut
         best = _with_most_of_the_fall(verdict.falls) if is_confirmed else []
         found = [tuple(sorted(candidates[index])) for index in best[: self.most]]
-        event = replace(
-            event,
-            note=CUT_SHORT if is_cut else _note(len(found), len(best)),
-            n_found=len(best),
-            best_score=-verdict.change,
-            noise_floor=needed,
-            seconds=time.monotonic() - began,
-        )
-        return found, event
+        event = self._event(problem, self._note(len(found), len(best), is_cut), began)
+        counted = replace(event, n_candidates=len(candidates), n_found=len(best))
+        return found, replace(counted, best_score=-verdict.change, noise_floor=needed)
 
     def _candidates(self, problem: Problem, solution: Solution) -> list[Component]:
-        """All permitted triples if they are affordable, else those of the best pairs' features."""
-        features, n_affordable = problem.features, features_of_all_triples(problem)
+        """All permitted ones if they are affordable, else those of the best pairs' features."""
+        features, known = problem.features, set(problem.components)
+        n_affordable = affordable_features(problem, self.order)
         if len(features) > n_affordable:
             screen = TableScreen(problem, solution, self.limits)
             pairs = screen.rank(2, RANKED_PAIRS_PER_FEATURE * n_affordable).components
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
-        triples = canonical(combinations(features, 3), problem.features)
-        return [triple for triple in triples if self.rules.permit(tuple(sorted(triple)))]
+        given = canonical(combinations(features, self.order), problem.features)
+        named = [(component, tuple(sorted(component))) for component in given]
+        return [s for s, name in named if name not in known and self.rules.permit(name)]
+
+    def _note(self, n_added: int, n_found: int, is_cut: bool) -> str:
+        """Say in the history what becomes of the candidates."""
+        name = NAMES[self.order]
+        if is_cut:
+            return f"{name}: not confirmed (the time limit cut the growth short)"
+        if not n_found:
+            return f"{name}: not confirmed"
+        return f"{name}: add {n_added}" + (f" of {n_found}" if n_added < n_found else "")
+
+    def _event(self, problem: Problem, note: str, began: float) -> Event:
+        return Event(
+            stage="search",
+            note=note,
+            n_components=len(problem.components),
+            n_candidates=0,
+            n_found=0,
+            seconds=time.monotonic() - began,
+        )
 
 
-def features_of_all_triples(problem: Problem) -> int:
-    """Return the number of features, at least three, all of whose triples can be grown at once."""
+def affordable_features(problem: Problem, order: int) -> int:
+    """Return the number of features all of whose pairs or triples can be grown at once."""
     most = max(min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y)), 1)
-    return max(n for n in range(3, len(problem.features) + 3) if comb(n, 3) <= most)
-
-
-def _note(n_added: int, n_found: int) -> str:
-    """Say in the history what becomes of the candidates."""
-    if not n_found:
-        return "triples: not confirmed"
-    return f"triples: add {n_added}" + (f" of {n_found}" if n_added < n_found else "")
+    sizes = range(order, len(problem.features) + order)
+    return max(n for n in sizes if comb(n, order) <= most)
 
 
 def _with_most_of_the_fall(falls: FloatArray) -> list[int]:
