@@ -74,7 +74,7 @@ class JudgedSearch:
     def _candidates(self, problem: Problem, solution: Solution) -> list[Component]:
         """All permitted ones if they are affordable, else those of the best pairs' features."""
         features, known = problem.features, set(problem.components)
-        n_affordable = affordable_features(problem, self.order)
+        n_affordable = features_grown_at_once(problem, self.order)
         if len(features) > n_affordable:
             screen = TableScreen(problem, solution, self.limits)
             pairs = screen.rank(2, RANKED_PAIRS_PER_FEATURE * n_affordable).components
@@ -103,7 +103,7 @@ class JudgedSearch:
         )
 
 
-def affordable_features(problem: Problem, order: int) -> int:
+def features_grown_at_once(problem: Problem, order: int) -> int:
     """Return the number of features all of whose pairs or triples can be grown at once."""
     most = max(min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y)), 1)
     sizes = range(order, len(problem.features) + order)

@@ -22,8 +22,7 @@ from tpnn.problem.solution import Event, NoProgress, Solution
 from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
-from tpnn.search.judged import JudgedSearch
-from tpnn.search.judged import affordable_features as features_grown_at_once
+from tpnn.search.judged import JudgedSearch, features_grown_at_once
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import TableScreen
