@@ -18,8 +18,8 @@ print(f"held-out R2 {model.score(X[test], y[test]):.3f}")
 
 # %%
 # The whole model first: which components matter, and what they look like. A component's importance
-# is its mean absolute effect. Bands are two standard deviations over the bags, grey hills show where
-# the data are.
+# is its mean absolute effect. Bands cover the true effect over 95 % of the data, on average; grey
+# hills show where the data are.
 
 explanation = model.explain()
 plots.components(explanation, n_components=6)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from tpnn import AnovaModel, ComponentSet
+from tpnn.anova.posterior import Posterior
 from tpnn.anova.purify import purify_tables
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
@@ -61,6 +64,22 @@ def random_model(n_features: int, order: int, seed: int = 0, n_outputs: int = 1)
         link=LINKS["identity"],
         output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
     )
+
+
+def with_bands(model: AnovaModel, seed: int = 0, unit: float = 1.0) -> AnovaModel:
+    """The same model with random posteriors of three functions for each component."""
+    rng = np.random.default_rng(seed)
+    posteriors = [
+        Posterior.of(
+            factors=[rng.normal(size=(size, 3)) for size in table.shape[:-1]],
+            shifts=rng.normal(size=(3, model.n_outputs)),
+            roots=rng.normal(size=(model.n_outputs, 3, 3)),
+            rough=rng.random(table.shape),
+            scale=np.full(model.n_outputs, unit),
+        )
+        for table in model.tables
+    ]
+    return replace(model, posteriors=tuple(posteriors))
 
 
 def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> np.ndarray:

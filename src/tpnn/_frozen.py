@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.constraints import Certificate
+from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import Link
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
@@ -35,6 +36,10 @@ class FrozenModel(Protocol):
     @property
     def spreads(self) -> tuple[FloatArray, ...]:
         """Standard deviation of each value over the bags."""
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...] | None:
+        """What is known about the truth behind each component; None without bands."""
 
     @property
     def intercepts(self) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models import random_model
+from tests.models import random_model, with_bands
 from tpnn import Explanation, TPNNRegressor
-from tpnn.explain.component_table import ComponentTable, joint_density
-from tpnn.explain.response import BAND_DEVIATIONS
+from tpnn.explain.component_table import joint_density
 from tpnn.table.axis import Axis
 
 
@@ -73,13 +73,51 @@ def test_a_frame_has_one_line_per_node_and_output(n_outputs: int) -> None:
         assert np.array_equal(wide.index, pair.axes[0].values)
 
 
-def test_the_band_is_symmetric_and_two_deviations_wide() -> None:
-    axis = Axis(np.arange(3.0), np.ones(3) / 3)
-    effect, spread = np.array([1.0, 0.0, -1.0]), np.array([0.0, 0.5, 2.0])
-    table = ComponentTable(("a",), (axis,), effect, spread, None)
-    lower, upper = table.band
-    assert np.array_equal((lower + upper) / 2, effect)
-    assert np.array_equal(upper - lower, 2 * BAND_DEVIATIONS * spread)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("kind", ["pointwise", "simultaneous"])
+def test_the_band_is_that_of_the_posterior(n_outputs: int, kind: str) -> None:
+    model = with_bands(random_model(3, 2, n_outputs=n_outputs))
+    assert model.posteriors is not None
+    for place, component in enumerate(model.components):
+        table = Explanation(model).component(component)
+        frame = table.to_frame(level=0.8, kind=kind)
+        widths = model.posteriors[place].uncertainty().half_widths(0.8, kind)
+        assert np.allclose(frame["upper"] - frame["effect"], widths.ravel())
+        assert np.allclose(frame["effect"] - frame["lower"], widths.ravel())
+        lower, upper = table.band
+        default = table.to_frame()
+        assert np.array_equal(default["lower"], lower.ravel())
+        assert np.array_equal(default["upper"], upper.ravel())
+
+
+def test_one_output_has_the_band_it_has_among_all() -> None:
+    model = with_bands(random_model(2, 2, n_outputs=3))
+    frame = Explanation(model).component((0, 1)).to_frame(level=0.9)
+    one = Explanation(model).of("output 1").component((0, 1)).to_frame(level=0.9)
+    among = frame[frame["output"] == "output 1"]
+    assert np.allclose(one["lower"], among["lower"], rtol=1e-12)
+
+
+def test_a_model_without_bands_says_so_and_shows_none() -> None:
+    model = random_model(2, 2)
+    model = replace(model, spreads=tuple(map(np.ones_like, model.tables)))
+    table = Explanation(model).component(0)
+    assert table.to_frame()[["lower", "upper"]].isna().all(axis=None)
+    for ask in (lambda: table.to_frame(level=0.95), lambda: table.band):
+        with pytest.raises(ValueError, match=r"^level: bands need a model that was fitted with"):
+            ask()
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.1, 95, float("nan"), "0.95", None])
+def test_levels_are_shares(level: Any) -> None:
+    table = Explanation(with_bands(random_model(2, 1))).component(0)
+    if level is None:
+        assert table.to_frame(level=level).equals(table.to_frame(level=0.95))
+        return
+    with pytest.raises(ValueError, match=r"^level: must be a number above 0 and below 1, found"):
+        table.to_frame(level=level)
+    with pytest.raises(ValueError, match=r"^kind: must be 'pointwise' or 'simultaneous', found 1"):
+        table.to_frame(kind=1)  # type: ignore[arg-type]
 
 
 @settings(max_examples=50, deadline=None)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.models import random_model
 from tpnn import Explanation, TPNNClassifier, TPNNRegressor, purify
+from tpnn.anova.posterior import Posterior
 from tpnn.explain.response import compared
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
@@ -70,13 +71,18 @@ def test_a_reference_can_be_given_as_a_value_a_tuple_or_a_dict() -> None:
     assert not between["reference"].any()
 
 
-def test_the_band_is_that_of_the_effect() -> None:
+def test_the_band_is_that_of_the_difference() -> None:
+    """Two values with errors 0.1 and 0.2: the error of their difference is the root of 0.05."""
     axis = Axis(np.arange(2.0), np.ones(2) / 2)
-    effect, spread = np.array([0.0, 1.0]), np.array([0.1, 0.2])
-    scaled = compared(["a"], [axis], effect, spread, "log", 0.0)
-    lower, upper = scaled.band
-    assert lower == pytest.approx(np.exp([-0.2, 0.6]))
-    assert upper == pytest.approx(np.exp([0.2, 1.4]))
+    known = Posterior.of(
+        [np.zeros((2, 0))], np.zeros((0, 1)), np.zeros((1, 0, 0)), np.array([[0.01], [0.04]]),
+        np.ones(1),
+    ).uncertainty()  # fmt: skip
+    scaled = compared(["a"], [axis], np.array([0.0, 1.0]), known, "log", 0.0)
+    lower, upper = scaled.band(0.95)
+    reach = 1.959964 * 0.05**0.5
+    assert lower == pytest.approx(np.exp([0.0, 1 - reach]), rel=1e-5)
+    assert upper == pytest.approx(np.exp([0.0, 1 + reach]), rel=1e-5)
     assert (scaled.label, scaled.at, scaled.neutral) == ("relativity", "a = 0", 1.0)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models import random_model, small_model
+from tests.models import random_model, small_model, with_bands
 from tpnn import AnovaModel
 from tpnn.anova.constraints import CURVED, SIGNS
 from tpnn.model.constrain import constrain, rounding_error
@@ -77,7 +77,7 @@ def test_names_and_indices_name_the_same_feature() -> None:
 
 def test_components_and_spreads_are_added_where_they_are_needed() -> None:
     model = random_model(3, 2)
-    model = replace(model, spreads=tuple(map(np.ones_like, model.tables)))
+    model = replace(with_bands(model), spreads=tuple(map(np.ones_like, model.tables)))
     pair = model.restrict([(0, 1), (2,)])
     shaped = constrain(pair, {"x0": "increasing"})
     assert shaped.component_names[0] == ("x0",)
@@ -85,6 +85,11 @@ def test_components_and_spreads_are_added_where_they_are_needed() -> None:
     spreads = dict(zip(shaped.component_names, shaped.spreads, strict=True))
     assert not spreads["x0",].any()  # it was not in any bag
     assert (spreads["x0", "x1"] == 1).all()
+    posteriors = dict(zip(shaped.component_names, shaped.posteriors or (), strict=True))
+    assert not posteriors["x0",].uncertainty().half_widths().any()
+    assert pair.posteriors is not None
+    before, after = pair.posteriors[-1].rough, posteriors["x0", "x1"].rough
+    assert np.array_equal(before, after)
     untouched = constrain(pair, {"x2": "increasing"})
     assert untouched.component_names == pair.component_names  # nothing is left of lower order
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpnn
-from tests.models import random_model, small_model
+from tests.models import random_model, small_model, with_bands
 from tpnn import AnovaModel, TPNNClassifier, load_model
 from tpnn.loss.links import LINKS
 from tpnn.model import files, interpolate_numba
@@ -79,6 +79,8 @@ def test_round_trip_is_exact(saved: Any) -> None:
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
     for one, other in zip(loaded.spreads, model.model_.spreads, strict=True):
         assert np.array_equal(one, other)
+    assert loaded.posteriors
+    assert same(loaded.posteriors, model.model_.posteriors)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -102,12 +104,15 @@ def same(one: Any, other: Any) -> bool:
     shapes=st.dictionaries(st.sampled_from(["x0", "x1"]), st.just("convex")),
     column=st.none() | st.builds(OffsetColumn, st.none(), st.integers(0, 3), st.booleans()),
     baseline=st.none() | st.just(Baseline(np.arange(3.0), np.linspace(-900.0, 800.0, 3))),
+    has_bands=st.booleans(),
 )
 def test_unpack_undoes_pack(
-    order: int, n_outputs: int, classes: Any, shapes: Any, column: Any, baseline: Any
-) -> None:
+    order: int, n_outputs: int, classes: Any, shapes: Any, column: Any, baseline: Any,
+    has_bands: bool,
+) -> None:  # fmt: skip
     """Through JSON and back, every field of any model; neither function knows the class."""
     model = replace(small_model(order, n_outputs), classes=classes, shapes=shapes)
+    model = with_bands(model) if has_bands else model
     encoder = replace(model.encoder, offset_column=column)
     model = replace(model, encoder=encoder, baseline=baseline)
     given_fields: Any = {field.name: getattr(model, field.name) for field in fields(model)}

@@ -13,6 +13,7 @@ import pytest
 
 from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
+from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.model.files import _digest, read_archive, write_archive
 
@@ -80,6 +81,34 @@ def test_wrong_numbers(array: str, value: float, rule: str, tmp_path: Path) -> N
 
     with pytest.raises(ValueError, match=rule):
         load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize(
+    ("array", "value", "rule"),
+    [
+        ("posterior_factors", np.nan, "posteriors must be finite"),
+        ("posterior_shifts", np.inf, "posteriors must be finite"),
+        ("posterior_roots", -np.inf, "posteriors must be finite"),
+        ("posterior_rough", -1.0, "variances and units of posteriors must not be negative"),
+        ("posterior_units", -1.0, "variances and units of posteriors must not be negative"),
+    ],
+)
+def test_wrong_posteriors(array: str, value: float, rule: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        arrays[array] = arrays[array].copy()
+        arrays[array][0] = value
+
+    with_bands(random_model(2, 2)).save(tmp_path / "whole")
+    with pytest.raises(ValueError, match=rule):
+        load_model(changed(tmp_path / "whole", tmp_path, change))
+
+
+@pytest.mark.parametrize("counts", [[], [3], [3, 3, 2], [3, 3, -3], [3, 3, 4]])
+def test_wrong_numbers_of_functions(counts: list[int], tmp_path: Path) -> None:
+    with_bands(random_model(2, 2)).save(tmp_path / "whole")
+    path = changed(tmp_path / "whole", tmp_path, lambda h, a: h.update(n_functions=counts))
+    with pytest.raises(ValueError, match="path: must be a complete model"):
+        load_model(path)
 
 
 def test_reversed_nodes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models import interpolate_slowly, random_model, small_model
+from tests.models import interpolate_slowly, random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.loss.links import LINKS
 from tpnn.model.baseline import Baseline
@@ -117,7 +117,9 @@ def test_offset_is_added_to_every_output(n_outputs: int) -> None:
 
 def arrays_of(model: AnovaModel) -> list[np.ndarray]:
     terms = [array for terms in model.stored_terms or () for array in terms[1:]]
-    return [*model.tables, *model.spreads, model.intercepts, *terms, *(model.baseline or ())]
+    known = [array for posterior in model.posteriors or () for array in posterior.arrays]
+    frozen = [*model.tables, *model.spreads, model.intercepts, *terms, *known]
+    return [*frozen, *(model.baseline or ())]
 
 
 def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
@@ -139,7 +141,7 @@ def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
 )
 def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
     baseline = Baseline(np.arange(3.0), np.arange(3.0))
-    original = replace(small_model(2), link=LINKS["log"], baseline=baseline)
+    original = replace(with_bands(small_model(2)), link=LINKS["log"], baseline=baseline)
     expected = original.raw_scores(ROWS)  # so that it holds predictors, which are not copied
     model = again(original, tmp_path / "model.tpnn")
     assert len(arrays_of(model)) == len(arrays_of(original))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tpnn
-from tests.models import random_model
+from tests.models import random_model, with_bands
 from tests.report.pages import payload, unpack
 from tpnn import AnovaModel, TPNNRegressor, distill
 from tpnn.loss.links import LINKS
@@ -89,13 +89,12 @@ def test_every_id_that_the_scripts_use_is_in_the_page() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("unit", [1e-150, 1e154, 1e300])
 def test_targets_of_any_unit_give_valid_json(unit: float, tmp_path: Path) -> None:
-    """JSON has no infinity; squares of such targets, and their spreads in single precision, do."""
+    """JSON has no infinity; squares of such targets, and their bands in single precision, do."""
     rng = np.random.default_rng(0)
-    model, rows = random_model(3, 2), rng.normal(size=(60, 3))
+    model, rows = with_bands(random_model(3, 2)), rng.normal(size=(60, 3))
     large = replace(
-        model,
+        with_bands(model, unit=unit),
         tables=tuple(unit * table for table in model.tables),
-        spreads=tuple(unit * np.abs(table) for table in model.tables),
         intercepts=unit * model.intercepts,
     )
     y = model.predict(rows) + rng.normal(size=60)

@@ -65,9 +65,9 @@ solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
     "grow" and "gradient" are the two with their default parameters; "auto" is "grow", or
     "gradient" with ``device="cuda"``.
 n_bags : int or "auto", default="auto"
-    Number of models that are trained on different parts of the rows and averaged. Explanations
-    show their spread as bands. "auto" is 32 below 500 rows, 16 below 5,000 rows and 8 otherwise,
-    fewer but at least 8 for several outputs; gradient descent always trains 8.
+    Number of models that are trained on different parts of the rows and averaged. "auto" is 32
+    below 500 rows, 16 below 5,000 rows and 8 otherwise, fewer but at least 8 for several outputs;
+    gradient descent always trains 8.
 max_nodes : int or dict from order to int, default=256
     Largest number of nodes per feature; interactions use fewer.
 validation_fraction : float, default=0.15

@@ -1,6 +1,6 @@
 """The pipeline: from a table and its targets to a path of fitted models, stage by stage.
 
-    read -> encode -> build -> search -> solve -> select -> refit -> freeze -> constrain
+    read -> encode -> build -> search -> solve -> select -> refit -> bands -> freeze -> constrain
 
 Each stage takes records and returns a record. Only this module and ``refits`` join the solvers, the
 search and the fitted model.
@@ -20,7 +20,7 @@ from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import ComponentSet, InteractionRules, resolve_feature
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory, check_rows
-from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly
+from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly, with_bands
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
 from tpnn.model.model import AnovaModel
@@ -37,6 +37,7 @@ from tpnn.table.frame import Table
 
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
+TRAINING_SHARE = 0.85  # of a limited time; bands need some of it
 TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
 
 
@@ -75,13 +76,17 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     problem = build(table, encoder, targets, task, settings)
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
-    solved = solve(problem, rules, settings, limits, progress)
+    training = limits.share(TRAINING_SHARE) if settings.bands else limits
+    solved = solve(problem, rules, settings, training, progress)
     keep = keep_of(solved, required, settings)
     selection = select_components(solved, keep, limits)
     kept = refit(solved, selection, progress)
+    kept = with_bands(kept, limits) if settings.bands else kept
     model = frozen(kept, task)
     cut = cut_selection(selection, solved.problem, began)
-    refitter = Refitter(solved=solved, keep=keep, task=task, chosen=len(kept.components))
+    refitter = Refitter(
+        solved=solved, keep=keep, task=task, chosen=len(kept.components), bands=settings.bands
+    )
     events = [*solved.events, *solved.solution.events, *kept.events, *cut]
     return Fitted(table, model, refitter, events)
 

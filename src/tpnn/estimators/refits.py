@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.posterior import Posterior
+from tpnn.bands.recipe import posteriors
 from tpnn.estimators.budget import limit_event
 from tpnn.explain.path import Path, Step
 from tpnn.model.constrain import constrain
@@ -48,6 +51,8 @@ class Solved:
         Whether all main effects are included and kept.
     is_screened : bool
         Whether main effects and pairs were included only if they rose above the noise.
+    posteriors : dict from component to Posterior, optional
+        What is known about the truth behind each component, where that was asked for.
     """
 
     problem: Problem
@@ -58,6 +63,7 @@ class Solved:
     evident: frozenset[Component] = frozenset()
     keeps_mains: bool = True
     is_screened: bool = False
+    posteriors: Mapping[Component, Posterior] | None = None
 
     @property
     def components(self) -> ComponentSet:
@@ -120,6 +126,19 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
     return replace(solved, problem=problem, solution=solution, events=[event])
 
 
+def with_bands(solved: Solved, limits: Limits) -> Solved:
+    """Add the posteriors of the components; if there are none, an event says why."""
+    began, problem = time.monotonic(), solved.problem
+    try:
+        return replace(solved, posteriors=posteriors(problem, solved.solution, limits))
+    except TimeoutError as error:
+        event = limit_event(problem, str(error), began)
+    except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves
+        seconds = time.monotonic() - began
+        event = Event(stage="bands", note=f"no bands: {error}", seconds=seconds)
+    return replace(solved, events=[*solved.events, event])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Refitter:
     """Fits models of fewer components after a fit; it holds the coded training rows.
@@ -136,6 +155,8 @@ class Refitter:
         Number of components of the fitted model.
     provenance : Provenance, optional
         Where the models come from, without scores.
+    bands : bool
+        Whether the models have bands.
     """
 
     solved: Solved
@@ -143,6 +164,7 @@ class Refitter:
     task: Task
     chosen: int
     provenance: Provenance | None = None
+    bands: bool = True
 
     @property
     def free(self) -> Solved:
@@ -185,8 +207,9 @@ class Refitter:
                 f"{n_components}. Pass the n_components of a step of the path."
             )
         selection = Selection.of_all(order, n_components)
-        model = frozen(refit(self.free, selection, NoProgress()), self.task)
-        return replace(model, provenance=self.provenance)
+        kept = refit(self.free, selection, NoProgress())
+        kept = with_bands(kept, self.free.limits) if self.bands else kept
+        return replace(frozen(kept, self.task), provenance=self.provenance)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(HeldOut(self.solved.problem, self.solved.solution, counted), self.keep)
@@ -223,7 +246,9 @@ class Refitter:
 
 def frozen(solved: Solved, task: Task) -> AnovaModel:
     """Average the bags, bring the model into its shapes and leave out features without use."""
-    model = solved.problem.freeze(solved.solution, task)
+    model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
+    if known is not None:
+        model = replace(model, posteriors=tuple(known[s] for s in model.components))
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     return (constrain(model, shapes) if shapes else model).pruned()

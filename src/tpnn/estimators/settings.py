@@ -40,6 +40,7 @@ class Settings:
     n_jobs: int | None
     time_limit: float | None
     seed: int
+    bands: bool = True  # whether posteriors are computed; not yet a parameter of the estimators
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Settings:

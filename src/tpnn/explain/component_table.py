@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.table.axis import Axis
 from tpnn.table.words import originals
@@ -41,8 +42,8 @@ class ComponentTable:
         Nodes of each feature, in its own unit.
     effect : array of shape (M_1, ..., M_d[, n_outputs])
         Value of the component on its nodes.
-    spread : array, shape of ``effect``
-        Standard deviation of each value over the bags.
+    posterior : Posterior or None
+        What is known about the truth behind the component; None if the model has no bands.
     density : array of shape (M_1, ..., M_d), or None
         Share of the data at each node: of the rows explained or, for main effects, of the training
         rows. None where the joint distribution is not known.
@@ -55,22 +56,23 @@ class ComponentTable:
     names: tuple[str, ...]
     axes: tuple[Axis, ...]
     effect: FloatArray
-    spread: FloatArray
+    posterior: Posterior | None
     density: FloatArray | None
     output_names: tuple[str, ...] = ()
     link: str = "identity"
 
     @property
     def band(self) -> tuple[FloatArray, FloatArray]:
-        """Effect minus and plus two standard deviations over the bags."""
-        return self.on_scale().band
+        """Lower and upper end of the pointwise band of 95 %; an error if the model has none."""
+        return self.on_scale().band(LEVEL)
 
     def on_scale(self, scale: str = RAW, reference: Any = None) -> ScaledEffect:
         """Effect and band on the raw or on the response scale; arguments as in ``to_frame``."""
         check_scale(scale)
+        known = None if self.posterior is None else self.posterior.uncertainty()
         if scale == RAW:
-            return ScaledEffect(self.effect, self.spread)
-        return compared(self.names, self.axes, self.effect, self.spread, self.link, reference)
+            return ScaledEffect(self.effect, known)
+        return compared(self.names, self.axes, self.effect, known, self.link, reference)
 
     def __repr__(self) -> str:
         """Say what the component is, without its numbers."""
@@ -85,8 +87,17 @@ class ComponentTable:
         """Show the frame in a notebook, which leaves out the middle of a long one."""
         return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(max_rows=MAX_ROWS_SHOWN)}"
 
-    def to_frame(self, scale: str = RAW, reference: Any = None) -> pd.DataFrame:
+    def to_frame(
+        self,
+        scale: str = RAW,
+        reference: Any = None,
+        level: float | None = None,
+        kind: str = POINTWISE,
+    ) -> pd.DataFrame:
         """One line per node and output: feature values, effect, lower, upper and density.
+
+        The band from ``lower`` to ``upper`` covers the true effect over 95 % of the data, on
+        average; simultaneous bands cover all of it in 95 % of fits.
 
         A feature that has one of these names becomes the column "effect (feature)" and so on.
 
@@ -95,10 +106,15 @@ class ComponentTable:
         scale : {"raw", "response"}, default="raw"
             On the response scale the effect is compared with that at a reference: a factor on the
             prediction for a log link, on the odds for a logit, else a difference. The column
-            ``reference`` marks the line of the reference. The band is that of the effect itself;
-            it holds no uncertainty of the reference.
+            ``reference`` marks the line of the reference. The band is that of the difference, so
+            it has no width there.
         reference : value, tuple of values or dict from feature to value, optional
             The reference of each feature; by default the most frequent level or the median.
+        level : float, optional
+            Level of the band, between 0 and 1. By default 0.95, or NaN for bands that a model does
+            not have: one saved before bands were, or of another library.
+        kind : {"pointwise", "simultaneous"}, default="pointwise"
+            Whether the level holds at each node or for all nodes at once.
         """
         import pandas as pd
 
@@ -112,7 +128,8 @@ class ComponentTable:
         if self.output_names:
             columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
         scaled = self.on_scale(scale, reference)
-        bounds = dict(zip(("lower", "upper"), map(np.ravel, scaled.band), strict=True))
+        band = map(np.ravel, scaled.band(level, kind))
+        bounds = dict(zip(("lower", "upper"), band, strict=True))
         columns |= {"effect": scaled.values.ravel(), **bounds}
         if scale == RESPONSE:
             columns["reference"] = _is_at(scaled.reference, places)

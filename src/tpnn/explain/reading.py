@@ -96,6 +96,8 @@ class Reading:
             self.model,
             tables=tuple(table[..., one] for table in self.model.tables),
             spreads=tuple(spread[..., one] for spread in self.model.spreads),
+            posteriors=self.model.posteriors
+            and tuple(posterior.of_output(one.start) for posterior in self.model.posteriors),
             intercepts=self.model.intercepts[one],
             link=LINKS["identity"],
             stored_terms=None,
@@ -126,7 +128,7 @@ class Reading:
             names=self.model.component_names[index],
             axes=axes,
             effect=squeezed(self.model.tables[index]),
-            spread=squeezed(self.model.spreads[index]),
+            posterior=None if self.model.posteriors is None else self.model.posteriors[index],
             density=self._density(features, axes),
             output_names=self.model.output_names,
             link=self.model.link.name,

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.anova.posterior import LEVEL, POINTWISE, Uncertainty
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.words import node_words
 
 RAW, RESPONSE = "raw", "response"
+BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on average."
+BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
+NO_BANDS = (
+    "level: bands need a model that was fitted with them, found one without: it was saved before "
+    "bands were, comes from another library, or ran out of time. Fit again, or leave level out."
+)
 FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
-BAND_DEVIATIONS = 2.0  # half the width of a band, in standard deviations over the bags
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +39,8 @@ class ScaledEffect:
     ----------
     difference : array of shape (M_1, ..., M_d[, n_outputs])
         Raw effect, on the response scale minus that at the reference.
-    spread : array, shape of ``difference``
-        Its standard deviation over the bags.
+    uncertainty : Uncertainty or None
+        What is known about the truth behind it; None if the model has no bands.
     is_factor : bool
         Whether the response is multiplied by exp(difference).
     label : str
@@ -45,7 +52,7 @@ class ScaledEffect:
     """
 
     difference: FloatArray
-    spread: FloatArray
+    uncertainty: Uncertainty | None = None
     is_factor: bool = False
     label: str = "effect"
     at: str = ""
@@ -57,14 +64,26 @@ class ScaledEffect:
         return float(self.is_factor)
 
     @property
+    def has_band(self) -> bool:
+        """Whether the model has bands."""
+        return self.uncertainty is not None
+
+    @property
     def values(self) -> FloatArray:
         """The effect."""
         return self.on_scale(self.difference)
 
-    @property
-    def band(self) -> tuple[FloatArray, FloatArray]:
-        """The effect minus and plus two standard deviations of the raw effect over the bags."""
-        reach = BAND_DEVIATIONS * self.spread
+    def band(
+        self, level: float | None = None, kind: str = POINTWISE
+    ) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of the band of the effect; arguments as in ``to_frame``."""
+        if self.uncertainty is None:
+            if level is not None:
+                raise ValueError(NO_BANDS)
+            unknown = np.full(self.difference.shape, np.nan)
+            return unknown, unknown
+        widths = self.uncertainty.half_widths(LEVEL if level is None else level, kind)
+        reach = widths.reshape(self.difference.shape)
         return self.on_scale(self.difference - reach), self.on_scale(self.difference + reach)
 
     def on_scale(self, raw: FloatArray) -> FloatArray:
@@ -96,7 +115,7 @@ def compared(
     names: Sequence[str],
     axes: Sequence[Axis],
     effect: FloatArray,
-    spread: FloatArray,
+    uncertainty: Uncertainty | None,
     link: str,
     reference: Any,
 ) -> ScaledEffect:
@@ -104,20 +123,21 @@ def compared(
     as_factor = is_factor(link, RESPONSE)
     given = _by_name(names, reference)
     places = [_place(n, a, given.get(n)) for n, a in zip(names, axes, strict=True)]
-    at_reference, words = effect, []
+    at_reference, shares, words = effect, list[FloatArray](), list[str]()
     for (lower, fraction), axis, name in zip(places, axes, names, strict=True):
         upper = min(lower + 1, axis.n_nodes - 1)
         at_reference = (1 - fraction) * at_reference[lower] + fraction * at_reference[upper]
+        nodes = np.arange(axis.n_nodes)
+        shares.append((1 - fraction) * (nodes == lower) + fraction * (nodes == upper))
         word = str(given[name]) if fraction else node_words(axis)[lower]
         words.append(f"{name} = {word}")
-    nodes = tuple(lower for lower, _ in places)
     return ScaledEffect(
         difference=effect - at_reference,
-        spread=spread,
+        uncertainty=uncertainty and uncertainty.minus(reduce(np.multiply.outer, shares)),
         is_factor=as_factor,
         label=FACTORS[link] if as_factor else "difference",
         at=", ".join(words),
-        reference=None if any(fraction for _, fraction in places) else nodes,
+        reference=None if any(t for _, t in places) else tuple(lower for lower, _ in places),
     )
 
 

@@ -39,8 +39,8 @@ def purify(
     An EBM has scores for unseen levels and missing values, which stay what they are. Other models
     have none: there every component is zero, before and after.
 
-    The bands of an EBM are those of its bags. An AnovaModel no longer has its bags: components
-    that do not change keep their bands, all others have none (a spread of zero).
+    The spreads of an EBM are those of its bags. An AnovaModel no longer has its bags: components
+    that do not change keep their spreads, all others have none. The result has no bands.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import constrained
+from tpnn.anova.posterior import Posterior
 from tpnn.model.model import AnovaModel
 from tpnn.model.shape_rule import check_shape
 
@@ -22,8 +23,9 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
-    main effect of a feature that has a shape. Spreads stay as they were: they say how much the
-    bags differed before this projection, which moves their mean alone.
+    main effect of a feature that has a shape. Spreads and posteriors stay as they were: they say
+    how much the bags differed before this projection, which moves their mean alone, and how far
+    from it the truth may be.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         components=ComponentSet(tuple(compress(wider.components, kept))),
         tables=tuple(compress(tables, kept)),
         spreads=tuple(compress(wider.spreads, kept)),
+        posteriors=wider.posteriors and tuple(compress(wider.posteriors, kept)),
         intercepts=model.intercepts + shifts,
         stored_terms=None,
         baseline=None,  # it belonged to the model before
@@ -82,6 +85,14 @@ def _with_subsets(model: AnovaModel) -> AnovaModel:
         sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
         return tuple(known.get(s, np.zeros((*sizes[s], model.n_outputs))) for s in components)
 
-    return replace(
+    wider = replace(
         model, components=components, tables=filled(model.tables), spreads=filled(model.spreads)
     )
+    if model.posteriors is None:
+        return wider
+    known = dict(zip(model.components, model.posteriors, strict=True))
+    posteriors = [
+        known.get(component, Posterior.zero(table.shape))
+        for component, table in wider.by_component().items()
+    ]
+    return replace(wider, posteriors=tuple(posteriors))

@@ -7,7 +7,8 @@ Parts that not every model has are there only where they are needed, so that oth
 always were: ``kept`` (positions of the features that were not left out, and the number of all),
 ``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
 ``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
-``baseline_times`` and ``baseline_log_hazard`` of a survival model among the arrays. A file has the
+``baseline_times`` and ``baseline_log_hazard`` of a survival model and ``posterior_...`` of a model
+with bands among the arrays, ``n_functions`` of each posterior in the header. A file has the
 oldest version whose readers predict it right. Readers of version 1 would ignore an
 ``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
 these have version 2. Readers of both would find the columns of an array at wrong positions where
@@ -45,6 +46,7 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
@@ -89,6 +91,7 @@ class Fields(TypedDict):
     has_offset: bool
     baseline: Baseline | None
     provenance: Provenance | None
+    posteriors: tuple[Posterior, ...] | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -137,6 +140,9 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
         arrays[f"term_{name}"] = _flatten([getattr(terms, name) for terms in stored])
     if fields["baseline"] is not None:
         arrays["baseline_times"], arrays["baseline_log_hazard"] = fields["baseline"]
+    if fields["posteriors"] is not None:
+        header["n_functions"] = [p.roots.shape[-1] for p in fields["posteriors"]]
+        arrays |= _pack_posteriors(fields["posteriors"])
     return header, arrays
 
 
@@ -172,6 +178,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         has_offset=header.get("has_offset", False),
         baseline=_unpack_baseline(arrays),
         provenance=None if provenance is None else Provenance.of(provenance),
+        posteriors=_unpack_posteriors(header.get("n_functions"), shapes, arrays),
     )
 
 
@@ -179,6 +186,37 @@ def _unpack_baseline(arrays: Mapping[str, NDArray[Any]]) -> Baseline | None:
     if not {"baseline_times", "baseline_log_hazard"} & arrays.keys():
         return None
     return Baseline(arrays["baseline_times"], arrays["baseline_log_hazard"])
+
+
+def _pack_posteriors(posteriors: Sequence[Posterior]) -> Arrays:
+    """Arrays of all posteriors, those of one kind one after the other."""
+    nothing = np.empty(0, np.float32)
+    return {
+        "posterior_factors": _flatten([nothing, *(f for p in posteriors for f in p.factors)]),
+        "posterior_shifts": _flatten([nothing, *(p.shifts for p in posteriors)]),
+        "posterior_roots": _flatten([nothing, *(p.roots for p in posteriors)]),
+        "posterior_rough": _flatten([nothing, *(p.rough for p in posteriors)]),
+        "posterior_units": _flatten([np.empty(0), *(p.units for p in posteriors)]),
+    }
+
+
+def _unpack_posteriors(
+    counts: Sequence[int] | None,
+    shapes: Sequence[tuple[int, ...]],
+    arrays: Mapping[str, NDArray[Any]],
+) -> tuple[Posterior, ...] | None:
+    """Posteriors of components whose grids have these shapes; None if the model has no bands."""
+    if counts is None:
+        return None
+    each = list(zip(shapes, counts, strict=True))
+    sizes = [(size, count) for shape, count in each for size in shape[:-1]]
+    factors = iter(_unflatten(arrays["posterior_factors"], sizes))
+    by_component = [tuple(islice(factors, len(shape) - 1)) for shape in shapes]
+    shifts = _unflatten(arrays["posterior_shifts"], [(count, shape[-1]) for shape, count in each])
+    roots = _unflatten(arrays["posterior_roots"], [(s[-1], count, count) for s, count in each])
+    rough = _unflatten(arrays["posterior_rough"], shapes)
+    units = _unflatten(arrays["posterior_units"], [shape[-1:] for shape in shapes])
+    return tuple(map(Posterior, by_component, shifts, roots, rough, units))
 
 
 def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:

@@ -41,6 +41,7 @@ def check_fields(fields: Fields) -> None:
     _check_offset_column(fields)
     _check_baseline(fields)
     _check_provenance(fields)
+    _check_posteriors(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -179,3 +180,13 @@ def _check_provenance(fields: Fields) -> None:
     _require(broken is None, f"provenance: {broken}")
     links = {"classifier": ("logit", "softmax"), "survival": ("log",)}.get(provenance.task)
     _require(links is None or fields["link"].name in links, "the task must fit the link")
+
+
+def _check_posteriors(fields: Fields) -> None:
+    for posterior in fields["posteriors"] or ():
+        *numbers, units = posterior.arrays
+        single = all(array.dtype == np.float32 for array in numbers)
+        finite = _is_finite(units) and all(np.isfinite(array).all() for array in numbers)
+        _require(single and finite, "posteriors must be finite, in single precision")
+        positive = (posterior.rough >= 0).all() and (units >= 0).all()
+        _require(bool(positive), "variances and units of posteriors must not be negative")

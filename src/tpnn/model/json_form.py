@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.model.baseline import Baseline
@@ -27,6 +28,7 @@ from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import OffsetColumn
 
 JSON_FORMAT = "tpnn-model-json"
+POSTERIOR_ARRAYS = ("shifts", "roots", "rough", "units")  # besides the factors
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
@@ -83,7 +85,10 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 def _components(fields: Fields) -> list[dict[str, Any]]:
     stored: Sequence[Terms | None] = fields["stored_terms"] or [None] * len(fields["tables"])
-    parts = zip(fields["components"], fields["tables"], fields["spreads"], stored, strict=True)
+    known: Sequence[Posterior | None] = fields["posteriors"] or [None] * len(fields["tables"])
+    parts = zip(
+        fields["components"], fields["tables"], fields["spreads"], stored, known, strict=True
+    )
     return [
         {
             "features": features,
@@ -91,9 +96,30 @@ def _components(fields: Fields) -> list[dict[str, Any]]:
             "spreads": spread.tolist(),
             "terms": terms
             and {name: getattr(terms, name).tolist() for name in ("b", "gamma", "beta")},
+            **({} if posterior is None else {"posterior": _posterior(posterior)}),
         }
-        for features, table, spread, terms in parts
+        for features, table, spread, terms, posterior in parts
     ]
+
+
+def _posterior(posterior: Posterior) -> dict[str, Any]:
+    arrays = {name: getattr(posterior, name).tolist() for name in POSTERIOR_ARRAYS}
+    return {"factors": [factor.tolist() for factor in posterior.factors], **arrays}
+
+
+def _posteriors(parts: Sequence[Mapping[str, Any]]) -> tuple[Posterior, ...] | None:
+    stored = [part.get("posterior") for part in parts]
+    if not any(stored):
+        return None
+    found = []
+    for given in stored:
+        factors = tuple(_numbers(factor).astype(np.float32) for factor in given["factors"])
+        rough, units = _numbers(given["rough"]).astype(np.float32), _numbers(given["units"])
+        k, n_outputs = factors[0].shape[1], len(units)
+        shifts = _numbers(given["shifts"]).reshape(k, n_outputs).astype(np.float32)
+        roots = _numbers(given["roots"]).reshape(n_outputs, k, k).astype(np.float32)
+        found.append(Posterior(factors, shifts, roots, rough, units))
+    return tuple(found)
 
 
 def read_json(path: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -134,6 +160,7 @@ def fields_of_json(document: Mapping[str, Any]) -> Fields:
         baseline=baseline
         and Baseline(_numbers(baseline["times"]), _numbers(baseline["log_hazard"])),
         provenance=None if provenance is None else Provenance.of(provenance),
+        posteriors=_posteriors(parts),
     )
 
 

@@ -17,6 +17,7 @@ from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
+from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
@@ -77,6 +78,8 @@ class AnovaModel(Exports):
         Cumulative baseline hazard of a survival model.
     provenance : Provenance, optional
         Where the model comes from, if an estimator fitted it.
+    posteriors : sequence of Posterior, optional
+        What is known about the truth behind each component; without them there are no bands.
     """
 
     encoder: TableEncoder
@@ -94,6 +97,7 @@ class AnovaModel(Exports):
     has_offset: bool = False
     baseline: Baseline | None = None
     provenance: Provenance | None = None
+    posteriors: tuple[Posterior, ...] | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -310,6 +314,7 @@ class AnovaModel(Exports):
             stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
             baseline=None,
             provenance=self.provenance and replace(self.provenance, scores={}),
+            posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
         )
 
     def pruned(self) -> AnovaModel:

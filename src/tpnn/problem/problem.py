@@ -186,7 +186,7 @@ class Problem:
             for given, padded in zip(solution.components, solution.tables, strict=True)
         }
         components = ComponentSet(tuple(tables))
-        constants = self._by_output(solution.intercepts).mean(0)
+        constants = self.by_output(solution.intercepts).mean(0)
         means, spreads = (
             [self.scale * function(tables[s], axis=len(s)) for s in components]
             for function in (np.mean, np.std)
@@ -215,19 +215,23 @@ class Problem:
         by_component = {terms.features: terms for terms in restored}
         return tuple(by_component[component] for component in components)
 
-    def _by_output(self, values: FloatArray) -> FloatArray:
+    def by_output(self, values: FloatArray) -> FloatArray:
         """Reshape (..., n_bags * K) to (..., n_bags, K); centre class scores over the classes."""
         split = values.reshape(*values.shape[:-1], -1, self.objective.n_outputs)
         if self.objective.link.name == "softmax":
             split = split - split.mean(-1, keepdims=True)
         return split
 
+    def by_bag(self, given: Component, padded: FloatArray) -> FloatArray:
+        """Grid of shape (M_1, ..., M_d, n_bags, K) of a grid (M_1, ..., M_d, n_bags * K)."""
+        sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in given)
+        return self.by_output(padded[tuple(map(slice, sizes))])
+
     def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
         """Grid of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
         axes = sorted(range(len(given)), key=given.__getitem__)
-        sizes = (self.encoder.axes[len(given)][given[axis]].n_nodes for axis in axes)
-        table = padded.transpose(*axes, -1)[tuple(map(slice, sizes))]
-        return self._by_output(np.ascontiguousarray(table))
+        table = self.by_bag(tuple(given[axis] for axis in axes), padded.transpose(*axes, -1))
+        return np.ascontiguousarray(table)
 
     def _restore_terms(self, given: Component, terms: Terms) -> Terms:
         axes = sorted(range(len(given)), key=given.__getitem__)

@@ -21,8 +21,8 @@ class Event:
 
     Parameters
     ----------
-    stage : {"search", "grow", "descent", "refit", "limit"}
-        Stage of the fit; "limit" says what the time limit cut short.
+    stage : {"search", "grow", "descent", "refit", "bands", "limit"}
+        Stage of the fit; "bands" says why there are none, "limit" what the time limit cut short.
     note : str
         What was tried or decided, in words.
     bag, step : int

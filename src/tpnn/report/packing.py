@@ -47,7 +47,7 @@ def pack(
     floats: Sequence[FloatArray],
     tables: Sequence[FloatArray],
     deviation: float,
-    spreads: Sequence[FloatArray] = (),
+    bands: Sequence[FloatArray] = (),
 ) -> Packed:
     """Pack arrays, those of each kind one after the other.
 
@@ -59,9 +59,9 @@ def pack(
         Component tables.
     deviation : float
         Standard deviation of the raw score.
-    spreads : sequence of array
-        Spreads of tables, stored after ``floats`` in units of the step, which no unit of the target
-        takes out of the range of single precision.
+    bands : sequence of array
+        Half the widths of bands, stored after ``floats`` in units of the step, which no unit of the
+        target takes out of the range of single precision.
     """
     largest = max((float(np.abs(table).max()) for table in tables), default=0.0)
     step = max(2 * MAX_ERROR * deviation / max(len(tables), 1), largest / LARGEST_UNIT) or 1.0
@@ -69,7 +69,7 @@ def pack(
     signed = _joined([mixed_difference(table) for table in units]).astype(np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype("<u4")  # small where the difference is small
     planes = np.ascontiguousarray(zigzag.view(np.uint8).reshape(-1, 4).T)
-    singles = _joined([*floats, *(spread / step for spread in spreads)])
+    singles = _joined([*floats, *(width / step for width in bands)])
     parts = [_joined(doubles).astype("<f8"), singles.astype("<f4"), planes]
     data = b"".join(part.tobytes() for part in parts)
     text = base64.b64encode(zlib.compress(data, 9)).decode()

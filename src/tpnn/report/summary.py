@@ -43,6 +43,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     indices, places = explanation.sobol_indices(), list(model.feature_names)
     return {
         "link": model.link.name,
+        "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
         "outputs": list(model.output_names),
         "classes": [str(label) for label in model.classes],
@@ -108,19 +109,26 @@ def _shortened(record: Roc | Groups | SurvivalCurve) -> dict[str, Any]:
 
 
 def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
-    """Features, importance, share of the variance and mean spread of every component."""
+    """Features, importance, share of the variance and mean band of every component."""
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
     return [
         {
             "features": list(features),
             "importance": importance[names],
             "share": shares[names],
-            "spread": float(np.mean(spread)),
+            "band": float(np.mean(width)),
         }
-        for features, names, spread in zip(
-            model.components, model.component_names, model.spreads, strict=True
+        for features, names, width in zip(
+            model.components, model.component_names, _half_widths(model), strict=True
         )
     ]
+
+
+def _half_widths(model: AnovaModel) -> list[FloatArray]:
+    """Half the width of the pointwise band of 95 % of every component; zero without bands."""
+    if model.posteriors is None:
+        return [np.zeros_like(table) for table in model.tables]
+    return [posterior.uncertainty().half_widths() for posterior in model.posteriors]
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
@@ -221,13 +229,10 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
     by_order = model.encoder.axes.values()
     nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
     weights = [axis.weights for axis in model.encoder.axes[1]]
-    spreads = [
-        _outputs_first(spread)
-        for component, spread in zip(model.components, model.spreads, strict=True)
-        if len(component) == 1
-    ]
+    widths = zip(model.components, _half_widths(model), strict=True)
+    bands = [_outputs_first(width) for component, width in widths if len(component) == 1]
     tables = [table for values in model.tables for table in _outputs_first(values)]
-    return pack(nodes, weights, tables, deviation, spreads)
+    return pack(nodes, weights, tables, deviation, bands)
 
 
 def _outputs_first(table: FloatArray) -> FloatArray:

@@ -22,6 +22,15 @@ def title(names: Sequence[str]) -> str:
     return " x ".join(names)
 
 
+def band_of(model: FrozenModel, place: int) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper end of the pointwise band of 95 % of a component; NaN without bands."""
+    table = model.tables[place]
+    reach = np.full(table.shape, np.nan)
+    if model.posteriors is not None:
+        reach = model.posteriors[place].uncertainty().half_widths()
+    return table - reach, table + reach
+
+
 def values_at(
     model: FrozenModel, component: Component, numbers: Sequence[FloatArray]
 ) -> FloatArray:

@@ -11,7 +11,7 @@ from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.loss.links import LINKS
-from tpnn.sheets.frozen import FACTOR_LINKS, title
+from tpnn.sheets.frozen import FACTOR_LINKS, band_of, title
 from tpnn.table.axis import Axis
 from tpnn.table.words import originals
 
@@ -35,10 +35,11 @@ def tidy_table(model: FrozenModel) -> pd.DataFrame:
         ``component``, the names of its features joined by " x "; ``output``, where there are
         several; ``feature_1``, ``value_1``, ``feature_2``, ...: each feature and its value on the
         feature's own scale, None where it is missing, both None where a component has fewer
-        features; ``effect``, in units of the raw score; ``spread``, its standard deviation over
-        the bags (NaN for the intercept); ``mass``, the share of the training mass at the node, for
-        a cell the product of these: the measure under which a component averages to zero; and, for
-        log and logit links, ``relativity``, exp(effect): the factor on the prediction or the odds.
+        features; ``effect``, in units of the raw score; ``lower`` and ``upper``, the ends of a band
+        that covers the true effect over 95 % of the data, on average (NaN for the intercept and for
+        models without bands); ``mass``, the share of the training mass at the node, for a cell the
+        product of these: the measure under which a component averages to zero; and, for log and
+        logit links, ``relativity``, exp(effect): the factor on the prediction or the odds.
     """
     import pandas as pd
 
@@ -57,7 +58,7 @@ def tidy_table(model: FrozenModel) -> pd.DataFrame:
 
 def _column_names(order: int, has_outputs: bool) -> list[str]:
     features = [f"{what}_{k}" for k in range(1, order + 1) for what in ("feature", "value")]
-    return ["component", *["output"] * has_outputs, *features, "effect", "spread", "mass"]
+    return ["component", *["output"] * has_outputs, *features, "effect", "lower", "upper", "mass"]
 
 
 def _nothing(n_lines: int) -> Any:
@@ -74,7 +75,8 @@ def _intercept_lines(model: FrozenModel) -> dict[str, Any]:
         "component": _repeated(INTERCEPT, n_outputs),
         "output": np.array(model.output_names, dtype=object),
         "effect": model.intercepts,
-        "spread": np.full(n_outputs, np.nan),
+        "lower": np.full(n_outputs, np.nan),
+        "upper": np.full(n_outputs, np.nan),
         "mass": np.ones(n_outputs),
     }
 
@@ -90,8 +92,8 @@ def _component_lines(model: FrozenModel, place: int, component: Component) -> di
     if model.output_names:
         lines["output"] = np.array(model.output_names, dtype=object)[nodes[-1]]
     masses = cell_masses(axes)[tuple(nodes[:-1])]
-    spread = model.spreads[place].ravel()
-    return {**lines, "effect": effect.ravel(), "spread": spread, "mass": masses}
+    lower, upper = map(np.ravel, band_of(model, place))
+    return {**lines, "effect": effect.ravel(), "lower": lower, "upper": upper, "mass": masses}
 
 
 def node_values(axis: Axis) -> Any:

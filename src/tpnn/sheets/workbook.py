@@ -24,7 +24,7 @@ from tpnn.sheets.formulas import (
     node_formula,
     share_formula,
 )
-from tpnn.sheets.frozen import title
+from tpnn.sheets.frozen import band_of, title
 from tpnn.sheets.tidy import cell_masses
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
@@ -205,12 +205,14 @@ class _Sheets:
         return blocks
 
     def _write_curve(self, sheet: Any, place: int, name: str, words: list[str]) -> list[Range]:
-        """Nodes in rows; effect and spread of each output, and mass, in columns."""
-        table, spread = self.model.tables[place], self.model.spreads[place]
+        """Nodes in rows; effect and band of 95 % of each output, and mass, in columns."""
+        table, has_bands = self.model.tables[place], self.model.posteriors is not None
         outputs = [f"{o}: " for o in self.model.output_names] or [""]
-        heads = [f"{output}{what}" for what in ("effect", "spread") for output in outputs]
+        whats = ["effect", *["lower end of the 95 % band", "upper end"] * has_bands]
+        heads = [f"{output}{what}" for what in whats for output in outputs]
         masses = cell_masses(self.model.axes(self.model.components.components[place]))
-        columns = np.column_stack([table, spread, masses])
+        band = band_of(self.model, place) if has_bands else ()
+        columns = np.column_stack([table, *band, masses])
         _check_size(name, len(words) + 1, len(heads) + 2)
         for column, text in enumerate([name, *heads, "mass"], 1):
             _put(sheet, 1, column, text)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.explain.plots.checks import check_one_output
-from tpnn.explain.plots.labels import inches_for_levels, name_reference
+from tpnn.explain.plots.labels import inches_for_levels, name_band, name_reference
 from tpnn.explain.plots.scales import (
     MAIN_RANKS,
     heavy_tails,
@@ -55,8 +55,10 @@ def main_effect(
     reference: Any = None,
     log_axes: bool = True,
 ) -> Axes:
-    """Draw a main effect on the feature's own scale, with two standard deviations of the bags.
+    """Draw a main effect on the feature's own scale, with its band of 95 %.
 
+    The band covers the true effect over 95 % of the data, on average; models without bands show the
+    effect alone.
     Levels are points; missing values are a point to the right of the others. The grey hills or
     bars along the bottom are the density of the data.
 
@@ -81,7 +83,8 @@ def main_effect(
     if heavy_tails(explanation.model, table.names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
     places, n = node_places(axis), axis.n_regular
-    values, (lower, upper) = scaled.values, scaled.band
+    values = scaled.values
+    lower, upper = scaled.band() if scaled.has_band else (values, values)
     axes.axhline(scaled.neutral, color=GREY, linewidth=0.7, zorder=1)
     if axis.levels is not None:
         _draw_points(axes, places, values[:n], lower[:n], upper[:n])
@@ -100,6 +103,7 @@ def main_effect(
         _density_hills(axes, axis, table.density, limits)
     axes.set_ylabel(scaled.label, fontsize=LABEL_SIZE)
     name_reference(axes, scaled)
+    name_band(axes, scaled)
     tidy(axes)
     return axes  # type: ignore[no-any-return]
 

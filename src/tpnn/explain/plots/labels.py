@@ -8,10 +8,11 @@ from itertools import takewhile
 from typing import Any
 
 from tpnn.explain.plots.style import GREY, LABEL_SIZE, TICK_SIZE
-from tpnn.explain.response import ScaledEffect
+from tpnn.explain.response import BAND_SENTENCE, BAND_WORDS, NO_BAND_WORDS, ScaledEffect
 
 LETTER_WIDTH, LINE_HEIGHT = 0.6, 1.2  # of a letter and of a line, in units of the font size
 SMALLEST_SIZE = 5.5  # of a font, in points; below it labels are left out
+NOTE_SIZE = 6.5  # of what a band means
 LEVEL_LETTERS, MOST_LEVEL_LETTERS = 14, 32  # of a level: at first, and if that makes two alike
 NAME_LETTERS = 28  # of a feature's name in a list
 LABEL_SHARE = 0.65  # of the axes, that labels of levels beside them may be long
@@ -110,6 +111,15 @@ def name_reference(axes: Any, scaled: ScaledEffect) -> None:
         letters = int(points_along(axes.xaxis) / (LETTER_WIDTH * TICK_SIZE))
         text = shortened(f"{scaled.neutral:g} at {scaled.at}", letters)
         axes.set_title(text, fontsize=TICK_SIZE, loc="right", color=GREY)
+
+
+def name_band(axes: Any, scaled: ScaledEffect) -> None:
+    """Say above a plot, on the left, what its band means, in as many words as there is room for."""
+    taken = len(axes.get_title(loc="right")) * TICK_SIZE
+    letters = int((points_along(axes.xaxis) - LETTER_WIDTH * taken) / (LETTER_WIDTH * NOTE_SIZE))
+    sentences = [BAND_SENTENCE, BAND_WORDS] if scaled.has_band else [NO_BAND_WORDS]
+    fitting = (sentence for sentence in sentences if len(sentence) <= letters)
+    axes.set_title(next(fitting, ""), fontsize=NOTE_SIZE, loc="left", color=GREY)
 
 
 def label_levels(drawn: Any, places: Sequence[float], levels: Sequence[str], points: float) -> None:

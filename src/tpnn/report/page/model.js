@@ -94,7 +94,7 @@ class Model {
     this.axes[1].forEach(axis => { axis.weights = next(floats, axis.size); });
     const mains = data.components.filter(component => component.features.length === 1);
     for (const component of mains) {
-      component.spreads = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
+      component.bands = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
     }
     at = 0;
     for (const component of data.components) {
@@ -115,7 +115,7 @@ class Model {
   // Value of a main effect at one of its nodes, and half the width of its band there.
   atNode(component, node, output) {
     const step = this.data.packed.step;
-    return [component.tables[output][node] * step, 2 * component.spreads[output][node] * step];
+    return [component.tables[output][node] * step, component.bands[output][node] * step];
   }
 
   // Value of one component at the given feature values, multilinear between nodes.

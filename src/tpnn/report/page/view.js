@@ -304,9 +304,9 @@ class View {
     const values = Object.assign(this.values.slice(), changed);
     const where = component.features.map(j => `${this.data.features[j].name} = ${valueWord(this.data.features[j], values[j])}`);
     const effect = this.model.score(component, values, this.output);
-    const spread = component.features.length > 1 ? `; on average ±${shortNumber(2 * component.spread)} between bags` : "";
+    const band = component.features.length > 1 && this.data.hasBands ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
     const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
-    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${spread}`;
+    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${band}`;
   }
 
   scores() {
@@ -333,7 +333,7 @@ class View {
     const items = texts => { const list = make("ul"); fold(list, texts.map(text => make("li", {textContent: text}))); return list; };
     const blocks = [
       block("One decomposition", line(`The largest mean of any component along any of its features is ${error === null ? "not known" : error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
-      block("Bands", line("The model is the average of several, each trained on a different part of the rows. The band around a curve reaches two of their standard deviations to either side. It is wide where rows are few or disagree.")),
+      block("Bands", line(this.data.hasBands ? "The band around a curve covers the true effect over 95 % of the data, on average. It is wide where rows are few or disagree." : "This model has no bands: it was saved before there were any, comes from another library, or its fit ran out of time.")),
       block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
     ];

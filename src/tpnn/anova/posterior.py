@@ -1,0 +1,238 @@
+"""Posterior: how far the true component may be from the one that a model shows.
+
+Around the shown component f the posterior of the truth has, on the nodes, mean and covariance
+
+    m = f + Phi d,    C = Phi R R' Phi' + diag(v).
+
+Phi are products of a few smooth functions of the features, d and R the mean and a root of the
+covariance of their coefficients, and v is the variance of what is rough. The band is f +- h with
+P(|N(m - f, C)| <= h) = level at every node: 1.96 standard errors where m = f, more elsewhere. Over
+many fits it covers the truth over that share of the data on average, as the bands of smoothing
+splines do (Nychka, 1988).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tpnn._typing import Float32Array, FloatArray, RealArray
+from tpnn.table.axis import read_only
+
+POINTWISE, SIMULTANEOUS = "pointwise", "simultaneous"
+LEVEL = 0.95  # of bands, unless another one is asked for
+FARTHEST_RATIO = 8.0  # of bias to standard error; beyond it one tail is all that counts
+N_RATIOS, N_BISECTIONS = 400, 60
+N_DRAWS, DRAWS_AT_ONCE = 1000, 100  # of whole curves
+SMALLEST_ERROR = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """Posterior of the values of a component, or of differences of them, on all of its nodes.
+
+    Parameters
+    ----------
+    functions : array of shape (M_1, ..., M_d, k)
+        Smooth functions Phi.
+    shifts : array of shape (k, n_outputs)
+        Mean d of their coefficients for each output.
+    roots : array of shape (n_outputs, k, k)
+        Root R of their covariance for each output.
+    rough : array of shape (M_1, ..., M_d, n_outputs)
+        Variance v of the rough part.
+    units : array of shape (n_outputs,)
+        All of these are in this unit of the raw score of each output.
+    """
+
+    functions: FloatArray
+    shifts: FloatArray
+    roots: FloatArray
+    rough: FloatArray
+    units: FloatArray
+
+    def errors(self) -> FloatArray:
+        """Return the standard errors, the roots of the diagonal of C, shape of ``rough``."""
+        return self.units * self._errors()
+
+    def _errors(self) -> FloatArray:
+        """Return the standard errors in ``units``."""
+        parts = np.einsum("...i,oij->...oj", self.functions, self.roots, optimize=True)
+        errors: FloatArray = np.sqrt((parts**2).sum(-1) + self.rough)
+        return errors
+
+    def minus(self, weights: FloatArray) -> Uncertainty:
+        """Differences to a weighted mean over the nodes, such as the value at a reference.
+
+        With the weights u (M_1, ..., M_d) the errors of the rough part, which are independent, have
+        the variance v (1 - 2 u) + sum(u^2 v).
+        """
+        u, nodes = weights[..., None], tuple(range(weights.ndim))
+        rough = self.rough * (1 - 2 * u) + (u**2 * self.rough).sum(nodes)
+        functions = self.functions - (u * self.functions).sum(nodes)
+        return replace(self, functions=functions, rough=rough.clip(0))
+
+    def half_widths(self, level: float = LEVEL, kind: str = POINTWISE) -> FloatArray:
+        """Half the width h of the band around the values that are shown, shape of ``rough``."""
+        check_level(level)
+        check_kind(kind)
+        errors = self._errors()
+        ratios = self.functions @ self.shifts / np.maximum(errors, SMALLEST_ERROR)
+        reaches = []
+        for output, ratio in enumerate(np.moveaxis(ratios, -1, 0)):
+            single = level if kind == POINTWISE else self._single_level(output, level, ratio)
+            reaches.append(folded_quantiles(np.abs(ratio), single))
+        return self.units * errors * np.stack(reaches, -1)
+
+    def _single_level(self, output: int, level: float, ratio: FloatArray) -> float:
+        """Level of the pointwise band that holds all nodes at once with probability ``level``.
+
+        A curve with the standardised values t is inside the band of level p at a node with bias r
+        if P(|N(r, 1)| <= |t|) <= p; the largest of these over the nodes decides for a whole curve.
+        """
+        from scipy.special import ndtr
+
+        scale = np.maximum(self._errors()[..., output].ravel(), SMALLEST_ERROR)[:, None]
+        functions = self.functions.reshape(len(scale), -1)
+        smooth = functions @ self.roots[output] / scale
+        rest = np.sqrt(self.rough[..., output].ravel())[:, None] / scale
+        bias, rng, largest = ratio.reshape(-1, 1), np.random.default_rng(0), []
+        for _ in range(N_DRAWS // DRAWS_AT_ONCE):
+            curves = smooth @ rng.normal(size=(smooth.shape[1], DRAWS_AT_ONCE))
+            curves += rest * rng.normal(size=curves.shape)
+            reach = np.abs(bias + curves)
+            largest.append((ndtr(reach - bias) - ndtr(-reach - bias)).max(0))
+        return float(max(np.quantile(np.concatenate(largest), level), level))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Posterior of one component, with the smooth functions of each feature apart.
+
+    Parameters
+    ----------
+    factors : tuple of array of shape (M_j, k)
+        Smooth functions of each feature; their products are Phi.
+    shifts : array of shape (k, n_outputs)
+        Mean of their coefficients for each output.
+    roots : array of shape (n_outputs, k, k)
+        Root of their covariance for each output.
+    rough : array of shape (M_1, ..., M_d, n_outputs)
+        Variance of the rough part.
+    units : array of shape (n_outputs,)
+        Unit of the raw score of each output in which shifts, roots and the roots of ``rough`` are
+        at most 1, so that single precision holds them whatever the target.
+    """
+
+    factors: tuple[Float32Array, ...]
+    shifts: Float32Array
+    roots: Float32Array
+    rough: Float32Array
+    units: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        factors: Sequence[FloatArray],
+        shifts: FloatArray,
+        roots: FloatArray,
+        rough: FloatArray,
+        scale: FloatArray,
+    ) -> Posterior:
+        """Posterior of numbers in the unit ``scale``, (n_outputs,) or (1,), of the raw score."""
+        largest = [
+            np.abs(shifts).max(0, initial=0.0),
+            np.abs(roots).max((1, 2), initial=0.0),
+            np.sqrt(rough.reshape(-1, rough.shape[-1]).max(0, initial=0.0)),
+        ]
+        own = np.maximum(np.max(largest, axis=0), SMALLEST_ERROR)
+        return cls(
+            factors=tuple(factor.astype(np.float32) for factor in factors),
+            shifts=(shifts / own).astype(np.float32),
+            roots=(roots / own[:, None, None]).astype(np.float32),
+            rough=(rough / own / own).astype(np.float32),
+            units=scale * own,
+        )
+
+    @classmethod
+    def zero(cls, shape: tuple[int, ...]) -> Posterior:
+        """Posterior of a component (M_1, ..., M_d, n_outputs) that is known without error."""
+        *nodes, n_outputs = shape
+        factors = tuple(np.zeros((size, 0), np.float32) for size in nodes)
+        shifts, roots = (
+            np.zeros((0, n_outputs), np.float32),
+            np.zeros((n_outputs, 0, 0), np.float32),
+        )
+        return cls(factors, shifts, roots, np.zeros(shape, np.float32), np.ones(n_outputs))
+
+    @property
+    def arrays(self) -> tuple[RealArray, ...]:
+        """All arrays."""
+        return (*self.factors, self.shifts, self.roots, self.rough, self.units)
+
+    def frozen(self) -> Posterior:
+        """Return the same arrays, read-only."""
+        *factors, shifts, roots, rough, units = map(read_only, self.arrays)
+        return Posterior(tuple(factors), shifts, roots, rough, units)
+
+    def of_output(self, place: int) -> Posterior:
+        """Posterior of one output."""
+        one = slice(place, place + 1)
+        shifts, roots, rough = self.shifts[:, one], self.roots[one], self.rough[..., one]
+        return Posterior(self.factors, shifts, roots, rough, self.units[one])
+
+    def uncertainty(self) -> Uncertainty:
+        """Posterior on all nodes, in double precision."""
+        *factors, shifts, roots, rough, units = (a.astype(np.float64) for a in self.arrays)
+        functions = reduce(lambda one, two: one[..., None, :] * two, factors)
+        return Uncertainty(functions, shifts, roots, rough, units)
+
+
+def check_level(level: Any) -> None:
+    """Refuse a level that is no share between 0 and 1."""
+    if not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ValueError(
+            f"level: must be a number above 0 and below 1, found {level!r}. "
+            "Pass 0.95 for bands of 95 %."
+        )
+
+
+def check_kind(kind: Any) -> None:
+    """Refuse what is no kind of band."""
+    if kind not in (POINTWISE, SIMULTANEOUS):
+        raise ValueError(
+            f"kind: must be 'pointwise' or 'simultaneous', found {kind!r}. Pass 'simultaneous' "
+            "for bands that hold a whole curve."
+        )
+
+
+def folded_quantiles(ratio: FloatArray, level: float) -> FloatArray:
+    """Reach c with P(|N(ratio, 1)| <= c) = level, for ratios of bias to standard error.
+
+    >>> folded_quantiles(np.array([0.0, 20.0]), 0.95).round(3)
+    array([ 1.96 , 21.645])
+    """
+    from scipy.special import ndtri
+
+    reaches = _reaches(float(level))
+    near = np.interp(ratio, np.linspace(0, FARTHEST_RATIO, N_RATIOS), reaches)
+    return np.asarray(np.where(ratio < FARTHEST_RATIO, near, ratio + ndtri(level)))
+
+
+@lru_cache(maxsize=64)
+def _reaches(level: float) -> FloatArray:
+    """Reaches at evenly spaced ratios, by bisection."""
+    from scipy.special import ndtr, ndtri
+
+    ratio = np.linspace(0, FARTHEST_RATIO, N_RATIOS)
+    low, high = np.zeros(N_RATIOS), ratio + ndtri((1 + level) / 2)
+    for _ in range(N_BISECTIONS):
+        middle = (low + high) / 2
+        is_short = ndtr(middle - ratio) - ndtr(-middle - ratio) < level
+        low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
+    return np.asarray((low + high) / 2)

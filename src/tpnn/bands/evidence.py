@@ -1,0 +1,179 @@
+"""Evidence: the posterior of the coefficients, with prior variances that the data choose.
+
+    beta_b ~ N(0, tau_b I) for each block b,   z = X beta + noise,   noise_i ~ N(0, 1 / p_i)
+    S = (G + diag(1 / tau))^-1,   beta_hat = S r,   with G = X' P X and r = X' P z
+
+MacKay's update makes the evidence of tau larger: tau_b <- |beta_b|^2 / free_b, where
+free_b = size_b - trace(S_bb) / tau_b counts the coefficients that the data determine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from tpnn._typing import FloatArray, IntArray
+from tpnn.bands.spans import HIGHEST_ORDER, Span
+
+LOW_SHARE = 0.03  # of the largest prior variance; functions above it are a block of their own
+N_POOLED = 1.0  # coefficients by which a variance is pulled to the mean of its kind
+N_UPDATES, N_LATER_UPDATES = 8, 2  # from the start, and from those of a similar problem
+SMALLEST_VARIANCE, SMALLEST_SEEN = 1e-7, 1e-4
+SMALLEST_FREE = 1e-3  # coefficients
+RELATIVE_JITTER = 1e-10
+RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
+SMALLEST_INFORMATION = 1e-30
+N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.25, 3: 0.25}  # to the variances of an order
+START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Coefficients that share a prior variance.
+
+    Parameters
+    ----------
+    places : list of array
+        Places of the coefficients of each block.
+    orders : array of shape (n_blocks,)
+        Order of the component of each block.
+    kinds : array of shape (n_blocks,)
+        Number of its kind: blocks of one order, all low or all high, are of one kind.
+    """
+
+    places: list[IntArray]
+    orders: IntArray
+    kinds: IntArray
+
+    @classmethod
+    def of(cls, spans: Sequence[Span]) -> Blocks:
+        """Two blocks for each component: functions of large and of small prior variance."""
+        places, orders, kinds, start = [], [], [], 0
+        for span in spans:
+            order = min(len(span.factors), HIGHEST_ORDER)
+            low = span.variances > LOW_SHARE * span.variances.max(initial=0.0)
+            for is_low in (True, False):
+                chosen = start + np.flatnonzero(low == is_low)
+                if len(chosen):
+                    places.append(chosen)
+                    orders.append(order)
+                    kinds.append(2 * order + is_low)
+            start += span.size
+        return cls(places, np.array(orders, np.intp), np.array(kinds, np.intp))
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of coefficients of each block."""
+        return np.array([len(place) for place in self.places], np.intp)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum over the coefficients (K,) of each block."""
+        return np.array([values[place].sum() for place in self.places])
+
+    def repeated(self, values: FloatArray) -> FloatArray:
+        """Value of its block for each coefficient, (K,)."""
+        full = np.empty(self.sizes.sum())
+        for place, value in zip(self.places, values, strict=True):
+            full[place] = value
+        return full
+
+    def kind_means(self, values: FloatArray) -> FloatArray:
+        """Geometric mean over the blocks of the same kind."""
+        means = np.empty(len(values))
+        for kind in np.unique(self.kinds):
+            same = self.kinds == kind
+            means[same] = np.exp(np.log(values[same]).mean())
+        return means
+
+    def start(self) -> FloatArray:
+        """Variances to start from."""
+        return np.array([START_VARIANCES[order] for order in self.orders])
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Posterior of K coefficients.
+
+    Parameters
+    ----------
+    mean : array of shape (K,)
+        Posterior mean.
+    whitened : array of shape (N, K)
+        V with covariance V' V.
+    """
+
+    mean: FloatArray
+    whitened: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """Diagonal of the covariance, (K,)."""
+        return np.asarray(np.einsum("ni,ni->i", self.whitened, self.whitened))
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance, (K, K)."""
+        square: FloatArray = self.whitened.T @ self.whitened
+        return square
+
+    def of(self, places: IntArray) -> Coefficients:
+        """Posterior of some coefficients."""
+        return Coefficients(self.mean[places], self.whitened[:, places])
+
+    def root(self) -> FloatArray:
+        """Lower triangle R with covariance = R R'."""
+        covariance, size = self.covariance, len(self.mean)
+        jitter = RELATIVE_JITTER * np.trace(covariance) / max(size, 1)
+        root: FloatArray = np.linalg.cholesky(covariance + jitter * np.eye(size))
+        return root
+
+
+def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coefficients:
+    """Posterior for given prior precisions (K,).
+
+    With G + diag(precision) = L L' and V = L^-1 the covariance is V' V and the mean V' V r.
+    """
+    matrix, diagonal = gram.copy(), np.diag_indices_from(gram)
+    matrix[diagonal] += precision + RELATIVE_ROUNDING * gram[diagonal]
+    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
+    if failed:
+        raise np.linalg.LinAlgError("the Gram matrix is not positive")
+    whitened = lapack.dtrtri(factor, lower=1)[0]
+    return Coefficients(whitened.T @ (whitened @ right), whitened)
+
+
+def variances(
+    gram: FloatArray, right: FloatArray, blocks: Blocks, start: FloatArray | None = None
+) -> FloatArray:
+    """Variances (n_blocks,) that the evidence chooses, each pulled a little to its kind.
+
+    ``start`` are those of a similar problem, if they are known.
+    """
+    tau = blocks.start() if start is None else start
+    for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
+        found = solved(gram, right, blocks.repeated(1 / tau))
+        free = blocks.sizes - blocks.sums(found.variances) / tau
+        squares = blocks.sums(found.mean**2) + N_POOLED * blocks.kind_means(tau)
+        tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
+    return tau
+
+
+def widened(gram: FloatArray, blocks: Blocks, tau: FloatArray) -> FloatArray:
+    """Variances plus a part of their standard errors: what is too weak to be seen may be there.
+
+    Given all other components a block is seen with information A = (S_bb)^-1 - I / tau, of
+    eigenvalues a. The information on tau is sum_i (a_i / (1 + tau a_i))^2 / 2.
+    """
+    precision = blocks.repeated(1 / np.maximum(tau, SMALLEST_SEEN))
+    found, wider = solved(gram, np.zeros(len(gram)), precision), tau.copy()
+    for number, (place, order) in enumerate(zip(blocks.places, blocks.orders, strict=True)):
+        share = N_STANDARD_ERRORS_ADDED[order]
+        if share:
+            inverse = np.linalg.inv(found.of(place).covariance)
+            seen = np.linalg.eigvalsh(inverse - np.diag(precision[place])).clip(0)
+            information = ((seen / (1 + tau[number] * seen)) ** 2).sum() / 2
+            wider[number] += share / np.sqrt(max(information, SMALLEST_INFORMATION))
+    return wider

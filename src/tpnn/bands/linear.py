@@ -1,0 +1,131 @@
+"""LinearModel: the posterior of the coefficients of one output, in bounded time.
+
+    z = X beta + noise,   S = (G + D)^-1,   beta_hat = S X' P z,   G = X' P X,   D = diag(1 / tau)
+
+Small problems are solved as they stand. Where functions are many, groups of components take turns,
+each given what the others are now. Where rows are many, some of them choose the variances tau and
+stand for all in G; conjugate gradients then find beta_hat on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tpnn._typing import FloatArray, IntArray
+from tpnn.bands.design import Design
+from tpnn.bands.evidence import Blocks, Coefficients, solved, variances, widened
+from tpnn.bands.groups import groups
+
+ENOUGH_ROWS = 50_000  # to choose variances and for a Gram matrix
+N_SWEEPS = 2  # over the groups, if there are several
+N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
+
+
+@dataclass(eq=False)
+class Group:
+    """Some components: their numbers, columns and functions, and what is known of them so far."""
+
+    numbers: list[int]
+    columns: IntArray
+    design: Design
+    blocks: Blocks
+    tau: FloatArray | None = None
+    gram: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+class LinearModel:
+    """Solves linear models of one output, each from the coefficients of the one before.
+
+    Parameters
+    ----------
+    design : Design
+        Smooth functions of all components on the rows.
+    fitted : list of array of shape (k,)
+        Coefficients of the fitted components, to start from.
+    most : int
+        Largest number of functions of a group.
+    """
+
+    def __init__(self, design: Design, fitted: Sequence[FloatArray], most: int) -> None:
+        self.design, spans = design, design.spans
+        scaled = [c / span.deviations for c, span in zip(fitted, spans, strict=True)]
+        self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
+        self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
+        self.found: list[Coefficients] = []
+        sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
+        strengths, places = [float(c @ c) for c in fitted], design.places
+        self.groups = []
+        for numbers in groups(sizes, orders, strengths, most):
+            columns = np.concatenate([places[number] for number in numbers])
+            part = design.of(numbers)
+            self.groups.append(Group(numbers, columns, part, Blocks.of(part.spans)))
+
+    def solve(self, response: FloatArray, precision: FloatArray) -> FloatArray:
+        """Find the posterior given observations z (n,) and precisions P; return their fit (n,)."""
+        residual = response - self.design.values(self.beta)
+        found: dict[int, Coefficients] = {}
+        for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
+            found = {}
+            for group in self.groups:
+                if sweep == 0:
+                    self._choose_variances(group, residual, precision)
+                joint = self._posterior(group, residual, precision)
+                each = [joint.of(place) for place in group.design.places]
+                found = dict(zip(group.numbers, each, strict=True)) | found
+        self.found = [found[number] for number in range(len(found))]
+        return response - residual + np.average(residual, weights=precision)
+
+    def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
+        """Let the evidence of some rows choose the variances; keep the Gram matrix of all."""
+        part, some = replace(group.design, step=self.step), precision[:: self.step]
+        gram = part.gram(some)
+        right = _sums(part, residual[:: self.step], some) + gram @ self.beta[group.columns]
+        group.tau = variances(gram, right, group.blocks, group.tau)
+        group.gram = gram * (float(precision.sum()) / float(some.sum()))
+
+    def _posterior(self, group: Group, residual: FloatArray, precision: FloatArray) -> Coefficients:
+        """Posterior of a group; its mean replaces the coefficients so far, also in ``residual``.
+
+        The step from beta to beta_hat solves (G + D) step = X' P (z - X beta) - D beta.
+        """
+        assert group.tau is not None
+        wider = group.blocks.repeated(1 / widened(group.gram, group.blocks, group.tau))
+        before = self.beta[group.columns]
+        right = _sums(group.design, residual, precision) - wider * before
+        joint = solved(group.gram, right, wider)
+        change = joint.mean if self.step == 1 else _refined(group, joint, right, wider, precision)
+        residual -= group.design.values(change)
+        self.beta[group.columns] = before + change
+        return replace(joint, mean=before + change)
+
+
+def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArray:
+    """X' P v, (K,), with v centred under P; so X need not be."""
+    return design.sums(precision * (values - np.average(values, weights=precision)))
+
+
+def _refined(
+    group: Group,
+    near: Coefficients,
+    right: FloatArray,
+    diagonal: FloatArray,
+    precision: FloatArray,
+) -> FloatArray:
+    """Solution of (G + D) x = right for G of all rows, by conjugate gradients.
+
+    The inverse of the approximate matrix, the covariance of ``near``, is the preconditioner.
+    """
+    solution, rest = np.zeros(len(right)), right.copy()
+    direction, size = np.zeros(len(right)), 1.0
+    for number in range(N_GRADIENTS):
+        downhill = near.whitened.T @ (near.whitened @ rest)
+        before, size = size, float(rest @ downhill)
+        direction = downhill + (size / before if number and before > 0 else 0.0) * direction
+        image = _sums(group.design, group.design.values(direction), precision)
+        image += diagonal * direction
+        length = size / max(float(direction @ image), np.finfo(float).tiny)
+        solution, rest = solution + length * direction, rest - length * image
+    return solution

@@ -1,0 +1,161 @@
+"""The recipe: posteriors of all components from the bags of a solution.
+
+The grid of a component in bag b is a smooth part and a rough rest, f_b = P f_b + (I - P) f_b. The
+rows less the rest are observations of the smooth part, whose posterior is that of a linear model;
+the rest is judged by the jackknife of the bags. With c = <Phi, f> the coefficients of the mean f,
+
+    m = Phi beta_hat + mean_b (I - P) f_b = f + Phi (beta_hat - c),    C = Phi S Phi' + diag(v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._threads import ONE_BLAS_THREAD
+from tpnn._typing import BoolArray, FloatArray
+from tpnn.anova.components import Component
+from tpnn.anova.posterior import Posterior
+from tpnn.bands.design import Design
+from tpnn.bands.evidence import Coefficients
+from tpnn.bands.groups import most_functions
+from tpnn.bands.linear import LinearModel
+from tpnn.bands.rest import rough_variance
+from tpnn.bands.spans import Span, spans
+from tpnn.bands.working import WorkingRows
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Solution
+from tpnn.problem.stopping import Limits
+
+N_REWEIGHTINGS = 2  # of losses that are no parabolas
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows.
+
+    Parameters
+    ----------
+    smooth : list of array of shape (k, K)
+        Coefficients <Phi, f> of the mean of the bags, for each component.
+    rests : list of array of shape (M_1, ..., M_d, n_bags, K)
+        Rough rest of each component.
+    scores : array of shape (n, K)
+        Raw score of each row: mean of the bags that held it out, else of all bags.
+    offsets : array of shape (n, K)
+        Rough rests of all components and the offset, in the same way.
+    known : array of shape (n,)
+        Rows that some bag held out.
+    """
+
+    smooth: list[FloatArray]
+    rests: list[FloatArray]
+    scores: FloatArray
+    offsets: FloatArray
+    known: BoolArray
+
+
+def posteriors(problem: Problem, solution: Solution, limits: Limits) -> dict[Component, Posterior]:
+    """Posterior of every component of a solution, in the user's order and scale.
+
+    Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
+    TimeoutError if the limits are reached.
+    """
+    with ONE_BLAS_THREAD, limits.workers() as workers:
+        functions = spans(solution.components, problem.encoder.axes)
+        design = Design(solution.components, functions, problem.codes, workers)
+        bags = split_bags(problem, solution, functions)
+        by_output = smooth_posteriors(problem, design, bags, limits)
+        trained = 1 - problem.bagging.validation_fraction
+        found = {}
+        for number, (component, span) in enumerate(
+            zip(design.components, design.spans, strict=True)
+        ):
+            own = [coefficients[number] for coefficients in by_output]
+            rough = rough_variance(bags.rests[number], span.weights, trained)
+            frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
+            found[tuple(sorted(component))] = frozen
+        if not all(np.isfinite(array).all() for p in found.values() for array in p.arrays):
+            raise np.linalg.LinAlgError("the posterior is not finite")
+        return found
+
+
+def split_bags(problem: Problem, solution: Solution, found: Sequence[Span]) -> Bags:
+    """Split the grids of all bags, and average on each row the bags that held it out."""
+    given = zip(solution.components, solution.tables, strict=True)
+    tables = [problem.by_bag(component, table) for component, table in given]
+    smooth = [span.coefficients(table) for table, span in zip(tables, found, strict=True)]
+    rests = [t - span.tables(c) for t, span, c in zip(tables, found, smooth, strict=True)]
+    known: BoolArray = np.count_nonzero(problem.rows.validation, 1) > 0
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    return Bags(
+        smooth=[part.mean(1) for part in smooth],
+        rests=rests,
+        scores=_held_out_mean(problem, solution.components, tables, constants),
+        offsets=_held_out_mean(problem, solution.components, rests, 0 * constants),
+        known=known,
+    )
+
+
+def _held_out_mean(
+    problem: Problem, components: list[Component], tables: list[FloatArray], constants: FloatArray
+) -> FloatArray:
+    """Offset, constants and grids on every row (n, K), mean of the bags that held it out.
+
+    Rows that no bag held out get the mean of all bags.
+    """
+    offset = problem.rows.offset.astype(np.float64)[:, None]
+    values = offset + constants  # (n, n_bags, K)
+    for component, table in zip(components, tables, strict=True):
+        values += problem.codes.values(component, table)
+    held_out = problem.rows.validation > 0
+    held_out = held_out | ~held_out.any(1, keepdims=True)
+    means = np.einsum("nbk,nb->nk", values, held_out / held_out.sum(1, keepdims=True))
+    return np.asarray(means)
+
+
+def smooth_posteriors(
+    problem: Problem, design: Design, bags: Bags, limits: Limits
+) -> list[list[Coefficients]]:
+    """Posterior of the coefficients of each component, for each output.
+
+    A loss that is no parabola is approached by one at the held-out scores, then once more by one at
+    the posterior mean.
+    """
+    masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
+    working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
+    dispersion, scores = working.dispersion(bags.scores, bags.known), bags.scores.copy()
+    models = [
+        LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
+        for number in range(n_outputs)
+    ]
+    is_parabola = problem.objective.link.name == "identity"
+    for _ in range(1 if is_parabola else N_REWEIGHTINGS):
+        slope, curvature = working.slopes(scores)
+        response = scores - slope / curvature - bags.offsets
+        precision = masses[:, None] * curvature / dispersion
+        for number, model in enumerate(models):
+            if limits.are_reached():
+                raise TimeoutError("the time limit left no time for bands")
+            fit = model.solve(response[:, number], precision[:, number])
+            scores[:, number] = bags.offsets[:, number] + fit
+    return [model.found for model in models]
+
+
+def _frozen(
+    problem: Problem,
+    component: Component,
+    span: Span,
+    coefficients: list[Coefficients],
+    smooth: FloatArray,
+    rough: FloatArray,
+) -> Posterior:
+    """Undo the training scale and restore the user's order of the features."""
+    axes = np.argsort(component)
+    means = np.transpose([span.deviations * part.mean for part in coefficients])
+    roots = np.stack([span.deviations[:, None] * part.root() for part in coefficients])
+    rough = rough.transpose(*axes, len(component))
+    factors = [span.factors[axis] for axis in axes]
+    return Posterior.of(factors, means - smooth, roots, rough, problem.scale)

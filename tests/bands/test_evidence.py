@@ -1,0 +1,69 @@
+"""Evidence: the posterior of a linear model, against dense algebra and simulated variances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tpnn.bands.evidence import Blocks, solved, variances, widened
+from tpnn.bands.spans import Span
+
+
+def span(order: int, variances: list[float]) -> Span:
+    factor = np.zeros((2, len(variances)))
+    return Span((factor,) * order, np.array(variances), (np.ones(2),) * order)
+
+
+def linear_model(taus: list[float], size: int, n_rows: int) -> tuple[np.ndarray, ...]:
+    """Gram matrix, right-hand side and true coefficients of blocks with these variances."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, size * len(taus)))
+    beta = rng.normal(size=X.shape[1]) * np.repeat(np.sqrt(taus), size)
+    z = X @ beta + rng.normal(size=n_rows)
+    return X.T @ X, X.T @ z, beta
+
+
+def test_solved_is_the_dense_posterior() -> None:
+    gram, right, _ = linear_model([1.0, 0.1], 5, 30)
+    precision = np.linspace(0.5, 3.0, 10)
+    found = solved(gram, right, precision)
+    covariance = np.linalg.inv(gram + np.diag(precision))
+    assert found.covariance == pytest.approx(covariance, rel=1e-3)
+    assert found.variances == pytest.approx(np.diag(covariance), rel=1e-3)
+    assert found.mean == pytest.approx(covariance @ right, rel=1e-3)
+    part = found.of(np.array([7, 2]))
+    assert part.covariance == pytest.approx(covariance[np.ix_([7, 2], [7, 2])], rel=1e-3)
+    assert part.root() @ part.root().T == pytest.approx(part.covariance)
+
+
+def test_a_matrix_that_is_not_positive_is_refused() -> None:
+    with pytest.raises(np.linalg.LinAlgError, match="not positive"):
+        solved(-np.eye(3), np.ones(3), np.ones(3))
+
+
+def test_blocks_are_low_and_high_functions_of_each_component() -> None:
+    blocks = Blocks.of([span(1, [1.0, 0.5, 0.01]), span(2, [1.0]), span(2, [0.02, 1.0])])
+    assert [place.tolist() for place in blocks.places] == [[0, 1], [2], [3], [5], [4]]
+    assert blocks.orders.tolist() == [1, 1, 2, 2, 2]
+    assert blocks.kinds[2] == blocks.kinds[3] != blocks.kinds[4]
+    assert blocks.sums(np.arange(6.0)).tolist() == [1.0, 2.0, 3.0, 5.0, 4.0]
+    assert blocks.repeated(np.arange(5.0)).tolist() == [0.0, 0.0, 1.0, 2.0, 4.0, 3.0]
+    means = blocks.kind_means(np.array([1.0, 1.0, 2.0, 8.0, 5.0]))
+    assert means == pytest.approx([1.0, 1.0, 4.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_variances_are_found(order: int) -> None:
+    """Blocks of 60 coefficients tell their variance to about a sixth; zero stays near zero."""
+    taus = [1.0, 0.01, 0.0]
+    gram, right, beta = linear_model(taus, 60, 2000)
+    blocks = Blocks.of([span(order, [1.0] * 60)] * 3)
+    tau = variances(gram, right, blocks)
+    assert tau[:2] == pytest.approx(taus[:2], rel=0.6)
+    assert tau[2] < 0.001
+    wider = widened(gram, blocks, tau)
+    assert (wider > tau).all() == (order > 1)
+    found = solved(gram, right, blocks.repeated(1 / wider))
+    inside = np.abs(found.mean - beta) <= 1.96 * np.sqrt(found.variances)
+    assert 0.88 <= inside[:120].mean() <= 0.99
+    assert variances(gram, right, blocks, start=tau)[:2] == pytest.approx(tau[:2], rel=0.05)
