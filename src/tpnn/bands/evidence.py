@@ -26,7 +26,7 @@ SMALLEST_FREE = 1e-3  # coefficients
 RELATIVE_JITTER = 1e-10
 RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
 SMALLEST_INFORMATION = 1e-30
-N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.25, 3: 0.25}  # to the variances of an order
+N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.15, 3: 0.15}  # to the variances of an order
 START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
 
 

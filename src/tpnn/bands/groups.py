@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MOST_FUNCTIONS = 1200  # of a group; of several outputs fewer, so that the time is that of two
+MOST_FUNCTIONS = 800  # of a group; of several outputs fewer, so that the time is that of two
 SHARED_PART = 0.5  # of a group that main effects may take in all groups
 
 

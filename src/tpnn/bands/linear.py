@@ -19,7 +19,7 @@ from tpnn.bands.design import Design
 from tpnn.bands.evidence import Blocks, Coefficients, solved, variances, widened
 from tpnn.bands.groups import groups
 
-ENOUGH_ROWS = 50_000  # to choose variances and for a Gram matrix
+ENOUGH_ROWS = 30_000  # to choose variances and for a Gram matrix
 N_SWEEPS = 2  # over the groups, if there are several
 N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
 
