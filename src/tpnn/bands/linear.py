@@ -19,21 +19,44 @@ from tpnn.bands.design import Design
 from tpnn.bands.evidence import Blocks, Coefficients, solved, variances, widened
 from tpnn.bands.groups import groups
 
-ENOUGH_ROWS = 30_000  # to choose variances and for a Gram matrix
+ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
 N_SWEEPS = 2  # over the groups, if there are several
 N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
 
 
 @dataclass(eq=False)
 class Group:
-    """Some components: their numbers, columns and functions, and what is known of them so far."""
+    """Some components, and what is known of them so far.
+
+    Parameters
+    ----------
+    numbers : list of int
+        Numbers of the components.
+    columns : array of shape (K,)
+        Places of their functions among all.
+    design : Design
+        Their functions on the rows.
+    blocks : Blocks
+        Coefficients that share a variance.
+    tau : array of shape (n_blocks,), optional
+        Their variances, once they are chosen.
+    diagonal : array of shape (K,)
+        D, the prior precision of each coefficient.
+    whitened : array of shape (K, K)
+        V with (G + D)^-1 = V' V.
+    """
 
     numbers: list[int]
     columns: IntArray
     design: Design
     blocks: Blocks
     tau: FloatArray | None = None
-    gram: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))
+    whitened: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def near_solution(self, right: FloatArray) -> FloatArray:
+        """Solution of (G + D) x = right for the G of some rows."""
+        return np.asarray(self.whitened.T @ (self.whitened @ right))
 
 
 class LinearModel:
@@ -79,27 +102,27 @@ class LinearModel:
         return response - residual + np.average(residual, weights=precision)
 
     def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
-        """Let the evidence of some rows choose the variances; keep the Gram matrix of all."""
+        """Let the evidence of some rows choose the variances; scale G up to all rows."""
         part, some = replace(group.design, step=self.step), precision[:: self.step]
         gram = part.gram(some)
         right = _sums(part, residual[:: self.step], some) + gram @ self.beta[group.columns]
         group.tau = variances(gram, right, group.blocks, group.tau)
-        group.gram = gram * (float(precision.sum()) / float(some.sum()))
+        gram *= float(precision.sum()) / float(some.sum())
+        group.diagonal = group.blocks.repeated(1 / widened(gram, group.blocks, group.tau))
+        group.whitened = solved(gram, right, group.diagonal).whitened
 
     def _posterior(self, group: Group, residual: FloatArray, precision: FloatArray) -> Coefficients:
         """Posterior of a group; its mean replaces the coefficients so far, also in ``residual``.
 
         The step from beta to beta_hat solves (G + D) step = X' P (z - X beta) - D beta.
         """
-        assert group.tau is not None
-        wider = group.blocks.repeated(1 / widened(group.gram, group.blocks, group.tau))
         before = self.beta[group.columns]
-        right = _sums(group.design, residual, precision) - wider * before
-        joint = solved(group.gram, right, wider)
-        change = joint.mean if self.step == 1 else _refined(group, joint, right, wider, precision)
+        right = _sums(group.design, residual, precision) - group.diagonal * before
+        is_exact = self.step == 1
+        change = group.near_solution(right) if is_exact else _refined(group, right, precision)
         residual -= group.design.values(change)
         self.beta[group.columns] = before + change
-        return replace(joint, mean=before + change)
+        return Coefficients(before + change, group.whitened)
 
 
 def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArray:
@@ -107,25 +130,19 @@ def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArr
     return design.sums(precision * (values - np.average(values, weights=precision)))
 
 
-def _refined(
-    group: Group,
-    near: Coefficients,
-    right: FloatArray,
-    diagonal: FloatArray,
-    precision: FloatArray,
-) -> FloatArray:
-    """Solution of (G + D) x = right for G of all rows, by conjugate gradients.
+def _refined(group: Group, right: FloatArray, precision: FloatArray) -> FloatArray:
+    """Solution of (G + D) x = right for the G of all rows, by conjugate gradients.
 
-    The inverse of the approximate matrix, the covariance of ``near``, is the preconditioner.
+    The solution for the G of some rows is the preconditioner.
     """
     solution, rest = np.zeros(len(right)), right.copy()
     direction, size = np.zeros(len(right)), 1.0
     for number in range(N_GRADIENTS):
-        downhill = near.whitened.T @ (near.whitened @ rest)
+        downhill = group.near_solution(rest)
         before, size = size, float(rest @ downhill)
         direction = downhill + (size / before if number and before > 0 else 0.0) * direction
         image = _sums(group.design, group.design.values(direction), precision)
-        image += diagonal * direction
+        image += group.diagonal * direction
         length = size / max(float(direction @ image), np.finfo(float).tiny)
         solution, rest = solution + length * direction, rest - length * image
     return solution
