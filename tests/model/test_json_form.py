@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import warnings
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import pytest
 
 import tpnn
 from tests.conftest import QUICK
+from tests.models import random_model, with_bands
 from tpnn import AnovaModel, TPNNRegressor, load_model
-from tpnn.model.json_form import JSON_FORMAT
+from tpnn.anova.posterior import Posterior
+from tpnn.model.json_form import JSON_FORMAT, json_text
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "tests" / "reference" / "version_0_1_0"
@@ -216,3 +219,19 @@ def test_text_that_is_no_model_is_refused(text: str, rule: str, tmp_path: Path) 
 def test_unknown_parts_are_ignored(document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(document | {"bands": {"level": 0.9}}))
     assert load_model(tmp_path / "model.json").to_json() == json.dumps(document)
+
+
+def test_bands_survive_the_document(tmp_path: Path) -> None:
+    """Also of a component whose posterior has no functions."""
+    model = with_bands(random_model(2, 2, n_outputs=2))
+    assert model.posteriors is not None
+    zero = Posterior.zero(model.tables[0].shape)
+    model = replace(model, posteriors=(zero, *model.posteriors[1:]))
+    path = tmp_path / "model.json"
+    path.write_text(json_text(model._fields()))
+    loaded = load_model(path)
+    assert model.posteriors is not None
+    for one, other in zip(loaded.posteriors or (), model.posteriors, strict=True):
+        for left, right in zip(one.arrays, other.arrays, strict=True):
+            assert left.dtype == right.dtype
+            assert np.array_equal(left, right)

@@ -108,7 +108,7 @@ def _posterior(posterior: Posterior) -> dict[str, Any]:
 
 
 def _posteriors(parts: Sequence[Mapping[str, Any]]) -> tuple[Posterior, ...] | None:
-    stored = [part.get("posterior") for part in parts]
+    stored: list[Any] = [part.get("posterior") for part in parts]
     if not any(stored):
         return None
     found = []
