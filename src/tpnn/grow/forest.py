@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.constraints import MONOTONE
 from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import Side, Tables
+from tpnn.grow.bag import Side, Tables, set_scales
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, Growth, Rows, grow_rounds
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
+from tpnn.problem.whole import totals
 
 MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
@@ -150,6 +151,7 @@ class RectangleForest:
     def slopes_changed(self) -> None:
         """Raise the age of the sums of the hessian; old sums are recomputed."""
         for growth in self.growths:
+            set_scales(growth)
             growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
 
 
@@ -165,7 +167,7 @@ def _trees(
     pair = pair._replace(rate=share * pair.rate)
     if len(training.y) > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
-    size = float(training.weights.sum())
+    size = float(totals(training.weights)[0])
     main, pair = (tree_for_size(tree, size) for tree in (main, pair))
     return bounded_tree(main, objective), bounded_tree(pair, objective)
 
@@ -190,6 +192,7 @@ def _new_growths(n_rows: int, start: Tables, seed: int) -> list[Growth]:
             pair_mass=np.zeros((n_pairs, coarse + 1, coarse + 1)),
             residual=np.zeros(n_rows, np.float32),
             hessian=np.zeros(n_rows, np.float32),
+            scales=np.ones(2, np.float32),
             gains=np.full(n_mains + n_pairs, UNVISITED_GAIN),
             ages=np.full(n_mains + n_pairs, MASS_REFRESH_ROUNDS),
             intercept=start.intercepts[output : output + 1].copy(),

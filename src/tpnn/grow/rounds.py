@@ -23,6 +23,7 @@ from tpnn.grow.rectangles import (
     summed_area,
 )
 from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_uniform, one_way
+from tpnn.problem.whole import whole_total
 
 MASS_REFRESH_ROUNDS = 50  # after which the sums of the hessian are recomputed
 
@@ -59,6 +60,8 @@ class Growth(NamedTuple):
         Summed areas of the hessian for each component.
     residual, hessian : array of shape (n_rows,)
         Negative gradient and second derivative of the loss, times the row's weight.
+    scales : array of shape (2,)
+        What turns residuals and hessians into whole numbers, whose sums are exact.
     gains : array of shape (n_pairs + n_features,)
         Gain of each component's last visit, pairs first.
     ages : array of shape (n_pairs + n_features,)
@@ -75,50 +78,59 @@ class Growth(NamedTuple):
     pair_mass: Any
     residual: Any
     hessian: Any
+    scales: Any
     gains: Any
     ages: Any
     intercept: Any
     state: Any
 
 
-@compiled(fastmath=True)
+@compiled()
 def _move_intercept(growth: Any, settings: Any) -> None:
-    shift = bounded(growth.residual.sum() / growth.hessian.sum(), settings)
+    total = whole_total(growth.residual, growth.scales[0])
+    shift = bounded(total / whole_total(growth.hessian, growth.scales[1]), settings)
     growth.intercept[0] += shift
     for i in range(len(growth.residual)):
-        growth.residual[i] -= growth.hessian[i] * shift
+        growth.residual[i] -= growth.hessian[i] * np.float32(shift)
 
 
 @compiled(fastmath=True)
-def _visit_unordered(
-    first: Any, second: Any, growth: Any, table: Any, mass: Any, stale: bool, tree: Any,
-    kinds: Any, sign: float,
-) -> Any:  # fmt: skip
-    """``_visit`` for an axis with levels or missing values, whose nodes the tree sees reordered."""
-    sums = np.empty(table.shape, np.float32)
-    masses = np.empty(table.shape, np.float32)
-    if stale:
-        cell_sums(first, second, growth.hessian, masses)
-        summed_area(masses, mass)
+def _grow_unordered(
+    sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
+) -> Any:
+    """``_grow_step`` for an axis with levels or missing values, whose nodes the tree reorders."""
+    cells, masses = sums * unit, np.empty(sums.shape)
     area_cells(mass, masses)
-    cell_sums(first, second, growth.residual, sums)
-    ridge, state = 2 * tree.ridge, growth.state
-    rows = node_order(kinds[0], kinds[1], sums, masses, ridge, state)
-    columns = node_order(kinds[1], kinds[0], sums.T, masses.T, ridge, state)
+    rows = node_order(kinds[0], kinds[1], cells, masses, 2 * tree.ridge, state)
+    columns = node_order(kinds[1], kinds[0], cells.T, masses.T, 2 * tree.ridge, state)
     last = len(rows) - 1  # the node of missing values, which the tree sees first or last
     settings = tree if sign == 0.0 else one_way(tree, sign, 1 if rows[0] == last else last)
-    area, mass_area = np.empty(mass.shape, np.float64), np.empty(mass.shape, np.float64)
-    summed_area(arranged(sums, rows, columns), area)
-    summed_area(arranged(masses, rows, columns), mass_area)
+    area, mass_area = np.empty(mass.shape), np.empty(mass.shape)
+    summed_area(arranged(cells, rows, columns), 1.0, area)
+    summed_area(arranged(masses, rows, columns), 1.0, mass_area)
     boxes = np.empty((settings.n_leaves, 4), np.int64)
     n_boxes, gain = grow_tree(area, mass_area, settings, state, boxes)
-    added, step = np.zeros(table.shape, np.float32), np.empty(table.shape, np.float32)
-    fill_step(area, mass_area, boxes, n_boxes, settings, added, step)
+    shown = np.empty(sums.shape, np.float32)
+    fill_step(area, mass_area, boxes, n_boxes, settings, shown)
     for a in range(len(rows)):
         for b in range(len(columns)):
-            sums[rows[a], columns[b]] = step[a, b]
-            table[rows[a], columns[b]] += step[a, b]
-    subtract_step(first, second, sums, growth.hessian, growth.residual)
+            step[rows[a], columns[b]] = shown[a, b]
+    return gain
+
+
+@compiled(fastmath=True)
+def _grow_step(
+    sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
+) -> Any:
+    """Grow one tree over the cell sums of the residual into ``step``; return its gain."""
+    if kinds[0] != ORDERED or kinds[1] != ORDERED:
+        return _grow_unordered(sums, unit, mass, tree, kinds, sign, state, step)
+    settings = tree if sign == 0.0 else one_way(tree, sign, -1)
+    area = np.empty((sums.shape[0] + 1, sums.shape[1] + 1))
+    summed_area(sums, unit, area)
+    boxes = np.empty((settings.n_leaves, 4), np.int64)
+    n_boxes, gain = grow_tree(area, mass, settings, state, boxes)
+    fill_step(area, mass, boxes, n_boxes, settings, step)
     return gain
 
 
@@ -128,20 +140,16 @@ def _visit(
     kinds: Any, sign: float,
 ) -> Any:  # fmt: skip
     """Add one tree to a component's grid; return its gain."""
-    if kinds[0] != ORDERED or kinds[1] != ORDERED:
-        return _visit_unordered(first, second, growth, table, mass, stale, tree, kinds, sign)
-    settings = tree if sign == 0.0 else one_way(tree, sign, -1)
-    sums = np.empty(table.shape, np.float32)
-    area = np.empty((table.shape[0] + 1, table.shape[1] + 1), np.float64)
+    sums = np.empty(table.shape, np.int64)
+    units = 1 / np.float64(growth.scales[0]), 1 / np.float64(growth.scales[1])
     if stale:
-        cell_sums(first, second, growth.hessian, sums)
-        summed_area(sums, mass)
-    cell_sums(first, second, growth.residual, sums)
-    summed_area(sums, area)
-    boxes = np.empty((settings.n_leaves, 4), np.int64)
-    n_boxes, gain = grow_tree(area, mass, settings, growth.state, boxes)
-    fill_step(area, mass, boxes, n_boxes, settings, table, sums)
-    subtract_step(first, second, sums, growth.hessian, growth.residual)
+        cell_sums(first, second, growth.hessian, growth.scales[1], sums)
+        summed_area(sums, units[1], mass)
+    cell_sums(first, second, growth.residual, growth.scales[0], sums)
+    step = np.empty(table.shape, np.float32)
+    gain = _grow_step(sums, units[0], mass, tree, kinds, sign, growth.state, step)
+    table += step
+    subtract_step(first, second, step, growth.hessian, growth.residual)
     return gain
 
 

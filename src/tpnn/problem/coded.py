@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._compile import compiled
-from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
+from tpnn._threads import split
+from tpnn._typing import CodeArray, Float32Array, FloatArray, Int32Array, IntArray, RealArray
 from tpnn.anova.components import Component
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 ROWS_PER_BLOCK = 1024  # cells of one block of rows stay in the L1 cache
+ROWS_PER_SINGLE_SUM = 1 << 20  # added in single precision
 
 
 @compiled()
@@ -78,13 +81,15 @@ def _gather(
 
 
 @compiled()
-def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any) -> None:
-    n_rows, n_lanes = gradient.shape
+def _histogram(
+    codes: Any, features: Any, n_nodes: int, gradient: Any, start: int, stop: int, sums: Any
+) -> None:
+    n_lanes = gradient.shape[1]
     cells = np.empty(ROWS_PER_BLOCK, np.int64)
     for component in range(len(features)):
         table = sums[component]
-        for low in range(0, n_rows, ROWS_PER_BLOCK):
-            high = min(low + ROWS_PER_BLOCK, n_rows)
+        for low in range(start, stop, ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, stop)
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
             if n_lanes == 1:
                 for i in range(low, high):
@@ -132,9 +137,27 @@ class CodedComponents:
             _gather(*where, tables, start, stop, raw)
 
     def histogram(self, gradient: Float32Array, first: int, last: int) -> Float32Array:
-        """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components."""
-        sums = np.zeros((last - first, self.shape[1], gradient.shape[1]), np.float32)
-        _histogram(self.codes, self.features[first:last], self.n_nodes, gradient, sums)
+        """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components.
+
+        A sum in single precision no longer sees small values from 2^24 on, so sums of more rows
+        than a block holds are added in double precision.
+        """
+        where = self.codes, self.features[first:last], self.n_nodes
+        shape = last - first, self.shape[1], gradient.shape[1]
+        blocks = split(len(gradient), ROWS_PER_SINGLE_SUM)
+        total: RealArray = np.zeros(shape, np.float32 if len(blocks) == 1 else np.float64)
+        for start, stop in blocks:
+            sums = total if len(blocks) == 1 else np.zeros(shape, np.float32)
+            _histogram(*where, gradient, start, stop, sums)
+            if sums is not total:
+                total += sums
+        return total.astype(np.float32, copy=False)
+
+    def whole_histogram(self, numbers: Int32Array, first: int, last: int) -> NDArray[np.int64]:
+        """Sum whole numbers (n_rows, n_lanes) over the rows in each cell of some components."""
+        sums = np.zeros((last - first, self.shape[1], numbers.shape[1]), np.int64)
+        where = self.codes, self.features[first:last], self.n_nodes
+        _histogram(*where, numbers, 0, len(numbers), sums)
         return sums
 
 
