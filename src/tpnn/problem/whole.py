@@ -20,6 +20,7 @@ from tpnn._typing import FloatArray, Int32Array, RealArray
 
 SUM_BITS = 52  # of a sum of all rows; 11 more are free for rows that outgrow the largest value
 NUMBER_BITS = 30  # of a single number in 32 bits
+ROWS_PER_BLOCK = 1024  # of all lanes; they stay in the L1 cache
 LARGEST_EXPONENT = 126  # of a scale, so that single precision holds it and its inverse
 
 
@@ -42,9 +43,23 @@ def _power(bits: int, largest: float) -> float:
     return math.ldexp(1.0, max(min(exponent, LARGEST_EXPONENT), -LARGEST_EXPONENT))
 
 
-def largest_of(values: RealArray) -> RealArray:
-    """Largest absolute value of every column of values (n_rows, n_lanes), NaN if one is NaN."""
-    largest: RealArray = np.maximum(values.max(0), -values.min(0))
+@compiled()
+def _largest(values: Any, largest: Any) -> None:
+    """Set the largest absolute value of every lane; infinity where a value is NaN."""
+    for low in range(0, len(values), ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, len(values))
+        for lane in range(values.shape[1]):
+            size, n_odd = largest[lane], 0
+            for i in range(low, high):
+                size = max(size, abs(values[i, lane]))
+                n_odd += np.isnan(values[i, lane])
+            largest[lane] = np.inf if n_odd else size
+
+
+def largest_of(values: RealArray) -> FloatArray:
+    """Largest absolute value of every column of values (n_rows, n_lanes); infinity for NaN."""
+    largest = np.zeros(values.shape[1])
+    _largest(values, largest)
     return largest
 
 
@@ -59,16 +74,22 @@ def whole_total(values: Any, scale: Any) -> Any:
 
 @compiled()
 def _column_totals(values: Any, scales: Any, totals: Any) -> None:
-    for i in range(len(values)):
+    for low in range(0, len(values), ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, len(values))
         for lane in range(values.shape[1]):
-            totals[lane] += np.int64(np.rint(values[i, lane] * scales[lane]))
+            scale = scales[lane]
+            for i in range(low, high):
+                totals[lane] += np.int64(np.rint(values[i, lane] * scale))
 
 
 @compiled()
 def _round(values: Any, scales: Any, numbers: Any) -> None:
-    for i in range(len(values)):
+    for low in range(0, len(values), ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, len(values))
         for lane in range(values.shape[1]):
-            numbers[i, lane] = np.int32(np.rint(values[i, lane] * scales[lane]))
+            scale = scales[lane]
+            for i in range(low, high):
+                numbers[i, lane] = np.int32(np.rint(values[i, lane] * scale))
 
 
 def totals(values: RealArray) -> FloatArray:
