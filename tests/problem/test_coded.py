@@ -118,9 +118,9 @@ def test_histogram_is_the_adjoint_of_gather(case: Case) -> None:
 def test_codes_are_coded_once_for_each_order() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     codes = problem_of(X, X[:, 0]).codes
-    assert codes.of_order(2) is codes.of_order(2)
-    assert codes.of_order(1).shape == (3, 50)
-    assert codes.of_order(1).max() > codes.of_order(2).max()
+    assert codes.by_order[2] is codes.by_order[2]
+    assert codes.by_order[1].shape == (3, 50)
+    assert codes.by_order[1].max() > codes.by_order[2].max()
 
 
 def test_values_of_a_component_on_rows_and_lanes() -> None:

@@ -14,6 +14,7 @@ does not depend on the number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tpnn._compile import compiled
 from tpnn._threads import split
 from tpnn._typing import CodeArray, Float32Array, FloatArray, Int32Array, IntArray, RealArray
 from tpnn.anova.components import Component
+from tpnn.table.coding import code_rows
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
@@ -172,27 +174,33 @@ class Codes:
         Nodes of the features.
     rows : array of shape (n,)
         Rows of the table to code.
+    n_threads : int, optional
+        Number of threads; by default the number of cores that this process may use.
     """
 
-    def __init__(self, table: Table, encoder: TableEncoder, rows: IntArray) -> None:
-        self.table, self.encoder, self.rows = table, encoder, rows
-        self._by_order: dict[int, CodeArray] = {}
+    def __init__(
+        self, table: Table, encoder: TableEncoder, rows: IntArray, n_threads: int | None = None
+    ) -> None:
+        self.table, self.encoder, self.rows, self.n_threads = table, encoder, rows, n_threads
 
-    def of_order(self, order: int) -> CodeArray:
-        """Codes (n_features, n) at the resolution of one order."""
-        if order not in self._by_order:
-            self._by_order[order] = self.encoder.codes(self.table, order, self.rows)
-        return self._by_order[order]
+    def with_encoder(self, encoder: TableEncoder) -> Codes:
+        """Codes of the same rows on other nodes."""
+        return Codes(self.table, encoder, self.rows, self.n_threads)
+
+    @cached_property
+    def by_order(self) -> dict[int, CodeArray]:
+        """Codes (n_features, n) at the resolution of each order."""
+        return code_rows(self.table, self.encoder, self.rows, self.n_threads)
 
     def coded(self, components: list[Component]) -> CodedComponents:
         """Components of one order over the rows."""
         order = len(components[0])
         n_nodes = max(axis.n_nodes for axis in self.encoder.axes[order])
-        return CodedComponents(self.of_order(order), np.array(components), n_nodes)
+        return CodedComponents(self.by_order[order], np.array(components), n_nodes)
 
     def cells(self, component: Component, rows: Any = slice(None)) -> tuple[CodeArray, ...]:
         """Node of each feature of a component on some rows."""
-        codes = self.of_order(len(component))
+        codes = self.by_order[len(component)]
         return tuple(codes[feature][rows] for feature in component)
 
     def values(
