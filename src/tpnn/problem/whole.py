@@ -65,11 +65,11 @@ def largest_of(values: RealArray) -> FloatArray:
 
 @compiled()
 def whole_total(values: Any, scale: Any) -> Any:
-    """Sum of whole numbers, times the inverse of the scale."""
+    """Sum of values as whole numbers, int64."""
     total = np.int64(0)
     for i in range(len(values)):
         total += np.int64(np.rint(values[i] * scale))
-    return total / np.float64(scale)
+    return total
 
 
 @compiled()
