@@ -121,7 +121,10 @@ class RectangleForest:
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
         trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
-        self.plan = Plan(self.rows.pairs, layout.sizes, layout.kinds, layout.signs, *trees)
+        self.plan = Plan(
+            pairs=self.rows.pairs, sizes=layout.sizes, kinds=layout.kinds, signs=layout.signs,
+            main_tree=trees[0], pair_tree=trees[1],
+        )  # fmt: skip
         self.grown = _new_growths(start, seed)
         self.growths = [_new_slopes(len(training.y)) for _ in self.grown]
 

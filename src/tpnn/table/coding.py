@@ -87,7 +87,14 @@ def lay_out(ends: FloatArray) -> Places:
     guesses = np.searchsorted(buckets, np.arange(N_BUCKETS + 2))
     halvings = int(np.diff(guesses).max()).bit_length()
     padded = np.append(ends, np.full(1 << halvings, np.inf))
-    return Places(padded, first, last, scale, guesses[:-1].astype(np.int32), halvings)
+    return Places(
+        ends=padded,
+        first=first,
+        last=last,
+        scale=scale,
+        guesses=guesses[:-1].astype(np.int32),
+        halvings=halvings,
+    )
 
 
 def _placed(x: FloatArray, axes: Sequence[Axis]) -> tuple[Int32Array, list[IntArray]]:
