@@ -177,12 +177,13 @@ def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
     from tpnn.problem.stopping import Limits
     from tpnn.search.screen import Screen
+    from tpnn.table.coding import code_rows
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.frame import Table
 
     table = Table(X)
     encoder = TableEncoder.fit(table, {1: 256})
-    codes = encoder.codes(table, 1, np.arange(len(X)))
+    codes = code_rows(table, encoder, np.arange(len(X)))[1]
     residual = (y - y.mean())[:, None]
     marginal = Marginal.of(encoder.axes[1])
     return Screen(codes, marginal, residual, seed=0, limits=Limits())

@@ -22,6 +22,7 @@ def case(seed: int = 0, order: int = 3) -> tuple[np.ndarray, BoxGrowth]:
         tables=(np.zeros((1, N_NODES**order), np.float32),),
         residual=parity + 0.1 * rng.normal(size=N_ROWS),
         hessian=np.ones(N_ROWS),
+        scales=np.full(2, 2.0**40),
         gains=np.full(1, UNVISITED_GAIN),
         state=np.array([seed], np.uint64),
     )

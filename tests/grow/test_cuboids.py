@@ -15,6 +15,7 @@ from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 TREE = TreeSettings(
     n_leaves=8, rate=0.5, ridge=2.0, min_mass=1.0, share=1.0, fewest=100, random_first=True
 )
+SCALES = np.full(2, 2.0**40)
 ALL_ORDERED = (ORDERED,) * 3
 Box = tuple[tuple[int, int], ...]  # first node and end of each axis
 
@@ -57,8 +58,8 @@ def random_side(rng: np.random.Generator, sizes: tuple[int, ...], n_rows: int) -
 def growth_of(training: Side, held_out: Side, n_triples: int, most: int, seed: int) -> TripleGrowth:
     return TripleGrowth(
         tables=np.zeros((n_triples, most, most, most), np.float32),
-        training=SideGrowth(*(values.copy() for values in training[1:])),
-        held_out=SideGrowth(*(values.copy() for values in held_out[1:])),
+        training=SideGrowth(*(values.copy() for values in training[1:]), SCALES.copy()),
+        held_out=SideGrowth(*(values.copy() for values in held_out[1:]), SCALES.copy()),
         gains=np.full(n_triples, UNVISITED_GAIN),
         confirmed=np.zeros(n_triples),
         changed=np.zeros(n_triples, np.bool_),

@@ -9,7 +9,9 @@ import pytest
 
 from tpnn.grow.rectangles import cell_sums, fill_step, grow_tree, subtract_step, summed_area
 from tpnn.grow.trees import TreeSettings
+from tpnn.problem.whole import sum_scale
 
+SCALE = np.float32(2**30)
 EVERY_CUT = TreeSettings(
     n_leaves=4, rate=1.0, ridge=0.0, min_mass=1.0, share=1.0, fewest=100, random_first=False
 )
@@ -22,10 +24,10 @@ def table_case(seed: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
 
 
 def areas(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: Any) -> np.ndarray:
-    sums = np.empty(shape, np.float32)
-    cell_sums(rows, columns, values, sums)
+    sums = np.empty(shape, np.int64)
+    cell_sums(rows, columns, values, SCALE, sums)
     area = np.empty((shape[0] + 1, shape[1] + 1))
-    summed_area(sums, area)
+    summed_area(sums, 1 / float(SCALE), area)
     return area
 
 
@@ -37,6 +39,18 @@ def test_summed_area_by_hand() -> None:
     assert area[6, 9] == pytest.approx(values.sum(), abs=1e-4)
 
 
+def test_a_cell_that_is_nearly_full_still_counts_its_rows() -> None:
+    """Single precision adds nothing to 2^24 that is below 2: such cells stopped growing."""
+    values = np.ones(1001, np.float32)
+    values[0] = 2.0**24
+    nil = np.zeros(1001, np.uint8)
+    sums, scale = np.empty((1, 1), np.int64), np.float32(sum_scale(2.0**24, len(values)))
+    cell_sums(nil, nil, values, scale, sums)
+    area = np.empty((2, 2))
+    summed_area(sums, 1 / float(scale), area)
+    assert area[1, 1] == 2.0**24 + 1000
+
+
 def test_tree_is_a_partition_and_its_leaves_are_means() -> None:
     rows, columns, values = table_case(1, (6, 9))
     residual = areas(rows, columns, values, (6, 9))
@@ -45,11 +59,11 @@ def test_tree_is_a_partition_and_its_leaves_are_means() -> None:
     n_boxes, gain = grow_tree(residual, mass, EVERY_CUT, np.zeros(1, np.uint64), boxes)
     assert n_boxes == 4
     assert gain > 0
-    covered, step, table = np.zeros((6, 9)), np.empty((6, 9), np.float32), np.zeros((6, 9), "f4")
+    covered, step = np.zeros((6, 9)), np.empty((6, 9), np.float32)
     for top, bottom, left, right in boxes:
         covered[top:bottom, left:right] += 1
     assert (covered == 1).all()
-    fill_step(residual, mass, boxes, n_boxes, EVERY_CUT, table, step)
+    fill_step(residual, mass, boxes, n_boxes, EVERY_CUT, step)
     for top, bottom, left, right in boxes:
         inside = (rows >= top) & (rows < bottom) & (columns >= left) & (columns < right)
         assert step[top, left] == pytest.approx(values[inside].mean(), abs=1e-4)

@@ -83,6 +83,29 @@ def test_histogram_of_whole_numbers_is_exact(case: Case) -> None:
     assert np.array_equal(part.histogram(whole, 0, 6), summed(part, whole))
 
 
+def one_cell(values: list[float]) -> tuple[CodedComponents, np.ndarray]:
+    """One component of one cell, and a gradient of one lane."""
+    gradient = np.array(values, np.float32)[:, None]
+    return CodedComponents(np.zeros((1, len(values)), np.uint8), np.array([[0]]), 1), gradient
+
+
+def test_large_sums_see_small_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Single precision adds nothing to 2^24 that is below 2; only short sums are made in it."""
+    monkeypatch.setattr("tpnn.problem.coded.ROWS_PER_SINGLE_SUM", 8)
+    part, gradient = one_cell([2.0**24, *[1.0] * 999])
+    found = part.histogram(gradient, 0, 1)
+    assert found.dtype == np.float32
+    assert abs(found[0, 0, 0] - (2.0**24 + 999)) <= 8
+
+
+def test_whole_histogram(case: Case) -> None:
+    part, _, gradient = case
+    numbers = np.round(1000 * gradient).astype(np.int32)
+    assert np.array_equal(part.whole_histogram(numbers, 0, 6), summed(part, numbers))
+    largest = np.full_like(numbers, np.iinfo(np.int32).max)
+    assert np.array_equal(part.whole_histogram(largest, 1, 3), summed(part, largest)[1:3])
+
+
 def test_histogram_is_the_adjoint_of_gather(case: Case) -> None:
     part, tables, gradient = case
     raw = np.zeros_like(gradient)
@@ -95,9 +118,9 @@ def test_histogram_is_the_adjoint_of_gather(case: Case) -> None:
 def test_codes_are_coded_once_for_each_order() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     codes = problem_of(X, X[:, 0]).codes
-    assert codes.of_order(2) is codes.of_order(2)
-    assert codes.of_order(1).shape == (3, 50)
-    assert codes.of_order(1).max() > codes.of_order(2).max()
+    assert codes.by_order[2] is codes.by_order[2]
+    assert codes.by_order[1].shape == (3, 50)
+    assert codes.by_order[1].max() > codes.by_order[2].max()
 
 
 def test_values_of_a_component_on_rows_and_lanes() -> None:

@@ -69,9 +69,9 @@ def test_copies_become_weights(data: Any) -> None:
 
 def test_with_components_keeps_what_is_coded(data: Any) -> None:
     problem = problem_of(*data)
-    codes = problem.codes.of_order(1)
+    codes = problem.codes.by_order[1]
     pairs = problem.with_components(ComponentSet.up_to(3, 2))
-    assert pairs.codes.of_order(1) is codes
+    assert pairs.codes.by_order[1] is codes
     assert [len(part.features) for part in pairs.coded] == [3, 3]
     assert len(problem.coded) == 1
 
@@ -93,7 +93,7 @@ def test_raw_scores_are_sums_of_table_entries(data: Any) -> None:
     for row in (0, 17, 59):
         expected = solution.intercepts.copy()
         for component, table in zip(solution.components, solution.tables, strict=True):
-            codes = problem.codes.of_order(len(component))
+            codes = problem.codes.by_order[len(component)]
             expected += table[tuple(codes[feature][row] for feature in component)]
         assert raw[row] == pytest.approx(expected)
     rows, lanes = np.array([3, 4]), np.array([[1], [0]])

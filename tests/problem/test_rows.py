@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.problem.rows import distinct_rows, draw_bags, row_keys
+from tpnn.problem.bits import scrambled
+from tpnn.problem.rows import ROWS_PER_BLOCK, distinct_rows, draw_bags, float_bits, row_keys
 
 
 def keys_of(X: np.ndarray) -> np.ndarray:
@@ -18,6 +19,31 @@ def test_equal_rows_and_only_equal_rows_share_a_key() -> None:
     _, by_key = np.unique(keys_of(X), return_inverse=True)
     pairs = set(zip(by_value.tolist(), by_key.tolist(), strict=True))
     assert len(pairs) == by_value.max() + 1 == by_key.max() + 1
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_keys_mix_one_column_after_the_other(n_threads: int) -> None:
+    X = np.random.default_rng(3).normal(size=(2 * ROWS_PER_BLOCK + 5, 19))
+    X[::7, 3], X[::5, 4] = np.nan, -0.0
+    expected = np.zeros(len(X), np.uint64)
+    for column in X.T:
+        own = scrambled(float_bits(column) + np.uint64(1))
+        expected = scrambled(expected * np.uint64(0x9E3779B97F4A7C15) + own)
+    assert np.array_equal(row_keys(X.T, len(X), n_threads), expected)
+
+
+def test_rows_are_sorted_by_key_then_by_targets_and_weight() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 30, (500, 1)).astype(float)
+    targets, weights = rng.integers(0, 3, (2, 500)).astype(float), rng.integers(0, 3, 500) + 0.0
+    distinct = distinct_rows(keys_of(X), targets, weights)
+    kept = np.flatnonzero(weights)
+    order = kept[np.lexsort((weights[kept], *targets[:, kept], keys_of(X)[kept]))]
+    known = np.column_stack([X[order], targets.T[order]])
+    first = np.r_[True, (known[1:] != known[:-1]).any(1)]
+    assert np.array_equal(distinct.rows, order[first])
+    merged = np.add.reduceat(weights[order], np.flatnonzero(first))
+    assert np.array_equal(distinct.weights, merged / merged.sum())
 
 
 def test_copies_merge_and_weights_add_up() -> None:

@@ -17,6 +17,7 @@ from tpnn.search.screen import (
     principal_bases,
 )
 from tpnn.table.axis import Axis
+from tpnn.table.coding import code_rows
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
@@ -26,7 +27,7 @@ def coded(X: np.ndarray, n_nodes: int = 16) -> tuple[np.ndarray, Marginal, tuple
     encoder = TableEncoder.fit(table, {1: n_nodes})
     axes = encoder.axes[1]
     marginal = Marginal.stack([axis.positions for axis in axes], [axis.weights for axis in axes])
-    return encoder.codes(table, 1, np.arange(len(X))), marginal, axes
+    return code_rows(table, encoder, np.arange(len(X)))[1], marginal, axes
 
 
 def screen_of(codes: np.ndarray, marginal: Marginal, residual: np.ndarray, seed: int = 0) -> Screen:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn.table.axis import OTHERS
+from tpnn.table.coding import code_rows
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
@@ -48,7 +49,7 @@ def test_more_than_256_nodes_use_two_bytes() -> None:
     X = np.arange(600.0)[:, None]
     for most, dtype in ((256, np.uint8), (300, np.uint16)):
         encoder = TableEncoder.fit(Table(X), {1: most})
-        assert encoder.codes(Table(X), 1, np.arange(600)).dtype == dtype
+        assert code_rows(Table(X), encoder, np.arange(600))[1].dtype == dtype
 
 
 @given(columns)
@@ -87,7 +88,7 @@ def test_columns_of_every_kind() -> None:
     assert np.diff(by_name["when"].values[:2]).tolist() == [day]
     assert by_name["when"].values[0] - by_name["zoned"].values[0] == hour
     assert by_name["wait"].values[:2].tolist() == [1.0, 2.0]
-    codes = encoder.codes(table, 1, np.arange(4))
+    codes = code_rows(table, encoder, np.arange(4))[1]
     assert (codes[:, 0] == codes[:, 3]).all()
     assert all(len(set(row[:3])) == 3 for row in codes.tolist())
 
@@ -285,7 +286,7 @@ def test_codes_are_the_nearest_nodes_of_the_chosen_rows(x: np.ndarray) -> None:
     encoder = TableEncoder.fit(table, {1: 8, 2: 4})
     rows = np.arange(len(x))[::2]
     for order in (1, 2):
-        codes = encoder.codes(table, order, rows)
+        codes = code_rows(table, encoder, rows)[order]
         assert codes.shape == (2, len(rows))
         for feature, axis in enumerate(encoder.axes[order]):
             assert np.array_equal(codes[feature], axis.codes(table.column(feature).values[rows]))

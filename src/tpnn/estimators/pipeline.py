@@ -120,7 +120,8 @@ def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
     nodes = nodes_by_order(table.n_features, settings)
     rules = LevelRules(nominal, settings.min_level_rows)
-    return TableEncoder.fit(table, nodes, targets.weights, rules)
+    n_threads = threads_of(settings.n_jobs)
+    return TableEncoder.fit(table, nodes, targets.weights, rules, n_threads)
 
 
 def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
@@ -174,7 +175,8 @@ def build(
     for feature, shape in shapes.items():
         check_shape(encoder, feature, shape, "monotone")
     bagging = Bagging(1, settings.validation_fraction, settings.seed)
-    problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes)
+    n_threads = threads_of(settings.n_jobs)
+    problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
     few = max(round(TRIPLE_NODES_PER_CUBE_ROOT * problem.distinct.size ** (1 / 3)), 2)
     asked = settings.max_nodes
     if 3 not in encoder.axes or (isinstance(asked, Mapping) and 3 in asked):

@@ -18,6 +18,7 @@ from tpnn._typing import Float32Array, FloatArray, RealArray
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.stopping import EarlyStopping, Limits
+from tpnn.problem.whole import largest_of, sum_scale, totals
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,17 @@ class Grown:
     loss: float
 
 
+def set_scales(growth: Any) -> None:
+    """Choose what turns the residuals and hessians of a state into whole numbers."""
+    values = growth.residual[:, None], growth.hessian[:, None]
+    growth.scales[:] = [sum_scale(float(largest_of(v)[0]), len(v)) for v in values]
+
+
 def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
     """Mean loss of the held-out rows, given their raw scores (n_rows, K)."""
     losses = objective.losses(side.y, raw, side.weights)
-    return float(np.average(losses, weights=side.weights))
+    loss, mass = totals(losses * side.weights), totals(side.weights)
+    return float((loss / mass)[0])
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tpnn._typing import Float32Array, FloatArray, IntArray
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
 from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
 from tpnn.grow.forest import bounded_tree, tree_for_size
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
@@ -68,7 +68,9 @@ class BoxForest:
         return Tables(by_order, np.zeros(len(self.growths)))
 
     def slopes_changed(self) -> None:
-        """Do nothing: every visit sums the slopes afresh."""
+        """Adapt the whole numbers to the slopes; every visit sums them afresh."""
+        for growth in self.growths:
+            set_scales(growth)
 
 
 class BoxBags:
@@ -155,6 +157,7 @@ class BoxBags:
                 tables=tuple(np.zeros(part.shape, np.float32) for part in self.parts),
                 residual=np.zeros(n_rows),
                 hessian=np.zeros(n_rows),
+                scales=np.ones(2),
                 gains=np.full(n_components, UNVISITED_GAIN),
                 state=np.array([first + output], np.uint64),
             )

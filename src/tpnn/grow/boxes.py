@@ -49,6 +49,8 @@ class BoxGrowth(NamedTuple):
         Grids of values of the components, one array per order, with cells in row-major order.
     residual, hessian : array of shape (n_rows,)
         Negative gradient and second derivative of the loss, times the row's weight.
+    scales : array of shape (2,)
+        What turns residuals and hessians into whole numbers, whose sums are exact.
     gains : array of shape (n_all_components,)
         Gain of each component's last visit, sorted by order.
     state : array of shape (1,), uint64
@@ -58,6 +60,7 @@ class BoxGrowth(NamedTuple):
     tables: Any
     residual: Any
     hessian: Any
+    scales: Any
     gains: Any
     state: Any
 
@@ -75,6 +78,17 @@ def _partition(codes: Any, rows: Any, low: int, high: int, place: int) -> Any:
     return left
 
 
+@compiled()
+def _node_sums(codes: Any, inside: Any, bottom: int, top: int, growth: Any) -> Any:
+    """Residual and mass of each node from ``bottom`` to ``top``, summed as whole numbers."""
+    sums, masses = np.zeros(top - bottom, np.int64), np.zeros(top - bottom, np.int64)
+    scales = growth.scales
+    for row in inside:
+        sums[codes[row] - bottom] += np.int64(np.rint(growth.residual[row] * scales[0]))
+        masses[codes[row] - bottom] += np.int64(np.rint(growth.hessian[row] * scales[1]))
+    return sums / scales[0], masses / scales[1]
+
+
 @compiled(fastmath=True)
 def _best_cut(
     codes: Any, rows: Any, low: int, high: int, box: Any, growth: Any, settings: Any
@@ -86,12 +100,8 @@ def _best_cut(
         places = top - bottom - 1
         if places < 1:
             continue
-        sums, masses = np.zeros(top - bottom), np.zeros(top - bottom)
-        for position in range(low, high):
-            row = rows[position]
-            sums[codes[axis, row] - bottom] += growth.residual[row]
-            masses[codes[axis, row] - bottom] += growth.hessian[row]
-        sums, masses = np.cumsum(sums), np.cumsum(masses)
+        node_sums, node_masses = _node_sums(codes[axis], rows[low:high], bottom, top, growth)
+        sums, masses = np.cumsum(node_sums), np.cumsum(node_masses)
         total, weight = sums[-1], masses[-1]
         base = total * total / (weight + settings.ridge)
         tries = min(places, max(settings.fewest, int(settings.share * places)))
@@ -161,6 +171,13 @@ def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
             return
 
 
+@compiled()
+def _subtract(growth: Any, inside: Any, value: Any) -> None:
+    """Update the residuals of some rows, each by its hessian times a value."""
+    for row in inside:
+        growth.residual[row] -= growth.hessian[row] * value
+
+
 @compiled(fastmath=True)
 def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, settings: Any) -> Any:
     """Add one tree to a component's grid; return its gain.
@@ -193,13 +210,10 @@ def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, setting
         n_boxes += 1
     for leaf in range(n_boxes):
         inside = rows[ends[leaf, 0] : ends[leaf, 1]]
-        total, weight = 0.0, 0.0
-        for row in inside:
-            total += growth.residual[row]
-            weight += growth.hessian[row]
-        value = np.float32(settings.rate * bounded(total / (weight + settings.ridge), settings))
-        for row in inside:
-            growth.residual[row] -= growth.hessian[row] * value
+        sums, masses = _node_sums(codes[0], inside, boxes[leaf, 0, 0], boxes[leaf, 0, 1], growth)
+        shrunk = sums.sum() / (masses.sum() + settings.ridge)
+        value = np.float32(settings.rate * bounded(shrunk, settings))
+        _subtract(growth, inside, value)
         _add_to_table(table, boxes[leaf], n_nodes, value)
     return total_gain
 

@@ -52,11 +52,14 @@ class SideGrowth(NamedTuple):
         Raw scores.
     residual, hessian : array of shape (n_rows,)
         Negative gradient and second derivative of the loss, times the row's weight.
+    scales : array of shape (2,)
+        What turns residuals and hessians into whole numbers, whose sums are exact.
     """
 
     raw: Any
     residual: Any
     hessian: Any
+    scales: Any
 
 
 class TripleGrowth(NamedTuple):
@@ -100,18 +103,22 @@ def _cells(codes: Any, triple: Any, sizes: Any) -> Any:
     return cells
 
 
-@compiled(fastmath=True)
-def _cell_sums(cells: Any, side: Any, volume: Any) -> None:
-    """Sum residual and hessian over the rows of each cell; ``volume`` is (n_entries, 2)."""
-    volume[:] = 0.0
+@compiled()
+def _cell_sums(cells: Any, side: Any, n_entries: int) -> Any:
+    """Sum residuals and hessians, as whole numbers, over the rows of each cell, (n_entries, 2)."""
+    sums = np.zeros((n_entries, 2), np.int64)
+    residual_scale, hessian_scale = side.scales[0], side.scales[1]
     for i in range(len(cells)):
-        volume[cells[i], 0] += side.residual[i]
-        volume[cells[i], 1] += side.hessian[i]
+        sums[cells[i], 0] += np.int64(np.rint(side.residual[i] * residual_scale))
+        sums[cells[i], 1] += np.int64(np.rint(side.hessian[i] * hessian_scale))
+    return sums
 
 
 @compiled(fastmath=True)
-def _sum_up(volume: Any, sizes: Any) -> None:
-    """Turn cell sums into sums over all cells (0, 0, 0) to (a, b, c), in place."""
+def _summed_volume(sums: Any, scales: Any, sizes: Any) -> Any:
+    """Add up the cells (0, 0, 0) to (a, b, c), given the sums of cells as whole numbers."""
+    volume = np.zeros(sums.shape)
+    units = 1 / scales
     layers = sizes[2] + 1
     plane = (sizes[1] + 1) * layers
     for a in range(1, sizes[0] + 1):
@@ -119,13 +126,14 @@ def _sum_up(volume: Any, sizes: Any) -> None:
             start = a * plane + b * layers
             residual, mass = 0.0, 0.0
             for entry in range(start + 1, start + layers):
-                residual += volume[entry, 0]
-                mass += volume[entry, 1]
+                residual += units[0] * sums[entry, 0]
+                mass += units[1] * sums[entry, 1]
                 volume[entry, 0] = residual + volume[entry - layers, 0]
                 volume[entry, 1] = mass + volume[entry - layers, 1]
         for entry in range(a * plane, (a + 1) * plane):
             volume[entry, 0] += volume[entry - plane, 0]
             volume[entry, 1] += volume[entry - plane, 1]
+    return volume
 
 
 @compiled(fastmath=True, inline="always")
@@ -251,9 +259,9 @@ def _fill_step(
 
 
 @compiled()
-def _node_order(axis: int, volume: Any, strides: Any, sizes: Any, kinds: Any, ridge: float,
+def _node_order(axis: int, cells: Any, strides: Any, sizes: Any, kinds: Any, ridge: float,
                 state: Any) -> Any:  # fmt: skip
-    """Order in which a tree sees the nodes along an axis.
+    """Order in which a tree sees the nodes along an axis, given the sums of cells.
 
     Levels are sorted by the difference between their mean residuals, shrunk by a ridge, on two
     random parts of the cells of the other two features. Missing values come first or last.
@@ -269,8 +277,8 @@ def _node_order(axis: int, volume: Any, strides: Any, sizes: Any, kinds: Any, ri
                 for c in range(sizes[v]):
                     entry = (a + 1) * strides[axis] + (b + 1) * strides[u] + (c + 1) * strides[v]
                     side = sides[0][b] ^ sides[1][c]
-                    sums[side] += volume[entry, 0]
-                    masses[side] += volume[entry, 1]
+                    sums[side] += cells[entry, 0]
+                    masses[side] += cells[entry, 1]
             scores[a] = sums[0] / (masses[0] + ridge) - sums[1] / (masses[1] + ridge)
         return increasing(scores)
     if kinds[axis] == MISSING and draw_uniform(state) < 0.5:
@@ -295,18 +303,18 @@ def _entries(orders: Any, strides: Any, sizes: Any) -> Any:
 def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step: Any) -> Any:
     """Grow one tree over the cells of the training rows into ``step``; return its gain."""
     strides = np.array([(sizes[1] + 1) * (sizes[2] + 1), sizes[2] + 1, 1])
-    volume = np.empty((len(step), 2))
-    _cell_sums(cells, growth.training, volume)
+    sums, scales = _cell_sums(cells, growth.training, len(step)), growth.training.scales
     is_rearranged = kinds.max() > 0
     entries = np.empty(0, np.int64)
     if is_rearranged:
         ridge, state = 2 * settings.ridge, growth.state
-        first = _node_order(0, volume, strides, sizes, kinds, ridge, state)
-        second = _node_order(1, volume, strides, sizes, kinds, ridge, state)
-        third = _node_order(2, volume, strides, sizes, kinds, ridge, state)
+        known = sums / scales
+        first = _node_order(0, known, strides, sizes, kinds, ridge, state)
+        second = _node_order(1, known, strides, sizes, kinds, ridge, state)
+        third = _node_order(2, known, strides, sizes, kinds, ridge, state)
         entries = _entries((first, second, third), strides, sizes)
-        volume = volume[entries]
-    _sum_up(volume, sizes)
+        sums = sums[entries]
+    volume = _summed_volume(sums, scales, sizes)
     boxes = np.empty((settings.n_leaves, 6), np.int64)
     n_boxes, gain = _grow_tree(volume, strides, sizes, settings, growth.state, boxes)
     if is_rearranged:
@@ -318,17 +326,17 @@ def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step:
     return gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def _take_step(cells: Any, side: Any, step: Any) -> Any:
     """Move raw scores and residuals by the values of their cells; return the fall of the loss."""
-    fall = 0.0
+    fall, scale = np.int64(0), side.scales[0]
     for i in range(len(cells)):
         value = step[cells[i]]
         change = side.hessian[i] * value
-        fall += value * (side.residual[i] - 0.5 * change)
+        fall += np.int64(np.rint(value * (side.residual[i] - 0.5 * change) * scale))
         side.raw[i] += value
         side.residual[i] -= change
-    return fall
+    return fall / scale
 
 
 @compiled(fastmath=True)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.constraints import MONOTONE
 from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import Side, Tables
+from tpnn.grow.bag import Side, Tables, set_scales
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
-from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, Growth, Rows, grow_rounds
+from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, NOTHING, Growth, Plan, Rows, Slopes, grow_rounds
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
+from tpnn.problem.whole import totals
 
 MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False
@@ -118,23 +119,25 @@ class RectangleForest:
         has_pairs = start.by_order[1].shape[1] > 0
         self.grows_pairs = pair_tree is not None and has_pairs
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
-        self.trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
+        trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
-        self.growths = _new_growths(len(training.y), start, seed)
+        self.plan = Plan(
+            pairs=self.rows.pairs, sizes=layout.sizes, kinds=layout.kinds, signs=layout.signs,
+            main_tree=trees[0], pair_tree=trees[1],
+        )  # fmt: skip
+        self.grown = _new_growths(start, seed)
+        self.growths = [_new_slopes(len(training.y)) for _ in self.grown]
 
     def visit(self, rounds: int) -> None:
         """Visit the components of every output for a few rounds."""
         also_pairs = self.grows_pairs and rounds >= ROUNDS_OF_MAINS_ALONE
-        for growth in self.growths:
-            grow_rounds(
-                self.rows, growth, SLOPE_REFRESH_ROUNDS, self.layout.sizes, self.layout.kinds,
-                self.layout.signs, *self.trees, also_pairs,
-            )  # fmt: skip
+        for slopes, growth in zip(self.growths, self.grown, strict=True):
+            grow_rounds(self.rows, slopes, growth, self.plan, SLOPE_REFRESH_ROUNDS, also_pairs)
 
     def scores(self, side: Side) -> Float32Array:
         """Raw scores of rows, (n_rows, K)."""
-        scores = np.empty((len(side.y), len(self.growths)), np.float32)
-        for output, growth in enumerate(self.growths):
+        scores = np.empty((len(side.y), len(self.grown)), np.float32)
+        for output, growth in enumerate(self.grown):
             raw = side.raw + np.float32(growth.intercept[0])  # (n_rows, 1)
             for part, tables in zip(side.coded, (growth.mains, growth.pairs), strict=False):
                 part.gather(tables.reshape(*part.shape, 1), 0, raw)
@@ -143,13 +146,14 @@ class RectangleForest:
 
     def tables(self) -> Tables:
         """Copy of the current grids of values and intercepts."""
-        mains = np.stack([growth.mains for growth in self.growths])
-        pairs = np.stack([growth.pairs for growth in self.growths])
-        return Tables([mains, pairs], np.concatenate([g.intercept for g in self.growths]))
+        mains = np.stack([growth.mains for growth in self.grown])
+        pairs = np.stack([growth.pairs for growth in self.grown])
+        return Tables([mains, pairs], np.concatenate([g.intercept for g in self.grown]))
 
     def slopes_changed(self) -> None:
         """Raise the age of the sums of the hessian; old sums are recomputed."""
-        for growth in self.growths:
+        for slopes, growth in zip(self.growths, self.grown, strict=True):
+            set_scales(slopes)
             growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
 
 
@@ -165,7 +169,7 @@ def _trees(
     pair = pair._replace(rate=share * pair.rate)
     if len(training.y) > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
-    size = float(training.weights.sum())
+    size = float(totals(training.weights)[0])
     main, pair = (tree_for_size(tree, size) for tree in (main, pair))
     return bounded_tree(main, objective), bounded_tree(pair, objective)
 
@@ -177,23 +181,32 @@ def _rows(training: Side) -> Rows:
     return Rows(fine.codes, coarse.codes, np.zeros(len(training.y), np.uint8), pairs)
 
 
-def _new_growths(n_rows: int, start: Tables, seed: int) -> list[Growth]:
+def _new_slopes(n_rows: int) -> Slopes:
+    """Slopes of one output, before they are computed."""
+    zeros = np.zeros((2, n_rows), np.float32)
+    return Slopes(residual=zeros[0], hessian=zeros[1], scales=np.ones(2, np.float32))
+
+
+def _new_growths(start: Tables, seed: int) -> list[Growth]:
     """Return the initial state of every output."""
     mains, pairs = start.by_order
     n_outputs, n_mains, fine, _ = mains.shape
     _, n_pairs, coarse, _ = pairs.shape
+    n_cells = max(fine, coarse**2)
     return [
         Growth(
             mains=np.array(mains[output], order="C"),
             pairs=np.array(pairs[output], order="C"),
             main_mass=np.zeros((n_mains, fine + 1, 2)),
             pair_mass=np.zeros((n_pairs, coarse + 1, coarse + 1)),
-            residual=np.zeros(n_rows, np.float32),
-            hessian=np.zeros(n_rows, np.float32),
             gains=np.full(n_mains + n_pairs, UNVISITED_GAIN),
             ages=np.full(n_mains + n_pairs, MASS_REFRESH_ROUNDS),
             intercept=start.intercepts[output : output + 1].copy(),
             state=np.array([seed * n_outputs + output], np.uint64),
+            asked=np.array([NOTHING, 0]),
+            largest=np.zeros(1),
+            sums=np.zeros((2, n_cells), np.int64),
+            step=np.zeros(n_cells, np.float32),
         )
         for output in range(n_outputs)
     ]

@@ -65,7 +65,7 @@ class Judge:
     def _bags(self, components: list[Component]) -> TripleBags:
         """Bags of triples on coarse grids; last features of one node make all of them triples."""
         fine = Marginal.of(self.problem.encoder.axes[self.order])
-        marginal, codes = coarsen(fine, self.problem.codes.of_order(self.order), JUDGING_NODES)
+        marginal, codes = coarsen(fine, self.problem.codes.by_order[self.order], JUDGING_NODES)
         one_node = np.zeros((2, codes.shape[1]), codes.dtype)
         last = (len(codes), len(codes) + 1)
         triples = np.array([(*component, *last)[:3] for component in components])

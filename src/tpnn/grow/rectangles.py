@@ -21,17 +21,17 @@ from tpnn.grow.trees import bounded, draw_below, draw_uniform
 ORDERED, MISSING, NOMINAL = 0, 1, 2  # kinds of axes; the last node of MISSING is missing values
 
 
-@compiled(fastmath=True)
-def cell_sums(rows: Any, columns: Any, values: Any, sums: Any) -> None:
-    """Sum ``values`` over the rows in each cell of a grid."""
-    sums[:] = 0.0
+@compiled()
+def cell_sums(rows: Any, columns: Any, values: Any, scale: Any, sums: Any) -> None:
+    """Sum the whole numbers round(scale * value) over the rows in each cell of a grid, int64."""
+    sums[:] = 0
     for i in range(len(values)):
-        sums[rows[i], columns[i]] += values[i]
+        sums[rows[i], columns[i]] += np.int64(np.rint(values[i] * scale))
 
 
 @compiled(fastmath=True)
-def summed_area(sums: Any, area: Any) -> None:
-    """Set ``area[a, b]`` to the sum of ``sums[:a, :b]``; area has one more row and column."""
+def summed_area(sums: Any, unit: float, area: Any) -> None:
+    """Set ``area[a, b]`` to the sum of ``unit * sums[:a, :b]``; it has one more row and column."""
     n_rows, n_columns = sums.shape
     area[0] = 0.0
     for a in range(n_rows):
@@ -39,7 +39,7 @@ def summed_area(sums: Any, area: Any) -> None:
         area[a + 1, 0] = 0.0
         for b in range(n_columns):
             running += sums[a, b]
-            area[a + 1, b + 1] = running + area[a, b + 1]
+            area[a + 1, b + 1] = unit * running + area[a, b + 1]
 
 
 @compiled(fastmath=True, inline="always")
@@ -121,10 +121,8 @@ def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -
 
 
 @compiled(fastmath=True)
-def fill_step(
-    residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, table: Any, step: Any
-) -> None:
-    """Write the value of each box into ``step`` and add it to the grid ``table``."""
+def fill_step(residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, step: Any) -> None:
+    """Write the value of each box into the cells of ``step``."""
     for leaf in range(n_boxes):
         top, bottom, left, right = boxes[leaf]
         weight = max(_box_sum(mass, top, bottom, left, right), 0.0)
@@ -133,10 +131,9 @@ def fill_step(
         for a in range(top, bottom):
             for b in range(left, right):
                 step[a, b] = value
-                table[a, b] += value
 
 
-@compiled(fastmath=True)
+@compiled()
 def subtract_step(rows: Any, columns: Any, step: Any, hessian: Any, residual: Any) -> None:
     """Update the residual: each row loses its hessian times the step in its cell."""
     for i in range(len(residual)):

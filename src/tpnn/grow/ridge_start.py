@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,13 @@ from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.rows import TrainingRows
 from tpnn.problem.stopping import EarlyStopping, Limits
+from tpnn.problem.whole import totals, whole_numbers
 
 PAIR_SCALE = 0.1  # prior size of pairs relative to main effects
 RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and its largest share of all rows
 SOLVED_PAIR_NODES = 32  # per feature of a pair, while solving
 MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
-ROWS_PER_TASK = 4096
+ROWS_PER_TASK, COMPONENTS_PER_TASK = 4096, 4
 
 
 def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, NDArray[np.uint8]]:
@@ -171,7 +173,7 @@ class RidgeStart:
         self.n_rows, self.n_bags = self.training.shape
         self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
         self.masses = np.repeat(self.training, objective.n_outputs, axis=1)
-        size = self.masses.sum(0)
+        size = totals(self.masses).astype(np.float32)
         few = np.minimum(np.float32(RIDGE_ROWS), np.float32(LARGEST_RIDGE_SHARE) * size)
         self.ridge = few if l2 is None else np.float32(l2) * size
 
@@ -188,7 +190,8 @@ class RidgeStart:
         for _ in range(self.objective.reweightings):
             coefficients = self._solve(raw, coefficients, intercepts)
             gradient, hessian = self.objective.slopes(self.rows.y, raw, self.training)
-            shift = (self.masses * gradient).sum(0) / (self.masses * hessian).sum(0)
+            newton = totals(self.masses * gradient) / totals(self.masses * hessian)
+            shift = newton.astype(np.float32)
             intercepts, raw = intercepts - shift, raw - shift
             if limits.are_reached():
                 break
@@ -209,7 +212,8 @@ class RidgeStart:
         for iteration in range(1, MAX_ITERATIONS + 1):
             change = self._gather(direction)
             scaled = scale * change
-            length = size / (_squares([scaled]) + self.ridge * _squares(direction) + 1e-30)
+            curvature = totals(scaled * scaled).astype(np.float32)
+            length = size / (curvature + self.ridge * _squares(direction) + 1e-30)
             coefficients = [c + length * d for c, d in zip(coefficients, direction, strict=True)]
             residual -= length * scaled
             raw += length * change
@@ -225,12 +229,15 @@ class RidgeStart:
 
     def _downhill(self, residual: RealArray, coefficients: list[RealArray]) -> list[RealArray]:
         """Negative gradient of half the penalised sum of squares."""
+        numbers, units = whole_numbers(residual)
+
+        def summed(part: CodedComponents, piece: tuple[int, int]) -> RealArray:
+            sums: RealArray = part.whole_histogram(numbers, *piece) * units
+            return sums.astype(np.float32)
+
         sums = [
             np.concatenate(
-                self.workers.map(
-                    lambda piece, part=part: part.histogram(residual, *piece),
-                    split(part.shape[0], 4),
-                )
+                self.workers.map(partial(summed, part), split(part.shape[0], COMPONENTS_PER_TASK))
             )
             for part in self.coded
         ]
@@ -255,12 +262,11 @@ class RidgeStart:
         validation = self.rows.validation
         losses = self.objective.losses(self.rows.y, raw, validation)
         with np.errstate(invalid="ignore"):  # a custom loss may overflow; NaN is never best
-            loss: RealArray = (losses * validation).sum(0)
-        return loss
+            return totals(losses * validation)
 
 
 def _squares(parts: Sequence[RealArray]) -> RealArray:
-    """Sum of squares of each lane, (n_lanes,)."""
+    """Sum of squares of each lane of coefficients, (n_lanes,)."""
     flat = [part.reshape(-1, part.shape[-1]) for part in parts]
     total: RealArray = np.sum([np.einsum("rb,rb->b", part, part) for part in flat], axis=0)
     return total

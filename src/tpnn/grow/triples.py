@@ -8,13 +8,14 @@ import numpy as np
 
 from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
+from tpnn.problem.whole import totals
 
 CUBOID_TREE = TreeSettings(
     n_leaves=8, rate=0.25, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True
@@ -48,7 +49,7 @@ class CuboidForest:
     ) -> None:
         self.rows, self.objective = rows, objective
         self.training, self.held_out = training, held_out
-        size = float(training.weights.sum())
+        size = float(totals(training.weights)[0])
         self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
         self.states = _new_states(rows, training, held_out, seed)
         self.copies = np.stack([state.tables for state in self.states])
@@ -88,6 +89,8 @@ class CuboidForest:
         for output, state in enumerate(self.states):
             state.held_out.residual[:] = -side.weights[:, 0] * slopes[0][:, output]
             state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
+            set_scales(state.training)
+            set_scales(state.held_out)
 
 
 def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> list[TripleGrowth]:
@@ -97,7 +100,7 @@ def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> 
 
     def side_growth(side: Side, output: int) -> SideGrowth:
         raw = np.array(side.raw[:, output], np.float64)
-        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw))
+        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw), np.ones(2))
 
     return [
         TripleGrowth(

@@ -16,6 +16,7 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
 from tpnn.problem.problem import Problem
+from tpnn.problem.whole import totals
 from tpnn.table.axis import Axis
 
 CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)
@@ -45,7 +46,7 @@ def choose_widths(
     """
     chosen = dict(tables)
     bags, rows = np.nonzero(problem.rows.validation.T)
-    weights, y = problem.rows.validation[rows, bags], problem.rows.y[rows]
+    mass, y = problem.rows.validation[rows, bags][:, None], problem.rows.y[rows]
     n_outputs = problem.objective.n_outputs
     lanes = bags[:, None] * n_outputs + np.arange(n_outputs)
     raw = np.concatenate(held_out)
@@ -57,8 +58,7 @@ def choose_widths(
         candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
         scores = [raw - table[cells] + candidate[cells] for candidate in candidates]
         losses = [
-            float(weights @ problem.objective.losses(y, score, weights[:, None])[:, 0])
-            for score in scores
+            float(totals(mass * problem.objective.losses(y, score, mass))[0]) for score in scores
         ]
         best = int(np.argmin(losses))
         chosen[component], raw = candidates[best], scores[best]

@@ -14,17 +14,22 @@ does not depend on the number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._compile import compiled
-from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
+from tpnn._threads import split
+from tpnn._typing import CodeArray, Float32Array, FloatArray, Int32Array, IntArray, RealArray
 from tpnn.anova.components import Component
+from tpnn.table.coding import code_rows
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 ROWS_PER_BLOCK = 1024  # cells of one block of rows stay in the L1 cache
+ROWS_PER_SINGLE_SUM = 1 << 20  # added in single precision
 
 
 @compiled()
@@ -78,13 +83,15 @@ def _gather(
 
 
 @compiled()
-def _histogram(codes: Any, features: Any, n_nodes: int, gradient: Any, sums: Any) -> None:
-    n_rows, n_lanes = gradient.shape
+def _histogram(
+    codes: Any, features: Any, n_nodes: int, gradient: Any, start: int, stop: int, sums: Any
+) -> None:
+    n_lanes = gradient.shape[1]
     cells = np.empty(ROWS_PER_BLOCK, np.int64)
     for component in range(len(features)):
         table = sums[component]
-        for low in range(0, n_rows, ROWS_PER_BLOCK):
-            high = min(low + ROWS_PER_BLOCK, n_rows)
+        for low in range(start, stop, ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, stop)
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
             if n_lanes == 1:
                 for i in range(low, high):
@@ -132,9 +139,27 @@ class CodedComponents:
             _gather(*where, tables, start, stop, raw)
 
     def histogram(self, gradient: Float32Array, first: int, last: int) -> Float32Array:
-        """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components."""
-        sums = np.zeros((last - first, self.shape[1], gradient.shape[1]), np.float32)
-        _histogram(self.codes, self.features[first:last], self.n_nodes, gradient, sums)
+        """Sum ``gradient`` (n_rows, n_lanes) over the rows in each cell of some components.
+
+        A sum in single precision no longer sees small values from 2^24 on, so sums of more rows
+        than a block holds are added in double precision.
+        """
+        where = self.codes, self.features[first:last], self.n_nodes
+        shape = last - first, self.shape[1], gradient.shape[1]
+        blocks = split(len(gradient), ROWS_PER_SINGLE_SUM)
+        total: RealArray = np.zeros(shape, np.float32 if len(blocks) == 1 else np.float64)
+        for start, stop in blocks:
+            sums = total if len(blocks) == 1 else np.zeros(shape, np.float32)
+            _histogram(*where, gradient, start, stop, sums)
+            if sums is not total:
+                total += sums
+        return total.astype(np.float32, copy=False)
+
+    def whole_histogram(self, numbers: Int32Array, first: int, last: int) -> NDArray[np.int64]:
+        """Sum whole numbers (n_rows, n_lanes) over the rows in each cell of some components."""
+        sums = np.zeros((last - first, self.shape[1], numbers.shape[1]), np.int64)
+        where = self.codes, self.features[first:last], self.n_nodes
+        _histogram(*where, numbers, 0, len(numbers), sums)
         return sums
 
 
@@ -149,27 +174,33 @@ class Codes:
         Nodes of the features.
     rows : array of shape (n,)
         Rows of the table to code.
+    n_threads : int, optional
+        Number of threads; by default the number of cores that this process may use.
     """
 
-    def __init__(self, table: Table, encoder: TableEncoder, rows: IntArray) -> None:
-        self.table, self.encoder, self.rows = table, encoder, rows
-        self._by_order: dict[int, CodeArray] = {}
+    def __init__(
+        self, table: Table, encoder: TableEncoder, rows: IntArray, n_threads: int | None = None
+    ) -> None:
+        self.table, self.encoder, self.rows, self.n_threads = table, encoder, rows, n_threads
 
-    def of_order(self, order: int) -> CodeArray:
-        """Codes (n_features, n) at the resolution of one order."""
-        if order not in self._by_order:
-            self._by_order[order] = self.encoder.codes(self.table, order, self.rows)
-        return self._by_order[order]
+    def with_encoder(self, encoder: TableEncoder) -> Codes:
+        """Codes of the same rows on other nodes."""
+        return Codes(self.table, encoder, self.rows, self.n_threads)
+
+    @cached_property
+    def by_order(self) -> dict[int, CodeArray]:
+        """Codes (n_features, n) at the resolution of each order."""
+        return code_rows(self.table, self.encoder, self.rows, self.n_threads)
 
     def coded(self, components: list[Component]) -> CodedComponents:
         """Components of one order over the rows."""
         order = len(components[0])
         n_nodes = max(axis.n_nodes for axis in self.encoder.axes[order])
-        return CodedComponents(self.of_order(order), np.array(components), n_nodes)
+        return CodedComponents(self.by_order[order], np.array(components), n_nodes)
 
     def cells(self, component: Component, rows: Any = slice(None)) -> tuple[CodeArray, ...]:
         """Node of each feature of a component on some rows."""
-        codes = self.of_order(len(component))
+        codes = self.by_order[len(component)]
         return tuple(codes[feature][rows] for feature in component)
 
     def values(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
@@ -35,6 +35,12 @@ class Bagging:
     n_bags: int
     validation_fraction: float
     seed: int
+
+    def draw(
+        self, distinct: DistinctRows, n_threads: int | None
+    ) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """Training and held-out weights of every row in every bag, and the sizes of the bags."""
+        return draw_bags(distinct, self.n_bags, self.validation_fraction, self.seed, n_threads)
 
 
 @dataclass(frozen=True)
@@ -101,20 +107,22 @@ class Problem:
         objective: Objective,
         bagging: Bagging,
         shapes: Mapping[int, str],
+        n_threads: int | None = None,
     ) -> Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
-        keys = row_keys((encoder.numbers(table, j) for j in features), table.n_rows)
+        columns = (encoder.numbers(table, j) for j in features)
+        keys = row_keys(columns, table.n_rows, n_threads)
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = np.vstack([targets.y.T, all_offsets])
         distinct = distinct_rows(keys, known, targets.weights)
         y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
         target = scaled(y, offset, distinct.weights, objective)
-        bags = draw_bags(distinct, bagging.n_bags, bagging.validation_fraction, bagging.seed)
+        bags = bagging.draw(distinct, n_threads)
         return cls(
             encoder=encoder,
             features=features,
-            codes=Codes(table, encoder, distinct.rows),
+            codes=Codes(table, encoder, distinct.rows, n_threads),
             components=ComponentSet.up_to(encoder.n_features, 1),
             shapes=shapes,
             rows=TrainingRows(target.y.astype(np.float32), target.offset.astype(np.float32), *bags),
@@ -155,13 +163,12 @@ class Problem:
     def with_nodes(self, order: int, most: int) -> Problem:
         """Limit the nodes per feature in the components of one order; keep the rows."""
         encoder = self.encoder.coarsened(order, most)
-        codes = Codes(self.codes.table, encoder, self.codes.rows)
-        return replace(self, encoder=encoder, codes=codes)
+        return replace(self, encoder=encoder, codes=self.codes.with_encoder(encoder))
 
     def with_bags(self, n_bags: int) -> Problem:
         """Change the number of bags; keep the rows."""
         bagging = replace(self.bagging, n_bags=n_bags)
-        bags = draw_bags(self.distinct, n_bags, bagging.validation_fraction, bagging.seed)
+        bags = bagging.draw(self.distinct, self.codes.n_threads)
         rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
         return replace(self, rows=rows, bagging=bagging)
 

@@ -10,12 +10,16 @@ with repeated rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._compile import compiled
+from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn.problem.bits import scrambled
 from tpnn.table.weights import whole_counts
@@ -24,6 +28,8 @@ KeyArray = NDArray[np.uint64]
 
 HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on both sides of a
 HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
+ROWS_PER_BLOCK = 8192  # of a few columns, which stay in the L2 cache
+COLUMNS_AT_A_TIME = 8  # doubles in a cache line
 COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
@@ -32,12 +38,29 @@ def float_bits(values: FloatArray) -> KeyArray:
     return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
 
 
-def row_keys(columns: Iterable[FloatArray], n_rows: int) -> KeyArray:
-    """One 64-bit key per row, equal for equal rows; it depends on the order of the columns."""
-    keys = np.zeros(n_rows, np.uint64)
-    for column in columns:
-        bits = float_bits(column)
-        keys = scrambled(keys * np.uint64(0x9E3779B97F4A7C15) + scrambled(bits + np.uint64(1)))
+@compiled()
+def _mix(bits: Any, keys: Any) -> None:
+    """Mix the bits of one column into the keys of its rows."""
+    for i in range(len(bits)):
+        own = scrambled(bits[i] + np.uint64(1))
+        keys[i] = scrambled(keys[i] * np.uint64(0x9E3779B97F4A7C15) + own)
+
+
+def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None = None) -> KeyArray:
+    """One 64-bit key per row, equal for equal rows; it depends on the order of the columns.
+
+    Threads take blocks of rows; a few columns are read at a time.
+    """
+    keys, remaining = np.zeros(n_rows, np.uint64), iter(columns)
+    blocks = [slice(*block) for block in split(n_rows, ROWS_PER_BLOCK)]
+    with Workers(n_threads) as workers:
+        while some := list(islice(remaining, COLUMNS_AT_A_TIME)):
+
+            def mix(block: slice, some: list[FloatArray] = some) -> None:
+                for column in some:
+                    _mix(float_bits(column[block]), keys[block])
+
+            workers.map(mix, blocks)
     return keys
 
 
@@ -98,7 +121,7 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
     """
     masses = np.ones(len(keys)) if weights is None else weights
     kept = np.flatnonzero(masses > 0)
-    order = kept[np.lexsort((masses[kept], *targets[:, kept], keys[kept]))]  # fixes all sums
+    order = _in_order(kept, keys, [masses, *targets])  # fixes all sums
     key, target = keys[order], targets[:, order]
     new_key = np.r_[True, key[1:] != key[:-1]]
     new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
@@ -114,6 +137,16 @@ def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | Non
     )
 
 
+def _in_order(rows: IntArray, keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
+    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on."""
+    order: IntArray = rows[np.argsort(keys[rows])]
+    same = keys[order[1:]] == keys[order[:-1]]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    some = order[tied]
+    order[tied] = some[np.lexsort((some, *(part[some] for part in further), keys[some]))]
+    return order
+
+
 def _size(merged: FloatArray, n_rows: int) -> float:
     """Count the rows that integer weights represent, in units of their common divisor."""
     counts = whole_counts(merged)
@@ -121,7 +154,11 @@ def _size(merged: FloatArray, n_rows: int) -> float:
 
 
 def draw_bags(
-    distinct: DistinctRows, n_bags: int, validation_fraction: float, seed: int
+    distinct: DistinctRows,
+    n_bags: int,
+    validation_fraction: float,
+    seed: int,
+    n_threads: int | None = None,
 ) -> tuple[Float32Array, Float32Array, Float32Array]:
     """Training and held-out weights of every row in every bag, (n, n_bags), and the bag sizes.
 
@@ -135,7 +172,8 @@ def draw_bags(
     light = np.flatnonzero(~divided)
     training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
     sizes = np.empty(n_bags, np.float32)
-    for bag in range(n_bags):
+
+    def draw(bag: int) -> None:
         salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
         drawn = light[np.argsort(scrambled(keys[light] ^ salt))]
         cumulated = np.cumsum(mass[drawn])
@@ -147,6 +185,9 @@ def draw_bags(
         sizes[bag] = distinct.size * kept.sum()
         training[:, bag] = kept / kept.sum()
         validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
+
+    with Workers(n_threads) as workers:
+        workers.map(draw, range(n_bags))
     return training, validation, sizes
 
 

@@ -32,7 +32,7 @@ class TableScreen:
     def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
         self.features = np.array(problem.features)
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
-        codes = problem.codes.of_order(1)[self.features]
+        codes = problem.codes.by_order[1][self.features]
         self.n_rows, self.seed = codes.shape[1], problem.seed
         residual = _residual(problem, solution)
         self.screen = Screen(codes, marginal, residual, problem.seed, limits)

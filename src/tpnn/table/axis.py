@@ -181,15 +181,20 @@ class Axis:
         merged = np.minimum(groups, last)
         return replace(self, values=values, weights=masses, groups=merged, levels=levels)
 
+    @property
+    def ends(self) -> FloatArray:
+        """Largest value that is nearest to each regular node of an ordered axis but the last."""
+        nodes = self.values[: self.n_regular]
+        middles = nodes[:-1] / 2 + nodes[1:] / 2
+        below = np.nextafter(nodes[1:], -np.inf)  # the middle of neighbours rounds to either
+        return np.minimum(middles, below)
+
     def codes(self, x: FloatArray) -> IntArray:
         """Nearest node of each training value, (n,)."""
         if self.groups is not None:
             nearest = self.groups[np.nan_to_num(x).astype(np.intp)]
         else:
-            nodes = self.values[: self.n_regular]
-            middles = nodes[:-1] / 2 + nodes[1:] / 2
-            below = np.nextafter(nodes[1:], -np.inf)  # the middle of neighbours rounds to either
-            nearest = np.searchsorted(np.minimum(middles, below), x, side="left")
+            nearest = np.searchsorted(self.ends, x, side="left")
         return np.where(np.isnan(x), self.missing_node, nearest)
 
 
@@ -216,17 +221,20 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
         return values
     atom = masses >= masses.sum() / max_nodes
     n_quantiles = max_nodes - int(atom.sum())
-    rest, cumulated = values[~atom], np.cumsum(masses[~atom])
+    rest, light = (values[~atom], masses[~atom]) if atom.any() else (values, masses)
+    cumulated = np.cumsum(light)
     levels = (np.arange(n_quantiles) + 0.5) / max(n_quantiles, 1) * cumulated[-1]
     return np.union1d(values[atom], rest[np.searchsorted(cumulated, levels)])
 
 
 def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
     """Distinct values, NaN last, and the mass of each; values without mass are left out."""
-    x = x + 0.0  # no -0.0, which would be a node where it comes first
     if weights is None:
-        values, counts = np.unique(x, return_counts=True)
-        return values, counts.astype(np.float64)
+        from tpnn.table.sorted_numba import run_lengths, sort_column
+
+        values, masses = run_lengths(sort_column(x))
+        return values, masses
+    x = x + 0.0  # no -0.0, which would be a node where it comes first
     order = np.lexsort((weights, x))  # sums do not depend on the order of the rows
     values, starts = np.unique(x[order], return_index=True)
     masses = np.add.reduceat(weights[order], starts)
@@ -240,15 +248,19 @@ def make_axis(
 
     ``values`` may end with NaN for missing values, which get a node after the others.
     """
-    has_missing = bool(np.isnan(values[-1]))
-    all_nodes = np.append(nodes, np.nan) if has_missing else nodes
-    axis = Axis(all_nodes, weights=np.empty(0), kind=kind, has_missing=has_missing)
-    lower, fraction = axis.locate(values)
-    shares = masses / masses.sum()
-    weights = np.zeros(axis.n_nodes + 1)
-    np.add.at(weights, lower, shares * (1 - fraction))
-    np.add.at(weights, lower + 1, shares * fraction)
-    return replace(axis, weights=weights[:-1])
+    from tpnn.table.sorted_numba import share_masses
+
+    n_missing = int(np.isnan(values[-1]))
+    n_known, n_nodes = len(values) - n_missing, len(nodes)
+    total = masses.sum()
+    weights = np.zeros(n_nodes + 1)  # one more, to which the last node gives nothing
+    share_masses(values[:n_known], masses, total, nodes, weights)
+    return Axis(
+        values=np.append(nodes, np.full(n_missing, np.nan)),
+        weights=np.append(weights[:n_nodes], masses[n_known:] / total),
+        kind=kind,
+        has_missing=bool(n_missing),
+    )
 
 
 def nested_axes(
@@ -259,8 +271,8 @@ def nested_axes(
     So a piecewise linear function on coarse nodes is one on fine nodes too.
     """
     axes: dict[int, Axis] = {}
-    known = ~np.isnan(values)
-    nodes, weights = values[known], masses[known]
+    n_known = len(values) - int(np.isnan(values[-1]))
+    nodes, weights = values[:n_known], masses[:n_known]
     for size in sorted(set(sizes), reverse=True):
         nodes = place_nodes(nodes, weights, size)
         axis = make_axis(values, masses, nodes, kind)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._typing import CodeArray, FloatArray, IntArray
+from tpnn._threads import Workers
+from tpnn._typing import FloatArray
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.frame import (
     NOMINAL,
@@ -24,7 +26,6 @@ from tpnn.table.source import all_finite
 from tpnn.table.weights import whole_counts
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
-MAX_NODES_PER_BYTE = 256
 
 
 class Feature(NamedTuple):
@@ -106,6 +107,7 @@ class TableEncoder:
         max_nodes: Mapping[int, int],
         weights: FloatArray | None = None,
         rules: LevelRules = DEFAULT_RULES,
+        n_threads: int | None = None,
     ) -> TableEncoder:
         """Place the nodes of every column by its weighted distribution.
 
@@ -120,22 +122,28 @@ class TableEncoder:
             Mass of each row; rows of mass zero are ignored.
         rules : LevelRules
             How levels are treated.
+        n_threads : int, optional
+            Number of threads; by default the number of cores that this process may use.
         """
-        features, by_feature, counts = [], [], _row_counts(weights)
-        for number in range(table.n_features):
+        counts, reading = _row_counts(weights), Lock()
+
+        def placed(number: int) -> tuple[Feature, list[Axis]]:
             is_nominal = number in rules.nominal
-            read = table.levels(number) if is_nominal else table.column(number)
+            with reading:  # columns are read one after the other
+                read = table.levels(number) if is_nominal else table.column(number)
             column = _training_column(read, is_nominal, weights)
             values, masses = distinct(column.values, weights)
-            sizes = list(max_nodes.values())
-            if column.kind == NOMINAL:
-                sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
-                rare = distinct(column.values, counts)[1] < rules.least_rows
-                axes = nominal_axes(values, masses, sizes, column.levels, rare)
-            else:
-                axes = nested_axes(values, masses, sizes, column.kind, column.levels)
-            features.append(Feature(column.kind, column.levels))
-            by_feature.append(axes)
+            known = Feature(column.kind, column.levels)
+            if column.kind != NOMINAL:
+                sizes = list(max_nodes.values())
+                return known, nested_axes(values, masses, sizes, column.kind, column.levels)
+            sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
+            rare = distinct(column.values, counts)[1] < rules.least_rows
+            return known, nominal_axes(values, masses, sizes, column.levels, rare)
+
+        with Workers(n_threads) as workers:
+            found = workers.map(placed, range(table.n_features))
+        features, by_feature = zip(*found, strict=True)
         by_order = zip(*by_feature, strict=True)
         axes_of = dict(zip(max_nodes, by_order, strict=True))
         labels = None if table.names else table.labels
@@ -256,15 +264,6 @@ class TableEncoder:
         """Whether all features are numbers, so that no finite one is new to them."""
         are_numbers = all(kind == NUMBER and not levels for kind, levels, _ in self.features)
         return are_numbers and all(axis.n_regular for axis in self.axes[min(self.axes)])
-
-    def codes(self, table: Table, order: int, rows: IntArray) -> CodeArray:
-        """Nearest nodes of the given rows, (n_features, len(rows)), one byte each if enough."""
-        axes = self.axes[order]
-        wide = max(axis.n_nodes for axis in axes) > MAX_NODES_PER_BYTE
-        codes = np.empty((len(axes), len(rows)), dtype=np.uint16 if wide else np.uint8)
-        for feature, axis in enumerate(axes):
-            codes[feature] = axis.codes(self.numbers(table, feature)[rows])
-        return codes
 
     def coarsened(self, order: int, most: int) -> TableEncoder:
         """Limit the nodes per feature in the components of one order to ``most``.

@@ -115,6 +115,7 @@ class Table:
         self.picked: tuple[int, ...] | None = None
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self._as_levels: dict[int, Column] = {}
+        self._checked: set[int] = set()  # features without infinite numbers
         self.n_rows, self.n_features = (int(size) for size in self.source.shape)
         self._matrix = self.source if frame is None else few_numbers(frame)  # where it is one
         self._places: Sequence[int] = range(self.n_features)  # of the features in the source
@@ -158,15 +159,16 @@ class Table:
         column = read_column(self._raw(feature), self.name(feature))
         if column.levels:
             self._labelled[feature] = column
-        if self.is_finite or all_finite(column.values):
+        if self.is_finite or feature in self._checked:
             return column
-        infinite = np.isinf(column.values)
-        if infinite.any():
+        n_infinite = 0 if all_finite(column.values) else int(np.isinf(column.values).sum())
+        if n_infinite:
             raise ValueError(
                 f"X: every value must be finite or missing, found inf in column "
-                f"{self.name(feature)!r} ({int(infinite.sum())} of {self.n_rows} rows). Clip those "
+                f"{self.name(feature)!r} ({n_infinite} of {self.n_rows} rows). Clip those "
                 "values, or make them NaN (input contains infinity)."
             )
+        self._checked.add(feature)
         return column
 
     def finite_columns(self) -> list[FloatArray]:
@@ -205,6 +207,7 @@ class Table:
         table._places = [*self._places[:place], *self._places[place + 1 :]]
         table.names = self.names and self.names[:place] + self.names[place + 1 :]
         table.n_features, table._labelled, table._as_levels = self.n_features - 1, {}, {}
+        table._checked = set()
         return table
 
     def read_offset_column(self) -> Column:
@@ -238,6 +241,7 @@ class Table:
         table.names = None if self.names is None else table.labels
         table._places = [found[label] for label in labels]
         table.n_features, table._labelled, table._as_levels = len(labels), {}, {}
+        table._checked = set()
         return table
 
 
