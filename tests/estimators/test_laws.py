@@ -65,6 +65,8 @@ def fit(kind: Any, settings: dict[str, Any], X: Any, y: Any, **weights: Any) -> 
 
 
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
+    if one.components != other.components:
+        return False
     same = [np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True)]
     return all(same) and np.array_equal(one.intercepts, other.intercepts)
 

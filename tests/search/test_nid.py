@@ -72,4 +72,4 @@ def test_nid_leaves_time_for_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in (1000.0, None):
         asked = {"method": "nid", "count": 2}
         TPNNRegressor(interactions=asked, time_limit=limit, **QUIET).fit(X, y)
-    assert deadlines == [100.0 + 250.0, math.inf]
+    assert deadlines == [100.0 + 0.25 * 850.0, math.inf]  # bands have the rest

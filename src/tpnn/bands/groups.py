@@ -23,7 +23,7 @@ def groups(
     the same mixture. A component takes its posterior from the first group that has it.
 
     >>> groups([2, 2, 3, 3, 3, 3], [1, 1, 2, 2, 2, 2], [9, 9, 1, 3, 2, 4], most=10)
-    [[0, 1, 5, 2], [0, 1, 3, 4]]
+    [[0, 1, 5, 4], [0, 1, 3, 2]]
     """
     shared = [number for number, order in enumerate(orders) if order == 1]
     if sum(sizes[number] for number in shared) > SHARED_PART * most:
