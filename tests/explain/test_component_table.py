@@ -139,3 +139,14 @@ def test_joint_density_counts_rows_at_their_nearest_nodes(seed: int, sizes: list
 def test_no_rows_have_no_density() -> None:
     axis = Axis(np.arange(2.0), np.ones(2) / 2)
     assert joint_density([axis], [np.empty(0)]).tolist() == [0.0, 0.0]
+
+
+def test_levels_that_are_no_unicode_are_written_as_they_are() -> None:
+    """Also where pandas makes Arrow strings of text, which cannot hold half a surrogate pair."""
+    levels = np.array(["\ud800", "a"], dtype=object)
+    X = pd.DataFrame({"name": pd.Series(levels[np.arange(40) % 2], dtype=object)})
+    model = TPNNRegressor(n_bags=2, verbose=0).fit(X, np.arange(40.0) % 2)
+    with pd.option_context("future.infer_string", True):
+        frame = model.explain().component("name").to_frame()
+        tidy = model.model_.to_table()
+    assert set(frame["name"]) == set(levels) == set(tidy["value_1"].dropna())

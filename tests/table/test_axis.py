@@ -134,6 +134,14 @@ def test_the_sign_of_zero_and_the_order_of_rows_do_not_matter() -> None:
         assert np.array_equal(same, masses)
 
 
+@pytest.mark.parametrize("weights", [None, np.ones(6)])
+def test_numbers_too_small_for_exact_differences_are_zero(weights: np.ndarray | None) -> None:
+    """So that a value's share of its two nodes is the same in every unit of the feature."""
+    values, masses = distinct(np.array([-5e-324, 0.0, 2e-310, 1e-308, 2e-307, 1.0]), weights)
+    assert values.tolist() == [0.0, 2e-307, 1.0]
+    assert masses.tolist() == [4, 1, 1]
+
+
 def test_what_fit_has_not_seen_lies_beyond_the_last_node() -> None:
     axis = Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5]))
     lower, fraction = axis.locate(np.array([0.25, np.nan, UNSEEN_LEVEL]))

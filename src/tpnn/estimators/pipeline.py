@@ -85,7 +85,7 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     model = frozen(kept, task)
     cut = cut_selection(selection, solved.problem, began)
     refitter = Refitter(
-        solved=solved, keep=keep, task=task, chosen=len(kept.components), bands=settings.bands
+        solved=solved, keep=keep, task=task, kept=kept.components, bands=settings.bands
     )
     events = [*solved.events, *solved.solution.events, *kept.events, *cut]
     return Fitted(table, model, refitter, events)

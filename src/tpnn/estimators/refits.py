@@ -151,8 +151,8 @@ class Refitter:
         Which components every model has, and whether subsets are kept.
     task : Task
         What the models predict.
-    chosen : int
-        Number of components of the fitted model.
+    kept : ComponentSet
+        The components of the fitted model.
     provenance : Provenance, optional
         Where the models come from, without scores.
     bands : bool
@@ -162,7 +162,7 @@ class Refitter:
     solved: Solved
     keep: Keep
     task: Task
-    chosen: int
+    kept: ComponentSet
     provenance: Provenance | None = None
     bands: bool = True
 
@@ -193,12 +193,16 @@ class Refitter:
         return Path(
             steps=steps,
             landmarks=self._landmarks(full, scoring_rows),
-            chosen=self.chosen,
+            chosen=len(self.kept),
             refitted=self.model,
         )
 
     def model(self, n_components: int) -> AnovaModel:
-        """Refit the best components, ranked on all held-out rows, with the shapes imposed."""
+        """Refit the best components, ranked on all held-out rows, with the shapes imposed.
+
+        Of the size of the fitted model they are its own, which a selection may have ranked by how
+        clear they are.
+        """
         with ONE_BLAS_THREAD:
             order = self._ranked(None)
         if not 1 <= n_components <= len(order):
@@ -206,7 +210,8 @@ class Refitter:
                 f"n_components: must be a whole number from 1 to {len(order)}, found "
                 f"{n_components}. Pass the n_components of a step of the path."
             )
-        selection = Selection.of_all(order, n_components)
+        own = n_components == len(self.kept)
+        selection = Selection.of_all(self.kept) if own else Selection.of_all(order, n_components)
         kept = refit(self.free, selection, NoProgress())
         kept = with_bands(kept, self.free.limits) if self.bands else kept
         return replace(frozen(kept, self.task), provenance=self.provenance)

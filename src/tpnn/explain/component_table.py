@@ -124,7 +124,8 @@ class ComponentTable:
         for name, axis, place in zip(self.names, self.axes, places, strict=False):
             while name in OWN_COLUMNS or name in columns:
                 name += " (feature)"
-            columns[name] = originals(axis.kind, _numbers(axis), axis.levels)[place]
+            values = originals(axis.kind, _numbers(axis), axis.levels)[place]
+            columns[name] = pd.Series(values, dtype=values.dtype)  # levels are whatever they are
         if self.output_names:
             columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
         scaled = self.on_scale(scale, reference)

@@ -53,7 +53,8 @@ def tidy_table(model: FrozenModel) -> pd.DataFrame:
     }
     if model.link.name in FACTOR_LINKS:
         columns["relativity"] = LINKS["log"].inverse(columns["effect"])
-    return pd.DataFrame(columns)
+    typed = {name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()}
+    return pd.DataFrame(typed)  # without a guess at types: levels are whatever they are
 
 
 def _column_names(order: int, has_outputs: bool) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tpnn._typing import BoolArray, FloatArray, IntArray, RealArray
 from tpnn.table.frame import NOMINAL, NUMBER
+from tpnn.table.source import SMALLEST_SIZE
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
@@ -228,13 +229,16 @@ def place_nodes(values: FloatArray, masses: FloatArray, max_nodes: int) -> Float
 
 
 def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Distinct values, NaN last, and the mass of each; values without mass are left out."""
+    """Distinct values, NaN last, and the mass of each; values without mass are left out.
+
+    Numbers too small for exact differences, below 2**-1020 in size, are 0.
+    """
     if weights is None:
         from tpnn.table.sorted_numba import run_lengths, sort_column
 
         values, masses = run_lengths(sort_column(x))
         return values, masses
-    x = x + 0.0  # no -0.0, which would be a node where it comes first
+    x = np.where(np.abs(x) < SMALLEST_SIZE, 0.0, x)  # -0.0 too
     order = np.lexsort((weights, x))  # sums do not depend on the order of the rows
     values, starts = np.unique(x[order], return_index=True)
     masses = np.add.reduceat(weights[order], starts)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._compile import compiled
+from tpnn.table.source import SMALLEST_SIZE
 
 SIGN = np.uint64(1 << 63)
 N_DIGITS, N_DIGIT_VALUES = 8, 256  # a key of 64 bits is eight digits of a byte
@@ -38,13 +39,16 @@ def _sort_keys(keys: Any, spare: Any) -> Any:
 
 @compiled()
 def sort_column(x: Any) -> Any:
-    """Sort values of double precision, NaN last, -0.0 as 0.0.
+    """Sort values of double precision, NaN last, -0.0 and numbers below the smallest size as 0.0.
 
     The bits of positive numbers increase with the number, those of negative ones decrease.
     """
     values = np.empty(len(x))
     for i in range(len(x)):
-        values[i] = np.nan if np.isnan(x[i]) else x[i] + 0.0
+        if np.isnan(x[i]):
+            values[i] = np.nan
+        else:
+            values[i] = 0.0 if abs(x[i]) < SMALLEST_SIZE else x[i]
     keys = values.view(np.uint64)
     for i in range(len(x)):
         keys[i] = ~keys[i] if keys[i] & SIGN else keys[i] | SIGN

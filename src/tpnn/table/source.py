@@ -15,6 +15,7 @@ from tpnn._typing import FloatArray
 from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
 
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
+SMALLEST_SIZE = 2.0**-1020  # of a number whose half, and every difference of halves, is exact
 NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
 MAX_FEW_ROWS = 100  # of frames that are read as a whole
 
@@ -150,8 +151,9 @@ def all_finite(values: FloatArray) -> bool:
 
 def is_rounded(values: NDArray[Any]) -> bool:
     """Whether numbers are so large that whole numbers may have lost digits when made doubles."""
-    largest = np.fmax.reduce(values, axis=None, initial=0)  # whatever is missing
-    smallest = np.fmin.reduce(values, axis=None, initial=0)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        largest = np.fmax.reduce(values, axis=None, initial=0)  # whatever is missing
+        smallest = np.fmin.reduce(values, axis=None, initial=0)
     return bool(largest >= LARGEST_EXACT_INTEGER or smallest <= -LARGEST_EXACT_INTEGER)
 
 
