@@ -12,7 +12,7 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import check_range, checked_targets, checked_weights
+from tpnn.estimators.checks import check_range, checked_groups, checked_targets, checked_weights
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -83,7 +83,9 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         self.objective = objective
         self.exposure = exposure
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+    ) -> Self:
         """Fit to rows X and targets y.
 
         Parameters
@@ -98,6 +100,11 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
             but not the number of rows.
         offset : array of shape (n_rows,), optional
             Known part of the raw score; refused where a parameter names a column for it.
+        groups : array of shape (n_rows,), optional
+            Names or numbers of groups of rows, such as the policy that a row belongs to. All rows
+            of a group are on the same side wherever rows are held out: for stopping, for the search
+            of interactions, for the selection and the path. Pass them if the model will predict for
+            groups that it has not seen.
         """
         self._begin(offset)
         target, names = checked_targets(y)
@@ -105,7 +112,8 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         check_range(target, objective)
         _check_exposure(self.exposure, objective)
         weights = checked_weights(sample_weight, len(target))
-        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        together = checked_groups(groups, len(target), weights)
+        targets = Targets(target, weights, checked_offset(offset, len(target)), together)
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))

@@ -115,7 +115,7 @@ class Problem:
         keys = row_keys(columns, table.n_rows, n_threads)
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = np.vstack([targets.y.T, all_offsets])
-        distinct = distinct_rows(keys, known, targets.weights)
+        distinct = distinct_rows(keys, known, targets.weights, targets.groups)
         y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
         target = scaled(y, offset, distinct.weights, objective)
         bags = bagging.draw(distinct, n_threads)
