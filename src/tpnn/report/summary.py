@@ -128,7 +128,10 @@ def _half_widths(model: AnovaModel) -> list[FloatArray]:
     """Half the width of the pointwise band of 95 % of every component; zero without bands."""
     if model.posteriors is None:
         return [np.zeros_like(table) for table in model.tables]
-    return [posterior.uncertainty().half_widths() for posterior in model.posteriors]
+    return [
+        np.zeros_like(table) if known is None else known.uncertainty().half_widths()
+        for table, known in zip(model.tables, model.posteriors, strict=True)
+    ]
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
