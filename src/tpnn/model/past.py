@@ -18,6 +18,7 @@ from tpnn.model.read_only import read_only_arrays
 
 Arrays = dict[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], Arrays]
+Unpack = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
 
 
 def pack_edits(log: EditLog, arrays: Arrays, pack: Callable[[Any], Packed]) -> Packed:
@@ -69,14 +70,28 @@ def _bits(array: NDArray[Any]) -> NDArray[Any]:
 def unpack_edits(
     stored: Mapping[str, Any] | None,
     arrays: Mapping[str, NDArray[Any]],
-    unpack: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any],
+    unpack: Unpack,
 ) -> EditLog | None:
     """Log of a model from what ``pack_edits`` made of it; None for a model without edits."""
     if stored is None:
         return None
-    records, versions = stored["log"], stored.get("formers", [])
-    check_records(records)
-    if len(versions) not in (0, len(records)):
+    try:
+        check_records(stored["log"])
+        formers = _formers(stored.get("formers", []), len(stored["log"]), arrays, unpack)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"the log of edits was tampered with: its records and the earlier versions of the "
+            f"model do not fit, {error}"
+        ) from error
+    return EditLog(tuple(stored["log"]), tuple(formers))
+
+
+def _formers(
+    versions: Sequence[Mapping[str, Any]], n_edits: int, arrays: Mapping[str, NDArray[Any]],
+    unpack: Unpack,
+) -> list[Mapping[str, Any]]:  # fmt: skip
+    """Fields of the model before each edit, oldest first."""
+    if len(versions) not in (0, n_edits):
         raise ValueError("every edit must have the model before it")
     formers: list[Mapping[str, Any]] = []
     later = {name: array for name, array in arrays.items() if not name.startswith("edits_")}
@@ -84,7 +99,7 @@ def unpack_edits(
         later = _joined(versions[number]["common"], later, arrays, f"edits_{number}_")
         fields = unpack(versions[number]["header"], later)
         formers.insert(0, {**fields, **read_only_arrays(fields), "edits": None})
-    return EditLog(tuple(records), tuple(formers))
+    return formers
 
 
 def _joined(
