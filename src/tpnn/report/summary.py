@@ -42,6 +42,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     shown = _shown_rows(explanation)
     indices, places = explanation.sobol_indices(), list(model.feature_names)
     return {
+        "digest": model.digest(),
         "link": model.link.name,
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
@@ -111,15 +112,17 @@ def _shortened(record: Roc | Groups | SurvivalCurve) -> dict[str, Any]:
 def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
     """Features, importance, share of the variance and mean band of every component."""
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
+    posteriors = model.posteriors or (None,) * len(model.components)
     return [
         {
             "features": list(features),
             "importance": importance[names],
             "share": shares[names],
             "band": float(np.mean(width)),
+            "hasBand": known is not None,
         }
-        for features, names, width in zip(
-            model.components, model.component_names, _half_widths(model), strict=True
+        for features, names, width, known in zip(
+            model.components, model.component_names, _half_widths(model), posteriors, strict=True
         )
     ]
 

@@ -191,6 +191,9 @@ class Effects {
 
   at(value, from, to) { return from + shareBetween(value, this.low, this.high) * (to - from); }
 
+  // Effect at a pixel.
+  value(pixel, from, to) { return this.low + (pixel - from) / (to - from) * (this.high - this.low); }
+
   ticks(count) { return tickWords(this.low, this.high, count); }
 }
 
@@ -221,7 +224,9 @@ function drawCurve(model, component, output, values, width) {
   svg.append(label({x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, feature.name + (x.unit ? " (log axis)" : ""), (right - left) / LETTER));
   const here = x.pixel(values[component.features[0]]);
   if (here !== null) drawRing(svg, colours, here, y(model.score(component, values, output)));
-  return {svg, pick: px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null};
+  const handles = nodes.map((node, i) => ({node, x: place(node), y: y(effects.points[i][0])}));
+  const pick = px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null;
+  return {svg, pick, handles, range: effects.high - effects.low, effectAt: (_, py) => effects.value(py, bottom, top + 6)};
 }
 
 // Points of a curve as [pixel, effect, band]; a line between nodes is curved on a logarithmic axis.
@@ -279,7 +284,8 @@ function drawLevels(model, component, output, values, width) {
     const place = Math.floor((py - top) / LEVEL_HEIGHT);
     return place >= 0 && place < nodes.length ? {[j]: nodeValue(axis, nodes[place])} : null;
   };
-  return {svg, pick};
+  const handles = nodes.map((node, i) => ({node, x: x(effects.points[i][0]), y: line(i)}));
+  return {svg, pick, handles, range: effects.high - effects.low, effectAt: px => effects.value(px, left + 8, right - 8)};
 }
 
 // Feature value that a node stands for.
