@@ -41,7 +41,8 @@ def fill(driver: Any, **fields: Any) -> None:
         field = driver.find_element("id", name.replace("_", "-"))
         if field.tag_name == "select":
             for option in field.find_elements("tag name", "option"):
-                if option.get_property("textContent") in value and not option.is_selected():
+                wanted = [value] if isinstance(value, str) else value
+                if option.get_property("textContent") in wanted and not option.is_selected():
                     option.click()
         elif field.get_attribute("type") == "checkbox":
             field.click()
@@ -90,6 +91,7 @@ def test_edits_by_numbers(
                     "edit_missing": True}, {"limit": (-0.4, 0.6)}),
         (town, {"edit_nodes": ["Ulm"], "operation": "multiply by", "edit_value": -2},
          {"levels": ["Ulm"], "scale": -2}),
+        ("since", {"operation": "leave out"}, {"without": True}),
         ("grade", {"edit_nodes": ["mid", "top"], "operation": "add", "edit_value": 0.25},
          {"levels": ["mid", "top"], "add": 0.25}),
     ]  # fmt: skip
@@ -135,11 +137,30 @@ def test_an_edit_by_dragging(
     assert driver.find_element("id", "prediction").text != before
     words = driver.find_element("id", "edit-effect").text
     changed = np.abs(again.predict(rows) - model.predict(rows)) > 1e-9
-    assert words.startswith(f"{changed.sum()} of {len(rows)} rows change")
+    assert f"{changed.sum()} of {len(rows)} rows change" in words
+    now = driver.find_element("id", "prediction").text
+    case = driver.find_element("id", "edit-case").text
+    assert case == f"The case above: {float(before):.4g} → {float(now):.4g}."
     driver.find_element("id", "edit-undo").click()
     check_page(driver, model, rows)
-    assert driver.find_element("id", "edit-effect").text == "No edits yet."
+    assert not driver.find_element("id", "edits").is_displayed()
     assert driver.find_element("id", "prediction").text == before
+
+
+@pytest.mark.parametrize("shape", ["increasing", "decreasing"])
+def test_a_feature_without_interactions_becomes_monotone(
+    shape: str, models: dict[str, AnovaModel], mixed: Any, driver: Any, downloads: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    model = models["regression"]
+    mains = model.restrict([s for s in model.components if len(s) == 1])
+    rows = opened(mains, mixed[0], driver, tmp_path / "page.html")
+    choose(driver, "income")
+    fill(driver, edit_from=0.4, edit_to=0.9, operation="add", edit_value=-0.3)
+    fill(driver, edit_from="", edit_to="", operation=f"make {shape}")
+    expected = mains.edit("income", between=(0.4, 0.9), add=-0.3).edit("income", monotone=shape)
+    check_page(driver, expected, rows)
+    assert mains.replay(exported(driver, downloads)).digest() == expected.digest()
 
 
 @pytest.mark.parametrize("task", ["three classes", "quantiles"])
@@ -172,6 +193,8 @@ def test_wrong_numbers_are_refused_in_the_page(
     ):
         with pytest.raises(AssertionError, match=message):
             fill(driver, **typed)
+    with pytest.raises(AssertionError, match="This feature has interactions"):
+        fill(driver, edit_from="", edit_to="", operation="make increasing")
     check_page(driver, models["regression"], rows)
 
 

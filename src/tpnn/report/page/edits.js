@@ -3,8 +3,11 @@
 
 const OPERATIONS = {
   add: "add", set: "set to", scale: "multiply by", limit: "limit to", flatten: "flatten", smooth: "smooth by a share of rows",
+  increasing: "make increasing", decreasing: "make decreasing", without: "leave out",
 };
+const WHOLE = ["increasing", "decreasing", "without"]; // are for a whole effect, and need no number
 const DEFAULTS = {add: 0.1, set: 0, scale: 0.5, limit: -1, smooth: 0.05};
+const HANDLE_GAP = 9; // pixels between handles, at least
 const SMALLEST_GAP = 1e-9; // of ranks of neighbouring nodes, for smoothing
 
 // The next number after x, upwards or downwards; beside zero, one that is no smaller than needed.
@@ -65,9 +68,25 @@ function smoothed(axis, nodes, values, share) {
   return found;
 }
 
+// The nearest increasing values under the masses, or the nearest decreasing ones: neighbours out of order are pooled.
+function monotone(axis, values, shape) {
+  const sign = shape === "increasing" ? 1 : -1, pools = [];
+  for (let node = 0; node < axis.regular; node++) {
+    const mass = Math.max(axis.weights[node], 1e-12);
+    pools.push({mass, sum: mass * sign * values[node], size: 1});
+    while (pools.length > 1 && pools.at(-2).sum / pools.at(-2).mass >= pools.at(-1).sum / pools.at(-1).mass) {
+      const last = pools.pop(), before = pools.at(-1);
+      Object.assign(before, {mass: before.mass + last.mass, sum: before.sum + last.sum, size: before.size + last.size});
+    }
+  }
+  return [...pools.flatMap(({mass, sum, size}) => Array(size).fill(sign * sum / mass)), ...values.slice(axis.regular)];
+}
+
 // New effects of all nodes of a main effect, in raw scores.
 function newEffects(axis, nodes, values, edit) {
   if (edit.smooth !== undefined) return smoothed(axis, nodes, values, edit.smooth);
+  if (edit.monotone) return monotone(axis, values, edit.monotone);
+  if (edit.without) return values.map(() => 0);
   const mass = nodes.reduce((sum, node) => sum + axis.weights[node], 0);
   const mean = mass > 0 ? nodes.reduce((sum, node) => sum + axis.weights[node] * values[node], 0) / mass
     : nodes.reduce((sum, node) => sum + values[node] / nodes.length, 0);
@@ -140,8 +159,11 @@ class Editor {
     if (!isMain) return;
     if (this.shown !== component) this.showPlaces(component);
     if (!byId("edit").open || !drawing.handles) return;
+    let last = null;
     for (const {node, x, y} of drawing.handles) {
-      const handle = element("circle", {class: "handle", cx: x, cy: y, r: 4.5, fill: palette().paper, stroke: palette().low, "stroke-width": 1.6, "data-node": node});
+      if (last && Math.hypot(x - last.x, y - last.y) < HANDLE_GAP) continue;
+      last = {x, y};
+      const handle = element("circle", {class: "handle", cx: x, cy: y, r: 4, fill: palette().paper, stroke: palette().low, "stroke-width": 1.6, "data-node": node});
       handle.onpointerdown = event => this.drag(event, drawing, node);
       handle.onclick = event => event.stopPropagation();
       drawing.svg.append(handle);
@@ -163,7 +185,7 @@ class Editor {
 
   showFields() {
     const operation = byId("operation").value;
-    byId("edit-value").hidden = operation === "flatten";
+    byId("edit-value").hidden = operation === "flatten" || WHOLE.includes(operation);
     byId("edit-high").hidden = operation !== "limit";
     byId("edit-value").value = DEFAULTS[operation] ?? "";
     if (operation === "limit") byId("edit-high").value = -DEFAULTS.limit;
@@ -184,7 +206,9 @@ class Editor {
     if (axis.words !== null && chosen.length) edit.levels = {[name]: this.levelsOf(axis, chosen)};
     if (byId("edit-missing").checked) edit.missing = [name];
     const value = byId("edit-value").valueAsNumber;
-    edit[operation] = operation === "flatten" ? true : operation === "limit" ? [value, byId("edit-high").valueAsNumber] : value;
+    if (operation === "without") edit.without = true;
+    else if (WHOLE.includes(operation)) edit.monotone = operation;
+    else edit[operation] = operation === "flatten" ? true : operation === "limit" ? [value, byId("edit-high").valueAsNumber] : value;
     const wrong = this.wrong(axis, edit, operation);
     byId("edit-problem").textContent = wrong;
     if (!wrong) this.apply(edit);
@@ -196,11 +220,14 @@ class Editor {
   }
 
   wrong(axis, edit, operation) {
-    const [low, high] = edit.between ? edit.between[this.feature.name] : [null, null];
+    const [low, high] = edit.between ? edit.between[this.feature.name] : [null, null], j = this.component.features[0];
+    if (WHOLE.includes(operation) && (edit.between || edit.levels || edit.missing)) return "This is for the whole effect: leave the values out.";
+    if (edit.monotone && axis.groups) return "These levels have no order.";
+    if (edit.monotone && this.view.data.components.some(one => one.features.length > 1 && one.features.includes(j))) return "This feature has interactions: make the model monotone in Python, which changes them too.";
     if (low !== null && high !== null && low > high) return "From must not exceed to.";
     const first = axis.values[0], last = axis.values[axis.regular - 1];
     if ((low !== null && low > last) || (high !== null && high < first)) return `The model knows values from ${valueWord(this.feature, first)} to ${valueWord(this.feature, last)}: choose a range among them.`;
-    if (operation === "flatten") return "";
+    if (operation === "flatten" || WHOLE.includes(operation)) return "";
     if ([edit[operation]].flat().some(x => !Number.isFinite(x))) return "A number is needed.";
     if (operation === "limit" && edit.limit[0] > edit.limit[1]) return "The lower limit must not exceed the upper.";
     if (operation === "smooth" && !(edit.smooth > 0 && edit.smooth <= 1)) return "A share of the rows is above 0 and at most 1.";
@@ -229,10 +256,11 @@ class Editor {
 
   apply(edit) {
     const {data, output} = this.view, component = data.components.find(one => one.names.length === 1 && one.names[0] === edit.component[0]);
-    this.before ??= data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions.slice());
-    const {tables, bands, hasBand, axes, shape} = component;
-    this.past.push({component, kept: {tables, bands, hasBand, axes, shape}, intercept: data.intercept.slice()});
-    if (data.outputs.length && edit.output === undefined) edit.output = data.outputs[output];
+    this.before ??= data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions);
+    const {tables, bands, hasBand, axes, shape, first} = component;
+    this.past.push({component, kept: {tables, bands, hasBand, axes, shape, first}, intercept: data.intercept.slice()});
+    component.first ??= {axis: axes[0], tables};
+    if (data.outputs.length && edit.output === undefined && !edit.monotone && !edit.without) edit.output = data.outputs[output];
     applyEdit(this.model, component, edit);
     this.edits.push({...edit, why: byId("edit-why").value, by: byId("edit-by").value, when: new Date().toISOString().replace(/\.\d+Z$/, "Z")});
     this.refresh();
@@ -259,12 +287,15 @@ class Editor {
 
   showEdits() {
     const words = ({component, why, by, when, output, ...edit}) => {
-      const parts = Object.entries(edit).map(([key, value]) => `${OPERATIONS[key] || key} ${this.valueWords(key, value, component[0])}`);
-      return `${component[0]}${output === undefined ? "" : ` (${output})`}: ${parts.join(", ")}${why ? ` – ${why}` : ""}`;
+      const isPlace = ([key]) => ["between", "levels", "points"].includes(key), all = Object.entries(edit);
+      const part = ([key, value]) => `${isPlace([key]) ? "" : OPERATIONS[key] || key} ${this.valueWords(key, value, component[0])}`.trim();
+      return `${component[0]}${output === undefined ? "" : ` (${output})`}: ${all.map(part).join(", ")}${why ? ` – ${why}` : ""}`;
     };
+    byId("edits").hidden = !this.edits.length;
     fold(byId("edit-list"), this.edits.map(edit => make("li", {textContent: words(edit)})));
     byId("edit-undo").disabled = byId("edit-export").disabled = !this.edits.length;
-    byId("edit-effect").textContent = this.edits.length ? this.effectWords() : "No edits yet.";
+    byId("edit-effect").textContent = this.edits.length ? this.effectWords() : "";
+    this.showCase();
   }
 
   valueWords(key, value, name) {
@@ -273,16 +304,30 @@ class Editor {
     if (key === "levels") return value[name].join(", ");
     if (key === "points") return value.map(([x, effect]) => `${valueWord(feature, x)} → ${shortNumber(effect)}`).join(", ");
     if (key === "limit") return value.map(x => shortNumber(x)).join(" to ");
-    return value === true || key === "missing" ? "" : shortNumber(value);
+    return value === true || key === "missing" ? "" : key === "monotone" ? value : shortNumber(value);
+  }
+
+  // Predictions of the model before all edits.
+  firstPredictions(values, offset) {
+    const was = component => component.first ? {...component, axes: [component.first.axis], tables: component.first.tables} : component;
+    const all = this.view.data.components.map(was), intercept = this.past[0].intercept;
+    const raw = this.model.perOutput((_, k) => all.reduce((sum, component) => sum + this.model.score(component, values, k), intercept[k] + offset));
+    return LINKS[this.view.data.link](raw);
+  }
+
+  showCase() {
+    if (!this.past.length) return;
+    const {values, offset, output, answer} = this.view, old = this.firstPredictions(values, offset)[output];
+    byId("edit-case").textContent = `The case above: ${shortNumber(old)} → ${shortNumber(answer.predictions[output])}.`;
   }
 
   // What all edits together do to the rows of the page, for the output shown.
   effectWords() {
     const {data, output} = this.view, old = this.before.map(row => row[output]);
-    if (!old.length) return "This report was written without rows; the prediction above has changed.";
+    if (!old.length) return "This report was written without rows.";
     const now = data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions[output]);
-    const change = now.map((x, i) => x - old[i]), mean = list => list.reduce((sum, x) => sum + x, 0) / list.length;
-    const size = Math.max(...old.map(Math.abs), 1e-300), count = change.filter(x => Math.abs(x) > 1e-9 * size).length;
+    const mean = list => list.reduce((sum, x) => sum + x, 0) / list.length, size = Math.max(...old.map(Math.abs), 1e-300);
+    const change = now.map((x, i) => Math.abs(x - old[i]) > 1e-9 * size ? x - old[i] : 0), count = change.filter(x => x !== 0).length;
     const flips = data.link === "logit" ? ` ${now.filter((x, i) => (x >= 0.5) !== (old[i] >= 0.5)).length} cross a probability of 0.5.` : "";
     return `${count} of ${old.length} rows change, by ${signed(Math.min(...change))} to ${signed(Math.max(...change))}; the mean prediction goes from ${shortNumber(mean(old))} to ${shortNumber(mean(now))}.${flips}`;
   }

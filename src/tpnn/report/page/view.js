@@ -135,6 +135,7 @@ class View {
     this.showAnswer();
     this.showContributions();
     this.showChart();
+    this.editor.showCase();
   }
 
   showControl(j, feature, source) {
