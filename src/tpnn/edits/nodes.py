@@ -115,12 +115,10 @@ def refined(model: Model, order: int, finer: Mapping[int, Callable[[Axis], Axis]
 def _with_masses(axis: Axis, main: Axis) -> Axis:
     """Axis with the masses of a finer one, shared linearly by neighbouring nodes."""
     lower, fraction = axis.locate(as_numbers(main))
-    below: FloatArray = np.bincount(
-        lower, main.weights * (1 - fraction), minlength=axis.n_nodes + 1
-    )
-    above: FloatArray = np.bincount(lower + 1, main.weights * fraction, minlength=axis.n_nodes + 2)
-    weights: FloatArray = below[: axis.n_nodes] + above[: axis.n_nodes]
-    return replace(axis, weights=weights)
+    weights = np.zeros(axis.n_nodes + 2)  # the null node, and a neighbour of it
+    np.add.at(weights, lower, main.weights * (1 - fraction))
+    np.add.at(weights, lower + 1, main.weights * fraction)
+    return replace(axis, weights=weights[: axis.n_nodes])
 
 
 def _axes(axes: Mapping[int, Sequence[Axis]], component: Component) -> list[Axis]:
