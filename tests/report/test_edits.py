@@ -198,6 +198,18 @@ def test_wrong_numbers_are_refused_in_the_page(
     check_page(driver, models["regression"], rows)
 
 
+def test_the_page_of_an_edited_model_lists_its_edits(
+    models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
+) -> None:
+    edited = models["regression"].edit("age", add=0.5, between=(30, 40), why="a test", by="Ada")
+    opened(edited, mixed[0], driver, tmp_path / "page.html")
+    words = driver.find_element("id", "edits-block").text
+    assert 'age: add=0.5, between={"age": [30.0, 40.0]}' in words
+    assert "a test; Ada; 20" in words
+    opened(models["regression"], mixed[0], driver, tmp_path / "page.html")
+    assert not driver.find_element("id", "edits-block").is_displayed()
+
+
 def test_the_page_of_an_edited_model_has_no_void_band(
     models: dict[str, AnovaModel], mixed: Any, driver: Any, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tpnn
 from tpnn.edits.log import check_log, first_break
+from tpnn.edits.words import edit_words
 
 EMPTY = "not said"
 
@@ -34,7 +35,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
     removed = [f"{' x '.join(names)} removed" for names in changed["removed"]]
     lost = [f"{name} loses its shape" for name in changed["shapes_lost"]]
     return [
-        f"{record['number']}. {_edit_words(record['edit'])}",
+        f"{record['number']}. {edit_words(record['edit'])}",
         f"   why: {record['why'] or EMPTY}",
         f"   by: {record['by'] or EMPTY}, {record['when']}, tpnn {record['version']}",
         f"   changed: {', '.join([*sizes, *removed, *lost]) or 'the intercept alone'}",
@@ -42,18 +43,6 @@ def _lines(record: dict[str, Any]) -> list[str]:
         f"   held-out loss: {_effect_words(effect)}",
         f"   hash: {record['hash']}",
     ]
-
-
-def _edit_words(edit: dict[str, Any]) -> str:
-    """Write an edit.
-
-    >>> _edit_words({"component": ["age"], "between": {"age": [18.0, 21.0]}, "add": 0.2})
-    'age: add=0.2, between={"age": [18.0, 21.0]}'
-    """
-    places = ("between", "levels", "missing", "output")
-    what = [key for key in edit if key not in ("component", *places)]
-    parts = [f"{key}={json.dumps(edit[key])}" for key in (*what, *places) if key in edit]
-    return f"{' x '.join(edit['component'])}: {', '.join(parts)}"
 
 
 def _effect_words(effect: dict[str, Any] | None) -> str:

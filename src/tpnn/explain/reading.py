@@ -103,6 +103,7 @@ class Reading:
             stored_terms=None,
             output_names=(),
             classes=(),
+            edits=None,
         )
         return replace(self, model=model)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._typing import FloatArray, IntArray
+from tpnn.edits.words import edit_words
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.path import Path
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
@@ -43,6 +44,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     indices, places = explanation.sobol_indices(), list(model.feature_names)
     return {
         "digest": model.digest(),
+        "edits": _edits(model),
         "link": model.link.name,
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
@@ -61,6 +63,18 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(model, explanation.deviation())._asdict(),
     }
+
+
+def _edits(model: AnovaModel) -> list[list[str]]:
+    """Every edit that led to the model, and why, by whom and when it was made."""
+    records = () if model.edits is None else model.edits.records
+    return [
+        [
+            edit_words(record["edit"]),
+            "; ".join(filter(None, map(record.get, ("why", "by", "when")))),
+        ]
+        for record in records
+    ]
 
 
 def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:

@@ -344,10 +344,12 @@ class View {
   }
 
   about() {
-    const {written, version, fitRows, nRows, settings, features} = this.data;
+    const {written, version, fitRows, nRows, settings, features, edits} = this.data;
     const facts = [["Written", written], ["tpnn", version], ["Rows of the fit", fitRows ?? "not known"], ["Rows of this report", nRows], ["Features", features.length]];
     const row = ([name, value]) => make("tr", {}, make("th", {scope: "row", textContent: name}), make("td", {textContent: value}));
     fold(byId("facts-table"), facts.map(row));
+    byId("edits-block").hidden = !edits.length;
+    fold(byId("edits-table"), edits.map(row));
     byId("settings-block").hidden = !settings.length;
     fold(byId("settings"), settings.map(row));
   }
