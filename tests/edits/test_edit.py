@@ -246,6 +246,17 @@ def test_levels_that_shared_a_node_are_told_apart(X: pd.DataFrame) -> None:
     assert again.identifiability_error() <= UNIQUE
 
 
+def test_as_many_nodes_in_another_order_are_other_nodes() -> None:
+    """The pair has a node less than the main effect; the level apart comes last in one of them."""
+    rng = np.random.default_rng(0)
+    towns = rng.permutation(list("aaaaaaaaabbbbbbbbcccccccddddddeeeeefffffgggghhhi"))
+    X = pd.DataFrame({"town": towns, "x": rng.normal(size=len(towns))})
+    model = table_model(X, 2)
+    assert [model.encoder.axes[order][0].n_nodes for order in (1, 2)] == [9, 8]
+    edited = model.edit(("town", "x"), levels={"town": ["h"]}, between={"x": (0, 1)}, add=1.0)
+    check_added(model, edited, X, 1.0 * ((X["town"] == "h") & X["x"].between(0, 1)).to_numpy())
+
+
 def test_nothing_is_changed_in_place(models: dict[int, AnovaModel], X: pd.DataFrame) -> None:
     model = models[2]
     before, digest = model.raw_scores(X), model.digest()
