@@ -99,13 +99,16 @@ class Uncertainty:
         neighbouring nodes whose errors are alike make the band too wide rather than too narrow.
         """
         width = np.maximum(widths[..., output].reshape(-1, 1), SMALLEST_ERROR)  # (M, 1)
-        centre = bias[..., output].reshape(-1, 1) / width
-        smooth = self.functions.reshape(len(width), -1) @ self.roots[output] / width
-        rest = np.sqrt(self.rough[..., output].reshape(-1, 1)) / width
+        parts = (
+            bias[..., output].reshape(-1, 1),
+            self.functions.reshape(len(width), -1) @ self.roots[output],
+            np.sqrt(self.rough[..., output].reshape(-1, 1)),
+        )
+        centre, smooth, rest = [(part / width).astype(np.float32) for part in parts]
         rng, largest = np.random.default_rng(0), []
         for _ in range(N_DRAWS // DRAWS_AT_ONCE):
-            curves = smooth @ rng.normal(size=(smooth.shape[1], DRAWS_AT_ONCE))
-            curves += rest * rng.normal(size=curves.shape)
+            curves = smooth @ rng.standard_normal((smooth.shape[1], DRAWS_AT_ONCE), np.float32)
+            curves += rest * rng.standard_normal(curves.shape, np.float32)
             curves *= np.sqrt(N_FREE / rng.chisquare(N_FREE, size=DRAWS_AT_ONCE))
             largest.append(np.abs(centre + curves).max(0))
         return float(max(np.quantile(np.concatenate(largest), level), 1.0))
