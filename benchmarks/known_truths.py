@@ -85,7 +85,7 @@ def of_terms(X: pd.DataFrame, terms: Sequence[Term], factor: float = 1.0) -> Any
 
     def truth(table: ComponentTable) -> FloatArray:
         frame = table.to_frame()
-        nodes = {name: frame[name].to_numpy() for name in table.names}
+        nodes = {name: frame.iloc[:, j].to_numpy() for j, name in enumerate(table.names)}
         values = np.zeros(len(frame))
         for term in terms:
             if set(table.names) <= set(term.features):
