@@ -72,7 +72,8 @@ def component_line(sample: Sample, explanation: Explanation, component: tuple[in
     masses = reduce(np.multiply.outer, [axis.weights for axis in table.axes])
     lower, upper = table.band
     is_true = bool(np.abs(truth).max() > SMALLEST_TRUTH * np.abs(table.effect).max())
-    widest = table.on_scale().band(0.95, "simultaneous") if is_true else (lower, upper)
+    unknown = np.full(truth.shape, np.nan)
+    widest = table.on_scale().band(0.95, "simultaneous") if is_true else (unknown, unknown)
     reach = N_BAG_DEVIATIONS * explanation.model.spreads[explanation.find(component)][..., 0]
 
     def share(holds: Any) -> float:
@@ -82,7 +83,7 @@ def component_line(sample: Sample, explanation: Explanation, component: tuple[in
         "order": len(component),
         "truth": float(is_true),
         "covered": share((lower <= truth) & (truth <= upper)),
-        "whole": float(((widest[0] <= truth) & (truth <= widest[1])).all()),
+        "whole": float(((widest[0] <= truth) & (truth <= widest[1])).all()) if is_true else np.nan,
         "excludes_zero": share((lower > 0) | (upper < 0)),
         "by_bags": share(np.abs(table.effect - truth) <= reach),
         "half_width": share((upper - lower) / 2),
@@ -113,15 +114,16 @@ def as_table(lines: Iterable[Line]) -> str:
 
 
 def _written(row: Sequence[float]) -> list[str]:
-    """Per cent with one digit, and at the end the ratio of times."""
-    return [*(f"{100 * share:.1f}" for share in row[:-1]), f"{row[-1]:.2f}"]
+    """Per cent with one digit, and at the end the ratio of times; a dash for what is unknown."""
+    words = [*(f"{100 * share:.1f}" for share in row[:-1]), f"{row[-1]:.2f}"]
+    return ["–" if word == "nan" else word for word in words]
 
 
 def _row(lines: Sequence[Line]) -> list[float]:
     parts = [part for line in lines for part in line["parts"]]
 
     def mean(name: str, chosen: Iterable[Part]) -> float:
-        values = [part[name] for part in chosen]
+        values = [part[name] for part in chosen if np.isfinite(part[name])]
         return float(np.mean(values)) if values else np.nan
 
     mains = [part for part in parts if part["truth"] and part["order"] == 1]
@@ -131,7 +133,7 @@ def _row(lines: Sequence[Line]) -> list[float]:
         mean("whole", mains), mean("whole", others),
         mean("excludes_zero", [part for part in parts if not part["truth"]]),
         mean("by_bags", mains), mean("by_bags", others),
-        float(np.mean([1 + line["bands_s"] / line["fit_s"] for line in lines])),
+        mean("time", [{"time": 1 + line["bands_s"] / line["fit_s"]} for line in lines]),
     ]  # fmt: skip
 
 

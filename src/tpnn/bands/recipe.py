@@ -66,7 +66,7 @@ def posteriors(problem: Problem, solution: Solution, limits: Limits) -> dict[Com
     """
     functions = spans(solution.components, problem.encoder.axes)
     n_values = len(problem.rows.y) * sum(span.size for span in functions)
-    with ONE_BLAS_THREAD, (limits.workers() if n_values > FEW_VALUES else Workers(1)) as workers:
+    with ONE_BLAS_THREAD, limits.workers() if n_values > FEW_VALUES else Workers(1) as workers:
         design = Design(solution.components, functions, problem.codes, workers)
         bags = split_bags(problem, solution, functions)
         by_output = smooth_posteriors(problem, design, bags, limits)
