@@ -140,7 +140,8 @@ def _numbers(line: Line | None) -> list[float]:
 
 def _written(row: Any) -> list[str]:
     digits = (1, 3, 1)
-    return [f"{value:.{digits[place % 3]}f}" for place, value in enumerate(row)]
+    words = [f"{value:.{digits[place % 3]}f}" for place, value in enumerate(row)]
+    return ["–" if word == "nan" else word for word in words]
 
 
 def main() -> None:
