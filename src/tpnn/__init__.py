@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tpnn import datasets, metrics, plots
     from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
+    from tpnn.combine.merge import merge
     from tpnn.descent.solver import Descent
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
@@ -48,6 +49,7 @@ __all__ = [
     "fingerprint",
     "load",
     "load_model",
+    "merge",
     "metrics",
     "plots",
     "purify",
@@ -79,6 +81,7 @@ _HOMES = {
     "fingerprint": "tpnn.problem.fingerprint",
     "load": "tpnn.predict.loaded",
     "load_model": "tpnn.model.loading",
+    "merge": "tpnn.combine.merge",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",

@@ -239,8 +239,8 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     n_orders = len(header["orders"])
     kinds = [feature.kind for feature in features] * n_orders
     levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
-    groups = _unpack_groups(features * n_orders, arrays["level_nodes"])
     has_unseen = header.get("has_unseen", [False] * len(sizes))
+    groups = _unpack_groups(features * n_orders, has_unseen, arrays["level_nodes"])
     axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"], has_unseen)
     by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
     names, labels = header["names"], header.get("labels")
@@ -255,14 +255,16 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     )
 
 
-def _unpack_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
-    """Node of each level for nominal features, None for the others."""
+def _unpack_groups(
+    features: Sequence[Feature], has_unseen: Sequence[bool], flat: NDArray[Any]
+) -> list[Any]:
+    """Node of each level for nominal features and open ordered ones, None for the others."""
     nodes = iter(flat.astype(np.intp))
     return [
         np.array(list(islice(nodes, len(feature.levels))), np.intp)
-        if feature.kind == NOMINAL
+        if feature.kind == NOMINAL or is_open
         else None
-        for feature in features
+        for feature, is_open in zip(features, has_unseen, strict=True)
     ]
 
 
