@@ -49,6 +49,7 @@ RECORDS = (  # what methods return
     "sheets.scorecard.ScoreCard",
     "sheets.scorecard.LostPoints",
     "interop.distill.FidelityWarning",
+    "comparison.compare.Comparison",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

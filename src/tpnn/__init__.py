@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
     from tpnn.combine.merge import merge
+    from tpnn.comparison.compare import compare
     from tpnn.descent.solver import Descent
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
@@ -44,6 +45,7 @@ __all__ = [
     "TPNNClassifier",
     "TPNNRegressor",
     "TPNNSurvival",
+    "compare",
     "datasets",
     "distill",
     "fingerprint",
@@ -77,6 +79,7 @@ _HOMES = {
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
+    "compare": "tpnn.comparison.compare",
     "distill": "tpnn.interop.distill",
     "fingerprint": "tpnn.problem.fingerprint",
     "load": "tpnn.predict.loaded",
