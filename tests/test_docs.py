@@ -50,6 +50,7 @@ RECORDS = (  # what methods return
     "sheets.scorecard.LostPoints",
     "interop.distill.FidelityWarning",
     "comparison.compare.Comparison",
+    "drift.monitor.Drift",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tpnn.combine.merge import merge
     from tpnn.comparison.compare import compare
     from tpnn.descent.solver import Descent
+    from tpnn.drift.monitor import monitor
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
@@ -53,6 +54,7 @@ __all__ = [
     "load_model",
     "merge",
     "metrics",
+    "monitor",
     "plots",
     "purify",
     "scorecard",
@@ -85,6 +87,7 @@ _HOMES = {
     "load": "tpnn.predict.loaded",
     "load_model": "tpnn.model.loading",
     "merge": "tpnn.combine.merge",
+    "monitor": "tpnn.drift.monitor",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",
