@@ -23,6 +23,7 @@ from tpnn.anova.terms import Terms, step_terms
 from tpnn.edits.log import EditLog
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
+from tpnn.model.advice import Advice
 from tpnn.model.baseline import Baseline
 from tpnn.model.editable import Editable
 from tpnn.model.exports import Exports
@@ -39,7 +40,7 @@ from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports, Editable):
+class AnovaModel(Exports, Editable, Advice):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
