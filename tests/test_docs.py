@@ -51,6 +51,7 @@ RECORDS = (  # what methods return
     "interop.distill.FidelityWarning",
     "comparison.compare.Comparison",
     "drift.monitor.Drift",
+    "recourse.recourse.Recourse",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

@@ -1,8 +1,8 @@
 """Choices: which values each feature of a row may take, what they cost and what they add.
 
-A feature that interacts with no other one that may change moves freely along its curve, which is
-linear between nodes. One that does moves between nodes: products of two positions between nodes
-would not be linear. Levels are what they are.
+A feature that changes alone, or with others that it does not interact with, moves freely along its
+curve, which is linear between nodes. Features that change together and interact move from node to
+node: products of two positions between nodes would not be linear. Levels are what they are.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
-from tpnn.anova.components import Component, resolve_feature
-from tpnn.sheets.frozen import values_at
+from tpnn.anova.components import resolve_feature
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION, NOMINAL
@@ -64,48 +63,26 @@ class Choice:
         return float(self.costs[int(np.flatnonzero(self.values == value)[0])])
 
 
-@dataclass(frozen=True, eq=False)
-class Effects:
-    """Raw score of a row as a sum over what may change.
-
-    Parameters
-    ----------
-    constant : float
-        What no change can move.
-    grids : dict from tuple of int to array
-        For sets of choices, by their places, the sum of the components that contain these features
-        and no others that may change, on all their values.
-    """
-
-    constant: float
-    grids: Mapping[tuple[int, ...], FloatArray]
-
-
-def find_choices(
+def movable(
     model: FrozenModel, row: FloatArray, fixed: Collection[Any], ranges: Mapping[Any, Any]
-) -> list[Choice]:
-    """Choices of all features that may change and matter.
+) -> tuple[list[int], dict[int, Any]]:
+    """Features that may change and matter, and the ranges of all features by their number.
 
     Missing values and unseen levels stay: nobody knows what they could become.
     """
     names = model.feature_names
     stays = {resolve_feature(feature, names, "fixed") for feature in fixed}
     limits = {resolve_feature(feature, names, "ranges"): given for feature, given in ranges.items()}
+    for feature, given in limits.items():  # a wrong range is an error, used or not
+        _limits(model.encoder.features[feature], names[feature], given)
     used = {feature for component in model.components for feature in component}
-    moving = {j for j in used - stays if np.isfinite(row[j])}
-    linked = {j for s in model.components for j in s if len(moving.intersection(s)) > 1}
-    choices = [
-        _choice(model, feature, row[feature], limits.get(feature), feature in linked)
-        for feature in sorted(moving)
-    ]
-    for feature in limits.keys() - moving:  # a wrong range is an error, used or not
-        _limits(model.encoder.features[feature], names[feature], limits[feature])
-    return [choice for choice in choices if len(choice.values) > 1]
+    return sorted(j for j in used - stays if np.isfinite(row[j])), limits
 
 
-def _choice(
+def choice_of(
     model: FrozenModel, feature: int, current: float, given: Any, is_linked: bool
 ) -> Choice:
+    """Values that a feature may take, from node to node if it is linked to another change."""
     known, name = model.encoder.features[feature], model.feature_names[feature]
     finest = model.encoder.axes[min(model.encoder.axes)][feature]
     step, is_inside = _step(known, finest, current), True
@@ -221,33 +198,3 @@ def _step(known: Feature, axis: Axis, current: float) -> float | None:
     unit = SECONDS_PER_DAY if known.kind in (DATE, DURATION) else 1.0
     numbers = np.append(axis.values[: axis.n_regular], current) / unit
     return unit if (numbers == np.rint(numbers)).all() else None
-
-
-def find_effects(model: FrozenModel, row: FloatArray, choices: Sequence[Choice]) -> Effects:
-    """Raw score of a row without intercept and offset, split by what may change."""
-    place_of = {choice.feature: place for place, choice in enumerate(choices)}
-    constant, grids = 0.0, dict[tuple[int, ...], FloatArray]()
-    for component in model.components:
-        places = tuple(place_of[feature] for feature in component if feature in place_of)
-        grid = _component_grid(model, component, row, choices, place_of)
-        if places:
-            grids[places] = grids.get(places, 0.0) + grid
-        else:
-            constant += float(grid)
-    return Effects(constant, grids)
-
-
-def _component_grid(
-    model: FrozenModel,
-    component: Component,
-    row: FloatArray,
-    choices: Sequence[Choice],
-    place_of: Mapping[int, int],
-) -> FloatArray:
-    """Values of a component on all choices of its features; others are at their current value."""
-    numbers = [
-        choices[place_of[feature]].values if feature in place_of else row[feature : feature + 1]
-        for feature in component
-    ]
-    stays = tuple(axis for axis, feature in enumerate(component) if feature not in place_of)
-    return values_at(model, component, numbers).squeeze(stays)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,11 +13,14 @@ import numpy as np
 
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
-from tpnn.recourse.choices import Choice, find_choices, find_effects
+from tpnn.recourse.choices import Choice, choice_of, movable
+from tpnn.recourse.parts import Part, find_parts, least_cost
 from tpnn.recourse.programme import Programme
 from tpnn.table.words import originals
 
 MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
+ULPS = 1e-13  # relative; sums of components in another order differ by less
+ROUNDING = 1e-9  # relative, of costs and effects that are as good as equal
 POSITIVE_LINKS = ("log", "logit")
 
 
@@ -87,32 +92,95 @@ def recourse(
     asked = _Asked(model, numbers, raw, low, high)
     if low <= raw <= high:
         return asked.answer(numbers, 0.0)
-    choices = find_choices(model, numbers, fixed, ranges or {})
-    if not choices:
-        return asked.impossible(numbers)
-    effects = find_effects(model, numbers, choices)
-    rest = raw - asked.effect(numbers) + effects.constant  # intercept, offset and what stays
-    programme = Programme(choices, effects, max_changes)
-    scale = float(np.abs(programme.score[1]).max())
-    for margin in (0.0, MARGIN * scale):
-        found = programme.cheapest(low - rest + margin, high - rest - margin)
-        if found is None:
-            break
-        changed = asked.changed(choices, found)
-        if asked.reaches(changed):
-            return asked.answer(changed, _cost(choices, found))
-    sign = 1 if raw < low else -1
-    if np.isfinite(low) and np.isfinite(high):
-        return asked.impossible(None)
-    found = programme.farthest(sign)
-    nearest = asked.changed(choices, found)
-    if asked.reaches(nearest):  # at the very edge of what can be reached
-        return asked.answer(nearest, _cost(choices, found))
-    return asked.impossible(nearest)
+    features, limits = movable(model, numbers, fixed, ranges or {})
+
+    @cache
+    def choice(feature: int, is_linked: bool) -> Choice:
+        return choice_of(model, feature, numbers[feature], limits.get(feature), is_linked)
+
+    able = [feature for feature in features if len(choice(feature, False).values) > 1]
+    search, subsets = _Search(asked), list[tuple[float, list[Part]]]()
+    for size in range(1, min(max_changes, len(able)) + 1):
+        for changing in combinations(able, size):
+            parts = find_parts(model, numbers, changing, choice)
+            subsets.append((search.look_at(parts), parts))
+    for bound, parts in sorted(subsets, key=lambda pair: pair[0]):
+        if bound < search.cost * (1 - ROUNDING):
+            search.solve(parts)
+    if search.best is not None:
+        return asked.answer(search.best, search.cost)
+    return asked.impossible(search.nearest if asked.sign else None)
 
 
-def _cost(choices: Sequence[Choice], values: Sequence[float]) -> float:
-    return sum(choice.cost_of(value) for choice, value in zip(choices, values, strict=True))
+class _Search:
+    """The cheapest change so far, and the one that goes farthest.
+
+    Parameters
+    ----------
+    asked : _Asked
+        The question.
+    """
+
+    def __init__(self, asked: _Asked) -> None:
+        self.asked = asked
+        self.best: FloatArray | None = None
+        self.cost = np.inf
+        self.nearest, self.reach = asked.numbers, 0.0
+
+    def look_at(self, parts: Sequence[Part]) -> float:
+        """Return a lower bound of the cost, and remember the farthest change of these features."""
+        asked = self.asked
+        side = 1 if asked.raw < asked.low else -1
+        if asked.sign:
+            self._look_far(parts)
+        return least_cost(parts, side, max(asked.low - asked.raw, asked.raw - asked.high))
+
+    def solve(self, parts: Sequence[Part]) -> None:
+        """Find the cheapest change of some features, if it is cheaper than what is known."""
+        asked = self.asked
+        small = [part.without_dominated(asked.sign).up_to(self.cost) for part in parts]
+        programme = Programme(small)
+        scale = max(float(np.abs(part.effects).max()) for part in parts)
+        order = [feature for part in parts for feature in part.features]
+        for margin in (0.0, MARGIN * scale):
+            low, high = asked.low - asked.raw + margin, asked.high - asked.raw - margin
+            found = programme.cheapest(low, high, self.cost * (1 - ROUNDING))
+            if found is None:
+                return
+            numbers = asked.changed(order, found)
+            if asked.reaches(numbers):
+                self._keep(numbers, _cost(parts, found))
+                return
+
+    def _look_far(self, parts: Sequence[Part]) -> None:
+        """Remember the farthest change on the side that is asked for; it may be the only one."""
+        places = [int((self.asked.sign * part.effects).argmax()) for part in parts]
+        reach = sum(abs(part.effects[k]) for part, k in zip(parts, places, strict=True))
+        if reach <= self.reach:
+            return
+        order = [feature for part in parts for feature in part.features]
+        values = [v for part, k in zip(parts, places, strict=True) for v in part.options[k]]
+        self.nearest, self.reach = self.asked.changed(order, values), reach
+        cost = sum(float(part.costs[k]) for part, k in zip(parts, places, strict=True))
+        if self.asked.reaches(self.nearest):
+            self._keep(self.nearest, cost)
+
+    def _keep(self, numbers: FloatArray, cost: float) -> None:
+        if cost < self.cost:
+            self.best, self.cost = numbers, cost
+
+
+def _cost(parts: Sequence[Part], values: Sequence[float]) -> float:
+    """Cost of the values of all features, part after part."""
+    total, start = 0.0, 0
+    for part in parts:
+        own = np.array(values[start : start + len(part.features)])
+        start += len(own)
+        if part.free is not None:
+            total += float(np.interp(own[0], part.free.values, part.free.costs))
+        else:
+            total += float(part.costs[(part.options == own).all(1).argmax()])
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +202,22 @@ class _Asked:
         return self.raw + self.effect(numbers) - self.effect(self.numbers)
 
     def reaches(self, numbers: FloatArray) -> bool:
-        """Whether the changed row is where it should be."""
-        return self.low <= self.score(numbers) <= self.high
+        """Whether the changed row is where it should be, rounding aside."""
+        score = self.score(numbers)
+        slack = ULPS * (1 + abs(score) + abs(self.raw))
+        return self.low + slack <= score <= self.high - slack
 
-    def changed(self, choices: Sequence[Choice], values: Sequence[float]) -> FloatArray:
+    @property
+    def sign(self) -> int:
+        """Whether the raw score must rise (1) or fall (-1); 0 if it must hit an interval."""
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return 0
+        return 1 if np.isfinite(self.low) else -1
+
+    def changed(self, features: Sequence[int], values: Sequence[float]) -> FloatArray:
         """Numbers of the row after a change."""
         numbers = self.numbers.copy()
-        numbers[[choice.feature for choice in choices]] = values
+        numbers[list(features)] = values
         return numbers
 
     def answer(self, numbers: FloatArray, cost: float) -> Recourse:
