@@ -52,6 +52,7 @@ RECORDS = (  # what methods return
     "comparison.compare.Comparison",
     "drift.monitor.Drift",
     "recourse.recourse.Recourse",
+    "validation.validate.Validation",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

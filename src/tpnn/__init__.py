@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
     from tpnn.problem.fingerprint import fingerprint
     from tpnn.sheets.scorecard import scorecard
+    from tpnn.validation.validate import validate
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "scorecard",
     "stability",
     "stability_scores",
+    "validate",
 ]
 
 _SUBMODULES = {
@@ -92,6 +94,7 @@ _HOMES = {
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
+    "validate": "tpnn.validation.validate",
 }
 
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing

@@ -31,15 +31,18 @@ def calibration_p_value(model: AnovaModel, y: Any, raw: FloatArray) -> float | N
     raw : array of shape (n_rows,) or (n_rows, n_outputs)
         Their raw scores, with the offset.
     """
-    from scipy.stats import chi2
+    from scipy.stats import chi2, f
 
     found = _sums(model, y, raw)
     if found is None:
         return None
     sums, covariance = found
     statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
-    rank = int(np.linalg.matrix_rank(covariance, hermitian=True))
-    return float(chi2.sf(statistic, max(rank, 1)))
+    rank = max(int(np.linalg.matrix_rank(covariance, hermitian=True)), 1)
+    if model.link.name in CLASS_LINKS:
+        return float(chi2.sf(statistic, rank))
+    n_left = len(raw) - rank  # Hotelling's test, because rows show the covariance
+    return float(f.sf(statistic * n_left / (rank * (len(raw) - 1)), rank, n_left))
 
 
 def _sums(model: AnovaModel, y: Any, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
