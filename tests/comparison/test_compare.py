@@ -174,11 +174,12 @@ def test_the_page_is_one_file(tmp_path: Path) -> None:
     assert "<i>" not in page
     assert "http" not in page
     assert "<script" not in page
-    assert page.count("<polygon") == 4  # a band for each model and each main effect
+    assert page.count('<polygon class="band"') == 2  # a band for each model and each curve
+    assert page.count('<line class="band"') == 4  # and a bar for each model and each level
     for heading in ("Scores", "Components", "Curves", "Flips"):
         assert f"<h2>{heading}</h2>" in page
     plain = compare({"old": table_model(frame, 1), "new": old}, frame)
-    assert "<polygon" not in plain.to_html(tmp_path / "page.html").path.read_text("utf-8")
+    assert 'class="band"' not in plain.to_html(tmp_path / "page.html").path.read_text("utf-8")
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -12,10 +12,11 @@ from tpnn._typing import FloatArray
 from tpnn.pages.page import cell
 
 WIDTH, HEIGHT = 340, 200  # in pixels
-LEFT, RIGHT, TOP, BOTTOM = 48, 10, 10, 26
+LEFT, RIGHT, TOP, BOTTOM = 48, 24, 10, 26
 COLOURS = ("var(--low)", "var(--high)", "var(--faint)")
 DASHES = ("", "5 3", "2 3")  # so that lines differ without their colours, too
 SMALLEST_SPAN = 1e-300
+POINT_SHIFT = 7  # pixels between the points of two lines
 
 
 @dataclass(frozen=True)
@@ -80,21 +81,38 @@ def _place(x: FloatArray, y: FloatArray, ends: Ends) -> list[tuple[float, float]
 
 def _line(number: int, line: Line, ends: Ends, are_points: bool) -> str:
     colour, dash = COLOURS[number % 3], DASHES[number % 3]
-    places = _place(line.x, line.y, ends)
-    parts = []
-    if line.reach is not None:
-        above = _place(line.x, line.y + line.reach, ends)
-        below = _place(line.x, line.y - line.reach, ends)
-        outline = " ".join(f"{a},{b}" for a, b in (*above, *reversed(below)))
-        parts.append(f'<polygon points="{outline}" fill="{colour}" opacity="0.15"/>')
     if are_points:
-        parts += [f'<circle cx="{a}" cy="{b}" r="{4 - number}" fill="none" stroke="{colour}" '
-                  'stroke-width="2"/>' for a, b in places]  # fmt: skip
-    else:
-        path = " ".join(f"{a},{b}" for a, b in places)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
-                     f'stroke-dasharray="{dash}"/>')  # fmt: skip
-    return "".join(parts)
+        return _points(number, line, ends)
+    path = " ".join(f"{a},{b}" for a, b in _place(line.x, line.y, ends))
+    drawn = (
+        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+        f'stroke-dasharray="{dash}"/>'
+    )
+    if line.reach is None:
+        return drawn
+    above = _place(line.x, line.y + line.reach, ends)
+    below = _place(line.x, line.y - line.reach, ends)
+    outline = " ".join(f"{a},{b}" for a, b in (*above, *reversed(below)))
+    return f'<polygon class="band" points="{outline}" fill="{colour}" opacity="0.15"/>{drawn}'
+
+
+def _points(number: int, line: Line, ends: Ends) -> str:
+    """Draw a ring for each level, with its band as a bar; lines stand beside each other."""
+    colour, shift = COLOURS[number % 3], POINT_SHIFT * number
+    rings = "".join(
+        f'<circle cx="{a + shift}" cy="{b}" r="3" fill="none" stroke="{colour}" stroke-width="2"/>'
+        for a, b in _place(line.x, line.y, ends)
+    )
+    if line.reach is None:
+        return rings
+    above = _place(line.x, line.y + line.reach, ends)
+    below = _place(line.x, line.y - line.reach, ends)
+    bars = "".join(
+        f'<line class="band" x1="{a + shift}" y1="{b}" x2="{c + shift}" y2="{d}" '
+        f'stroke="{colour}" stroke-width="5" opacity="0.25"/>'
+        for (a, b), (c, d) in zip(above, below, strict=True)
+    )
+    return bars + rings
 
 
 def _frame(ends: Ends, ticks: Sequence[str] | None) -> str:

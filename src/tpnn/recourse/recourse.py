@@ -248,9 +248,14 @@ class _Asked:
         """Row by feature name, as the user writes its values."""
         features = zip(self.model.feature_names, self.model.encoder.features, numbers, strict=True)
         return {
-            name: originals(known.kind, np.array([number]), known.levels)[0]
+            name: _plain(originals(known.kind, np.array([number]), known.levels)[0])
             for name, known, number in features
         }
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as Python has it; dates and labels are as they are."""
+    return float(value) if isinstance(value, np.floating) else value
 
 
 def _check(model: FrozenModel, max_changes: int) -> None:

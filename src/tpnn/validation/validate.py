@@ -210,7 +210,10 @@ def _group_differences(
                 })  # fmt: skip
                 parts += [key | {"component": name, "difference": float(gap[place, k])}
                           for place, name in enumerate(names)]  # fmt: skip
-    return pd.DataFrame(lines), pd.DataFrame(parts)
+    found = pd.DataFrame(lines), pd.DataFrame(parts)
+    if model.output_names or not lines:
+        return found
+    return found[0].drop(columns="output"), found[1].drop(columns="output")
 
 
 def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
