@@ -72,10 +72,10 @@ def test_differences_of_groups_are_sums_of_components() -> None:
     model, X = additive("logit"), rows(rng, 500)
     y = rng.random(500) < 0.5
     sex = np.where(X["a"] > 0, "f", "m").astype(object)
-    sex[:5] = None
+    sex[:5], sex[5:9], sex[9:12] = None, np.nan, pd.NA
     found = validate(model, X, y, protected={"sex": sex, "g": X["g"]})
     raw = model.raw_scores(X)
-    known = np.array(["(missing)" if label is None else label for label in sex])
+    known = np.array(["(missing)" if k < 12 else label for k, label in enumerate(sex)])
     by_name = found.groups.set_index(["attribute", "group"])
     parts = found.group_components.groupby(["attribute", "group"])["difference"].sum()
     for attribute, labels in (("sex", known), ("g", X["g"])):

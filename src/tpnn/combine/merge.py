@@ -28,7 +28,8 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     masses of the models that have the feature. Where the models were fitted on different rows, such
     as those of several hospitals, numbers of rows as weights give federated averaging.
 
-    The merged model has no bands, and no shape is promised: ask its ``certificate``. The baseline
+    The merged model has nodes for missing values and unseen levels, so it does not warn of them. It
+    has no bands, and no shape is promised: ask its ``certificate``. The baseline
     of survival models is the weighted mean of their log cumulative hazards, from the time on at
     which all of them have events.
 

@@ -73,6 +73,26 @@ class Part:
         return Part(self.features, self.options[part], effects, costs, choice)
 
 
+def good_options(parts: Sequence[Part], side: int, needed: float) -> list[float] | None:
+    """Values of a cheap change that goes far enough: the cheapest options of one or two parts.
+
+    It is a start for the programme, which may choose values between options; None if there is none.
+    """
+    if len(parts) > 2:
+        return None
+    small = [Part(p.features, p.options, p.effects, p.costs).without_dominated(side) for p in parts]
+    first, last = small[0], small[-1]
+    gains = side * first.effects if len(parts) == 2 else np.zeros(1)
+    places = np.searchsorted(side * last.effects, needed - gains)  # the first that is enough
+    costs = np.append(last.costs, np.inf)[places]
+    costs = costs + first.costs if len(parts) == 2 else costs
+    best = int(costs.argmin())
+    if not np.isfinite(costs[best]):
+        return None
+    chosen = [first.options[best]] * (len(parts) == 2) + [last.options[places[best]]]
+    return [float(value) for option in chosen for value in option]
+
+
 def least_cost(parts: Sequence[Part], side: int, needed: float) -> float:
     """Lower bound of the cost of an effect: that of mixtures of options, steepest first.
 

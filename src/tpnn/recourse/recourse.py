@@ -14,7 +14,7 @@ import numpy as np
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn.recourse.choices import Choice, choice_of, movable
-from tpnn.recourse.parts import Part, find_parts, least_cost
+from tpnn.recourse.parts import Part, find_parts, good_options, least_cost
 from tpnn.recourse.programme import Programme
 from tpnn.table.words import originals
 
@@ -131,9 +131,16 @@ class _Search:
         """Return a lower bound of the cost, and remember the farthest change of these features."""
         asked = self.asked
         side = 1 if asked.raw < asked.low else -1
+        needed = max(asked.low - asked.raw, asked.raw - asked.high)
         if asked.sign:
             self._look_far(parts)
-        return least_cost(parts, side, max(asked.low - asked.raw, asked.raw - asked.high))
+            found = good_options(parts, side, needed * (1 + ROUNDING))
+            if found is not None:
+                order = [feature for part in parts for feature in part.features]
+                numbers = asked.changed(order, found)
+                if asked.reaches(numbers):
+                    self._keep(numbers, _cost(parts, found))
+        return least_cost(parts, side, needed)
 
     def solve(self, parts: Sequence[Part]) -> None:
         """Find the cheapest change of some features, if it is cheaper than what is known."""

@@ -21,6 +21,7 @@ from tpnn.metrics.estimate import estimate
 from tpnn.model.model import AnovaModel
 from tpnn.report.html import finite
 from tpnn.report.written import Report
+from tpnn.table.words import MISSING_WORD
 from tpnn.validation.headings import ANNEX_IV, SR_26_2
 from tpnn.validation.page import validation_page
 from tpnn.validation.slices import weak_slices
@@ -218,6 +219,8 @@ def _group_differences(
 
 def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
     """Label of each row for every protected attribute; missing ones are a group of their own."""
+    import pandas as pd
+
     given = {} if protected is None else protected
     if isinstance(given, str):
         given = [given]
@@ -225,8 +228,8 @@ def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
         given = {name: X[name] for name in given}
     labels = {}
     for name, values in given.items():
-        own = np.array(["(missing)" if v is None or v != v else v for v in np.asarray(values)],
-                       object)  # fmt: skip
+        own = np.asarray(values, object)
+        own = np.where(pd.isna(own), MISSING_WORD, own)
         if own.shape != (n_rows,):
             raise ValueError(
                 f"protected: one label per row is needed, found shape {own.shape} for {name!r} and "
