@@ -18,11 +18,11 @@ from tpnn.combine.lifting import lifted
 from tpnn.combine.merge import check_alike, sum_of_grids
 from tpnn.combine.nodes import common_encoder
 from tpnn.comparison.reading import read_model
+from tpnn.edits.constrain import rounding_error
 from tpnn.interop.purify import purified, reweighted
 from tpnn.loss.links import LINKS
 from tpnn.metrics.estimate import estimate
 from tpnn.metrics.estimates import standard_error
-from tpnn.model.constrain import rounding_error
 from tpnn.model.model import AnovaModel
 from tpnn.report.written import Report
 from tpnn.table.axis import Axis

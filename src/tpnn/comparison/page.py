@@ -116,19 +116,25 @@ def _curve(comparison: Compared, component: Component) -> str:
     for label, (model, given) in zip(comparison.names, both, strict=True):
         values = model.by_component().get(component)
         y = np.zeros(n_regular) if values is None else values[:n_regular, 0]
-        reach = _reach(given, name, axis)[:n_regular] if with_bands else None
-        lines.append(Line(label, x, y, reach))
+        reach = _reach(given, name, axis) if with_bands else None
+        lines.append(Line(label, x, y, None if reach is None else reach[:n_regular]))
     return chart(name, lines, node_words(axis)[:n_regular] if has_levels else None)
 
 
-def _reach(given: AnovaModel, name: str, axis: Axis) -> FloatArray:
-    """Half the width of a model's own band at common nodes; zero where it has no main effect."""
+def _reach(given: AnovaModel, name: str, axis: Axis) -> FloatArray | None:
+    """Half the width of a model's own band at common nodes.
+
+    It is zero where the model has no main effect, and None where an edit made the band void.
+    """
     names = given.component_names
     if (name,) not in names or given.posteriors is None:
         return np.zeros(axis.n_nodes)
     place = names.index((name,))
+    posterior = given.posteriors[place]
+    if posterior is None:
+        return None
     (own,) = given.axes(given.components.components[place])
-    reach = given.posteriors[place].uncertainty().half_widths()[..., 0]
+    reach = posterior.uncertainty().half_widths()[..., 0]
     if axis.levels is None:
         regular = own.values[: own.n_regular]
         return np.interp(axis.values[: axis.n_regular], regular, reach[: own.n_regular])
