@@ -80,6 +80,21 @@ def test_components_gained_lost_moved_and_same() -> None:
     assert frame.loc["b", ["old", "new", "difference"]].tolist() == [2, 3, 1]
 
 
+def test_an_edit_is_the_difference_from_the_model_before_it(tmp_path: Path) -> None:
+    """Its component moves by the edit, less its mean; no other one does, and its band is void."""
+    frame = pd.DataFrame({"a": RNG.normal(size=80), "b": RNG.normal(size=80)})
+    before = with_bands(table_model(frame, 2))
+    after = before.edit("a", between=(0.0, 1.0), add=0.2, why="expert", by="me")
+    found = compare({"before": before, "after": after}, frame)
+    status = found.frame.set_index("component")["status"].to_dict()
+    assert {name for name, how in status.items() if how == "moved"} <= {"a", "(intercept)"}
+    expected = after.raw_scores(frame) - before.raw_scores(frame)
+    moved = found.row_differences()
+    assert np.abs(moved["a"] - (expected - expected.mean())).max() < 1e-12
+    assert np.abs(moved.sum(axis=1) - expected).max() < 1e-12
+    found.to_html(tmp_path / "page.html")
+
+
 def glm_rows() -> tuple[pd.DataFrame, np.ndarray]:
     X = pd.DataFrame(RNG.normal(size=(300, 3)), columns=list("abc"))
     return X, X["a"].to_numpy() + RNG.normal(size=300)
