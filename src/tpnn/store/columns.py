@@ -1,0 +1,157 @@
+"""SourceColumns: the columns of a source, read one at a time, with a watch on its files."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpnn._announce import announcer
+from tpnn._shelf import Shelf
+from tpnn._typing import FloatArray
+from tpnn.store.files import import_arrow, kind_of
+from tpnn.store.source import Source
+from tpnn.table.stored import StoredColumns
+
+SECONDS_BETWEEN_LINES = 5.0
+MOST_EXACT_BITS = 32  # of whole numbers that doubles hold exactly, whatever they are
+
+
+class SourceColumns(StoredColumns):
+    """Some columns of a source.
+
+    A fit reads every column a few times: for its nodes, for the keys of the rows, for their codes.
+    Each time the files, the number of rows and the values must be those of the first time.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    columns : sequence of str
+        Names of the columns.
+    shelf : Shelf
+        Where large arrays that are made of the columns are kept.
+    """
+
+    def __init__(self, source: Source, columns: Sequence[str], shelf: Shelf) -> None:
+        super().__init__(tuple(columns), source.n_rows, shelf)
+        self.source = source
+        self._state, self._sums = source.state(), dict[str, int]()
+        self._reading = Reading(source.n_rows, len(columns))
+
+    def __getitem__(self, name: str) -> Any:
+        """Column as an array of doubles if they hold it exactly, else as a column of Arrow."""
+        self._reading.begin(name)
+        as_doubles = _fits_doubles(self.source.dataset.schema.field(name).type)
+        column, n_rows = self._doubles(name) if as_doubles else self._arrow(name)
+        self._check(name, n_rows, checksum(column))
+        return column
+
+    def _doubles(self, name: str) -> tuple[FloatArray, int]:
+        """Column as doubles, and the number of rows that were found."""
+        values, start = np.empty(self.shape[0]), 0
+        for batch in self.source.batches([name]):
+            part = batch.column(0).to_numpy(zero_copy_only=False)
+            room = values[start : start + len(part)]
+            room[:] = part[: len(room)]
+            start += len(part)
+            self._reading.tell(start)
+        return values, start
+
+    def _arrow(self, name: str) -> tuple[Any, int]:
+        """Column as Arrow has it, text as levels, and the number of rows that were found."""
+        arrow, _ = import_arrow()
+        parts: list[Any] = []
+        n_rows = 0
+        for batch in self.source.batches([name]):
+            part = batch.column(0)
+            parts.append(part.dictionary_encode() if kind_of(part.type) == "text" else part)
+            n_rows += len(part)
+            self._reading.tell(n_rows)
+        column = arrow.chunked_array(parts)
+        is_levels = arrow.types.is_dictionary(column.type)
+        return column.unify_dictionaries() if is_levels else column, n_rows
+
+    def _check(self, name: str, n_rows: int, found: int) -> None:
+        """Refuse a column that is not what it was, or in files that are not what they were."""
+        known, state = self._sums.setdefault(name, found), self.source.state()
+        if n_rows == self.shape[0] and found == known and state == self._state:
+            return
+        changed = [file[0] for file in set(state) ^ set(self._state)]
+        where = f"file {min(changed)!r}" if changed else f"column {name!r} of {self.source.words}"
+        raise ValueError(
+            f"X: the files must not change during a fit, found {where} changed ({n_rows} rows "
+            f"read, {self.shape[0]} before). Fit again when nothing writes to them."
+        )
+
+
+def _fits_doubles(arrow_type: Any) -> bool:
+    from pyarrow import types
+
+    is_small = types.is_integer(arrow_type) and arrow_type.bit_width <= MOST_EXACT_BITS
+    return is_small or types.is_floating(arrow_type)
+
+
+def checksum(column: Any) -> int:
+    """Return a number that tells whether a column is the same, in the same order.
+
+    Where an Arrow column is neither numbers nor times nor levels, it is that of its length.
+    """
+    if isinstance(column, np.ndarray):
+        return zlib.crc32(np.ascontiguousarray(column).view(np.uint8))
+    parts = [getattr(part, "indices", part) for part in column.chunks]
+    total = len(column)
+    for part in parts:
+        values = part.to_numpy(zero_copy_only=False)
+        if values.dtype.kind in "biufmM":
+            total = zlib.crc32(np.ascontiguousarray(values).view(np.uint8), total)
+    return total
+
+
+class Reading:
+    """Tells who waits at a screen how far the reading has come.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Size of the table.
+    """
+
+    def __init__(self, n_rows: int, n_columns: int) -> None:
+        self.n_rows, self.n_columns = n_rows, n_columns
+        self._reads: Counter[str] = Counter()
+        self._began = self._last = time.monotonic()
+
+    def begin(self, name: str) -> None:
+        """Begin with a column; with the first one of a pass over all columns, the clock starts."""
+        if self._reads[name] == max(self._reads.values(), default=0):
+            self._began = time.monotonic()
+        self._reads[name] += 1
+
+    def tell(self, n_read: int) -> None:
+        """Say how much of a pass is read and how long the rest takes, every few seconds."""
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        announcer().tell(self.line(n_read, now - self._began))
+
+    def line(self, n_read: int, seconds: float) -> str:
+        """Say where a pass is after some seconds, with ``n_read`` rows of its last column.
+
+        >>> reading = Reading(n_rows=1_000, n_columns=4)
+        >>> reading.begin("a"), reading.line(500, seconds=3.0)
+        (None, 'Reading the table, pass 1: column 1 of 4, 500 of 1,000 rows, about 21 s left.')
+        """
+        number = max(self._reads.values())
+        n_begun = sum(count == number for count in self._reads.values())
+        done = (n_begun - 1) * self.n_rows + n_read
+        left = seconds * (self.n_rows * self.n_columns / max(done, 1) - 1)
+        return (
+            f"Reading the table, pass {number}: column {n_begun} of {self.n_columns}, "
+            f"{n_read:,} of {self.n_rows:,} rows, about {max(left, 0.0):.0f} s left."
+        )
