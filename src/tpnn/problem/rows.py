@@ -11,7 +11,7 @@ with repeated rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._compile import compiled
+from tpnn._shelf import MEMORY, Shelf
 from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn.problem.bits import scrambled
@@ -30,6 +31,7 @@ HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on
 HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
 ROWS_PER_BLOCK = 8192  # of a few columns, which stay in the L2 cache
 COLUMNS_AT_A_TIME = 8  # doubles in a cache line
+BYTES_AT_A_TIME = 1 << 30  # of columns; fewer columns of a long table
 COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
@@ -52,9 +54,10 @@ def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None =
     Threads take blocks of rows; a few columns are read at a time.
     """
     keys, remaining = np.zeros(n_rows, np.uint64), iter(columns)
+    at_a_time = min(max(BYTES_AT_A_TIME // (8 * max(n_rows, 1)), 1), COLUMNS_AT_A_TIME)
     blocks = [slice(*block) for block in split(n_rows, ROWS_PER_BLOCK)]
     with Workers(n_threads) as workers:
-        while some := list(islice(remaining, COLUMNS_AT_A_TIME)):
+        while some := list(islice(remaining, at_a_time)):
 
             def mix(block: slice, some: list[FloatArray] = some) -> None:
                 for column in some:
@@ -89,6 +92,11 @@ class DistinctRows:
     group_keys: KeyArray
     keys: KeyArray
     size: float
+
+    def kept_on(self, shelf: Shelf) -> DistinctRows:
+        """Move the arrays to a shelf."""
+        arrays = ("rows", "weights", "groups", "group_keys", "keys")
+        return replace(self, **{name: shelf.keep(getattr(self, name)) for name in arrays})
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,7 @@ def draw_bags(
     validation_fraction: float,
     seed: int,
     n_threads: int | None = None,
+    shelf: Shelf = MEMORY,
 ) -> tuple[Float32Array, Float32Array, Float32Array]:
     """Training and held-out weights of every row in every bag, (n, n_bags), and the bag sizes.
 
@@ -170,7 +179,9 @@ def draw_bags(
     units, keys, divided = _units(distinct, validation_fraction)
     mass = np.bincount(units, distinct.weights)
     light = np.flatnonzero(~divided)
-    training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
+    training, validation = (
+        shelf.empty((len(units), n_bags), np.float32) for _ in range(2)
+    )
     sizes = np.empty(n_bags, np.float32)
 
     def draw(bag: int) -> None:
