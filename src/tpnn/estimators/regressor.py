@@ -101,9 +101,9 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets; for a table in files the name of their column, or a list of names.
         sample_weight : array of shape (n_rows,), optional
-            Weight of each row; for a table in files the name of a column. A weight of zero leaves the row out, and whole numbers act like
-            repeated rows. If some weights are not whole, they change the rows' shares of the mass
-            but not the number of rows.
+            Weight of each row; for a table in files the name of a column. A weight of zero leaves
+            the row out, and whole numbers act like repeated rows. If some weights are not whole,
+            they change the rows' shares of the mass but not the number of rows.
         offset : array of shape (n_rows,), optional
             Known part of the raw score; refused where a parameter names a column for it.
         """

@@ -199,8 +199,8 @@ class LowerOrders:
             codes = self._codes_of(part.codes, range(len(part.codes)), where)
             coded.append(CodedComponents(codes, part.features, part.n_nodes))
         rows, shelf = self.problem.rows, self.problem.codes.shelf
-        known = (rows.y[where], weights[where, None], rows.offset[where])
-        return Side(coded, *map(shelf.keep, known), shelf)
+        y, masses = shelf.keep(rows.y[where]), shelf.keep(weights[where, None])
+        return Side(coded, y, masses, shelf.keep(rows.offset[where]), shelf)
 
     def _codes_of(self, codes: CodeArray, features: Iterable[int], where: IntArray) -> CodeArray:
         """Codes of some features on some rows."""

@@ -120,7 +120,9 @@ class Problem:
         distinct = distinct_rows(keys, known, targets.weights).kept_on(table.shelf)
         y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
         target = scaled(y, offset, distinct.weights, objective)
-        single = target.y.astype(np.float32), target.offset.astype(np.float32)
+        single, known = (
+            table.shelf.keep(part.astype(np.float32)) for part in (target.y, target.offset)
+        )
         bags = bagging.draw(distinct, n_threads, table.shelf)
         return cls(
             encoder=encoder,
@@ -128,7 +130,7 @@ class Problem:
             codes=Codes(table, encoder, distinct.rows, n_threads),
             components=ComponentSet.up_to(encoder.n_features, 1),
             shapes=shapes,
-            rows=TrainingRows(*(table.shelf.keep(part) for part in single), *bags),
+            rows=TrainingRows(single, known, *bags),
             distinct=distinct,
             bagging=bagging,
             objective=target.objective,

@@ -11,7 +11,7 @@ with repeated rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -95,8 +95,14 @@ class DistinctRows:
 
     def kept_on(self, shelf: Shelf) -> DistinctRows:
         """Move the arrays to a shelf."""
-        arrays = ("rows", "weights", "groups", "group_keys", "keys")
-        return replace(self, **{name: shelf.keep(getattr(self, name)) for name in arrays})
+        return DistinctRows(
+            rows=shelf.keep(self.rows),
+            weights=shelf.keep(self.weights),
+            groups=shelf.keep(self.groups),
+            group_keys=shelf.keep(self.group_keys),
+            keys=shelf.keep(self.keys),
+            size=self.size,
+        )
 
 
 @dataclass(frozen=True)
@@ -179,9 +185,7 @@ def draw_bags(
     units, keys, divided = _units(distinct, validation_fraction)
     mass = np.bincount(units, distinct.weights)
     light = np.flatnonzero(~divided)
-    training, validation = (
-        shelf.empty((len(units), n_bags), np.float32) for _ in range(2)
-    )
+    training, validation = (shelf.empty((len(units), n_bags), np.float32) for _ in range(2))
     sizes = np.empty(n_bags, np.float32)
 
     def draw(bag: int) -> None:

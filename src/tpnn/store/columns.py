@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._announce import announcer
 from tpnn._shelf import Shelf
 from tpnn._typing import FloatArray
 from tpnn.store.files import import_arrow, kind_of
 from tpnn.store.source import Source
+from tpnn.store.telling import Telling
 from tpnn.table.stored import StoredColumns
 
-SECONDS_BETWEEN_LINES = 5.0
 MOST_EXACT_BITS = 32  # of whole numbers that doubles hold exactly, whatever they are
 
 
@@ -93,7 +91,7 @@ def _fits_doubles(arrow_type: Any) -> bool:
     from pyarrow import types
 
     is_small = types.is_integer(arrow_type) and arrow_type.bit_width <= MOST_EXACT_BITS
-    return is_small or types.is_floating(arrow_type)
+    return bool(is_small or types.is_floating(arrow_type))
 
 
 def checksum(column: Any) -> int:
@@ -102,18 +100,18 @@ def checksum(column: Any) -> int:
     Where an Arrow column is neither numbers nor times nor levels, it is that of its length.
     """
     if isinstance(column, np.ndarray):
-        return zlib.crc32(np.ascontiguousarray(column).view(np.uint8))
+        return zlib.crc32(memoryview(np.ascontiguousarray(column)))
     parts = [getattr(part, "indices", part) for part in column.chunks]
     total = len(column)
     for part in parts:
         values = part.to_numpy(zero_copy_only=False)
         if values.dtype.kind in "biufmM":
-            total = zlib.crc32(np.ascontiguousarray(values).view(np.uint8), total)
+            total = zlib.crc32(np.ascontiguousarray(values).tobytes(), total)
     return total
 
 
 class Reading:
-    """Tells who waits at a screen how far the reading has come.
+    """Counts what is read of a table, in passes over its columns, and tells it.
 
     Parameters
     ----------
@@ -124,34 +122,29 @@ class Reading:
     def __init__(self, n_rows: int, n_columns: int) -> None:
         self.n_rows, self.n_columns = n_rows, n_columns
         self._reads: Counter[str] = Counter()
-        self._began = self._last = time.monotonic()
 
     def begin(self, name: str) -> None:
         """Begin with a column; with the first one of a pass over all columns, the clock starts."""
-        if self._reads[name] == max(self._reads.values(), default=0):
-            self._began = time.monotonic()
         self._reads[name] += 1
+        self.number = self._reads[name]
+        self.n_begun = sum(count >= self.number for count in self._reads.values())
+        if self.n_begun == 1:
+            self._telling = Telling(self.n_rows * self.n_columns)
 
     def tell(self, n_read: int) -> None:
-        """Say how much of a pass is read and how long the rest takes, every few seconds."""
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
-        announcer().tell(self.line(n_read, now - self._began))
+        """Say how many rows of the column are read, and how long the rest of the pass takes."""
+        done = (self.n_begun - 1) * self.n_rows + n_read
+        self._telling.tell(self.words(n_read), done)
 
-    def line(self, n_read: int, seconds: float) -> str:
-        """Say where a pass is after some seconds, with ``n_read`` rows of its last column.
+    def words(self, n_read: int) -> str:
+        """Say where a pass is.
 
         >>> reading = Reading(n_rows=1_000, n_columns=4)
-        >>> reading.begin("a"), reading.line(500, seconds=3.0)
-        (None, 'Reading the table, pass 1: column 1 of 4, 500 of 1,000 rows, about 21 s left.')
+        >>> reading.begin("a")
+        >>> reading.words(500)
+        'Reading the table, pass 1: column 1 of 4, 500 of 1,000 rows'
         """
-        number = max(self._reads.values())
-        n_begun = sum(count == number for count in self._reads.values())
-        done = (n_begun - 1) * self.n_rows + n_read
-        left = seconds * (self.n_rows * self.n_columns / max(done, 1) - 1)
         return (
-            f"Reading the table, pass {number}: column {n_begun} of {self.n_columns}, "
-            f"{n_read:,} of {self.n_rows:,} rows, about {max(left, 0.0):.0f} s left."
+            f"Reading the table, pass {self.number}: column {self.n_begun} of {self.n_columns}, "
+            f"{n_read:,} of {self.n_rows:,} rows"
         )

@@ -76,35 +76,33 @@ def check_schemas(fragments: Sequence[Any], needed: Sequence[str] | None) -> lis
 
     Where columns are ``needed``, other ones do not count.
     """
-    schemas = [_schema(fragment) for fragment in fragments]
-    first = schemas[0] if schemas else None
-    for fragment, schema in zip(fragments[1:], schemas[1:], strict=True):
-        names = set(first.names), set(schema.names)
-        odd = (names[0] ^ names[1]) & set(needed or names[0] | names[1])
-        if odd:
-            name = min(odd)
-            with_it, without = (fragments[0], fragment) if name in names[0] else (fragment, first)
-            lacking = fragment if without is fragment else fragments[0]
-            raise ValueError(
-                f"X: every file must have the same columns, found {name!r} in "
-                f"{name_of(with_it)!r} but not in {name_of(lacking)!r}. Write the files again with "
-                "the same columns, or pass those files that have them."
-            )
-        for name in sorted(names[0] & set(needed or names[0])):
-            _check_types(name, (fragments[0], first), (fragment, schema))
-    return schemas
+    files = [(name_of(fragment), _schema(fragment)) for fragment in fragments]
+    for file in files[1:]:
+        _check_columns(needed, files[0], file)
+    return [schema for _, schema in files]
 
 
-def _check_types(name: str, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
-    """Refuse a column that holds different kinds of values in two files with their schemas."""
-    types = [schema.field(name).type for _, schema in (one, other)]
-    kinds = {kind_of(known) for known in types} - {"nothing"}
-    if len(kinds) > 1:
+def _check_columns(
+    needed: Sequence[str] | None, one: tuple[str, Any], other: tuple[str, Any]
+) -> None:
+    """Refuse two files, by name and schema, with different columns or kinds of values."""
+    names = [set(schema.names) for _, schema in (one, other)]
+    counted = names[0] | names[1] if needed is None else set(needed)
+    for name in sorted((names[0] ^ names[1]) & counted):
+        with_it, without = (one, other) if name in names[0] else (other, one)
         raise ValueError(
-            f"X: a column must hold the same kind of values in every file, found {name!r} as "
-            f"{types[0]} in {name_of(one[0])!r} and as {types[1]} in {name_of(other[0])!r}. "
-            "Convert it in one of the two, and write that file again."
+            f"X: every file must have the same columns, found {name!r} in {with_it[0]!r} but not "
+            f"in {without[0]!r}. Write the files again with the same columns, or pass only files "
+            "that agree."
         )
+    for name in sorted(names[0] & counted):
+        types = [schema.field(name).type for _, schema in (one, other)]
+        if len({kind_of(known) for known in types} - {"nothing"}) > 1:
+            raise ValueError(
+                f"X: a column must hold the same kind of values in every file, found {name!r} as "
+                f"{types[0]} in {one[0]!r} and as {types[1]} in {other[0]!r}. Convert it in one of "
+                "the two, and write that file again."
+            )
 
 
 def kind_of(arrow_type: Any) -> str:

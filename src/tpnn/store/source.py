@@ -74,14 +74,27 @@ class Source:
         found = self.dataset.filesystem.get_file_info(list(files))
         return tuple((file.path, file.size, file.mtime_ns) for file in found)
 
-    def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows of some columns in their order, some thousand at a time."""
+    def batches(self, names: Sequence[str], fragment: Any = None) -> Iterator[Any]:
+        """Yield the rows of some columns in their order, some thousand at a time.
+
+        They are all rows, or those of one of the ``fragments``.
+        """
+        options = {"columns": list(names), "batch_size": ROWS_PER_BATCH}
+        ahead = {"batch_readahead": N_BATCHES_AHEAD, "fragment_readahead": 1}
         with self._explained(names):
-            scanner = self.dataset.scanner(
-                columns=list(names), batch_size=ROWS_PER_BATCH, batch_readahead=N_BATCHES_AHEAD,
-                fragment_readahead=1,
-            )  # fmt: skip
+            if fragment is None:
+                scanner = self.dataset.scanner(**options, **ahead)
+            else:
+                scanner = fragment.scanner(self.dataset.schema, **options, **ahead)
             yield from scanner.to_batches()
+
+    def tables(self, names: Sequence[str] | None, fragment: Any = None) -> Iterator[Any]:
+        """Yield tables of Arrow with some rows each; of all columns, or of those in ``names``."""
+        arrow, _ = import_arrow()
+        chosen = [name for name in self.names if names is None or name in names]
+        for batch in self.batches(chosen, fragment):
+            if batch.num_rows:
+                yield arrow.Table.from_batches([batch])
 
     def read(self, names: Sequence[str]) -> Any:
         """Table of Arrow with all rows of some columns."""

@@ -78,9 +78,7 @@ def _check_present(argument: str, name: str, column: Any, source: Source) -> Non
     n_missing = _n_missing(column)
     if not n_missing:
         return
-    files = [
-        name_of(part) for part in source.fragments if _n_missing(_column(part, name, source))
-    ]
+    files = [name_of(part) for part in source.fragments if _n_missing(_column(part, name, source))]
     where = f", the first in {files[0]!r}" if files else ""
     raise ValueError(
         f"{argument}: every row needs a value, found {n_missing} of {len(column)} missing in "
