@@ -120,9 +120,8 @@ class Problem:
         distinct = distinct_rows(keys, known, targets.weights).kept_on(table.shelf)
         y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
         target = scaled(y, offset, distinct.weights, objective)
-        single, known = (
-            table.shelf.keep(part.astype(np.float32)) for part in (target.y, target.offset)
-        )
+        single = table.shelf.keep(target.y.astype(np.float32))
+        single_offset = table.shelf.keep(target.offset.astype(np.float32))
         bags = bagging.draw(distinct, n_threads, table.shelf)
         return cls(
             encoder=encoder,
@@ -130,7 +129,7 @@ class Problem:
             codes=Codes(table, encoder, distinct.rows, n_threads),
             components=ComponentSet.up_to(encoder.n_features, 1),
             shapes=shapes,
-            rows=TrainingRows(single, known, *bags),
+            rows=TrainingRows(single, single_offset, *bags),
             distinct=distinct,
             bagging=bagging,
             objective=target.objective,

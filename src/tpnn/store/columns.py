@@ -44,9 +44,16 @@ class SourceColumns(StoredColumns):
     def __getitem__(self, name: str) -> Any:
         """Column as an array of doubles if they hold it exactly, else as a column of Arrow."""
         self._reading.begin(name)
+        self._check_files()  # a file that changed may not be readable any more
         as_doubles = _fits_doubles(self.source.dataset.schema.field(name).type)
         column, n_rows = self._doubles(name) if as_doubles else self._arrow(name)
-        self._check(name, n_rows, checksum(column))
+        self._check_files()
+        found = checksum(column)
+        if n_rows != self.shape[0] or found != self._sums.setdefault(name, found):
+            raise self._changed(
+                f"column {name!r} of {self.source.words} changed ({n_rows} rows read, "
+                f"{self.shape[0]} before)"
+            )
         return column
 
     def _doubles(self, name: str) -> tuple[FloatArray, int]:
@@ -74,16 +81,16 @@ class SourceColumns(StoredColumns):
         is_levels = arrow.types.is_dictionary(column.type)
         return column.unify_dictionaries() if is_levels else column, n_rows
 
-    def _check(self, name: str, n_rows: int, found: int) -> None:
-        """Refuse a column that is not what it was, or in files that are not what they were."""
-        known, state = self._sums.setdefault(name, found), self.source.state()
-        if n_rows == self.shape[0] and found == known and state == self._state:
-            return
-        changed = [file[0] for file in set(state) ^ set(self._state)]
-        where = f"file {min(changed)!r}" if changed else f"column {name!r} of {self.source.words}"
-        raise ValueError(
-            f"X: the files must not change during a fit, found {where} changed ({n_rows} rows "
-            f"read, {self.shape[0]} before). Fit again when nothing writes to them."
+    def _check_files(self) -> None:
+        """Refuse files of another size or age than at first."""
+        changed = set(self.source.state()) ^ set(self._state)
+        if changed:
+            raise self._changed(f"{min(file[0] for file in changed)!r} changed")
+
+    def _changed(self, what: str) -> ValueError:
+        return ValueError(
+            f"X: the files must not change during a fit, found {what}. Fit again when nothing "
+            "writes to them."
         )
 
 
@@ -100,7 +107,7 @@ def checksum(column: Any) -> int:
     Where an Arrow column is neither numbers nor times nor levels, it is that of its length.
     """
     if isinstance(column, np.ndarray):
-        return zlib.crc32(memoryview(np.ascontiguousarray(column)))
+        return zlib.crc32(np.ascontiguousarray(column).data)
     parts = [getattr(part, "indices", part) for part in column.chunks]
     total = len(column)
     for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,8 @@ N_BATCHES_AHEAD = 4  # read before they are needed
 BYTES_PER_VALUE = 20  # of a table in memory during a fit: the value, and codes
 BYTES_PER_TEXT = 80
 BYTES_PER_ROW = 400  # of a fit besides: keys, weights in all bags, slopes
+
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__$")  # as pandas calls it in its files
 
 FileState = tuple[str, int, int | None]  # path, size, and time of the last change
 
@@ -49,8 +52,8 @@ class Source:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns."""
-        return tuple(self.dataset.schema.names)
+        """Names of all columns; the index that pandas wrote is none if it has no name."""
+        return tuple(name for name in self.dataset.schema.names if not UNNAMED_INDEX.match(name))
 
     @cached_property
     def fragments(self) -> list[Any]:
