@@ -29,10 +29,15 @@ class Shelf:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = folder
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether large arrays are in files."""
+        return self.folder is not None
+
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Array whose values are still to be set; those of a file are zero."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if self.folder is None or n_bytes <= SMALLEST_FILE_BYTES:
+        if not self.is_on_disk or n_bytes <= SMALLEST_FILE_BYTES:
             return np.empty(shape, dtype)
         with tempfile.TemporaryFile(dir=self.folder) as file:
             self._reserve(file.fileno(), n_bytes)
@@ -41,7 +46,7 @@ class Shelf:
 
     def keep(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array with the given values; the array itself if it may stay in memory."""
-        if self.folder is None or values.nbytes <= SMALLEST_FILE_BYTES:
+        if not self.is_on_disk or values.nbytes <= SMALLEST_FILE_BYTES:
             return values
         kept = self.empty(values.shape, values.dtype)
         kept[...] = values

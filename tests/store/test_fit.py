@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.store.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators import refits
 from tpnn.store.columns import SourceColumns
 from tpnn.store.source import Source
 from tpnn.table.stored import StoredColumns
@@ -213,3 +214,13 @@ def test_lines_tell_how_far_the_reading_has_come(
     )
     assert {number for number, _, _ in lines} >= {"1", "2", "3"}
     assert {int(column) for _, column, _ in lines} == set(range(1, int(lines[0][2]) + 1))
+
+
+def test_tables_with_very_many_rows_have_no_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = mixed_table(500)
+    X, y = table.select(["number", "single"]), table["y"].to_numpy()
+    assert TPNNRegressor(**QUICK).fit(X, y).model_.posteriors is not None
+    monkeypatch.setattr(refits, "MOST_ROWS_OF_BANDS", 100)
+    model = TPNNRegressor(**QUICK).fit(X, y)
+    assert model.model_.posteriors is None
+    assert "no bands: 500 rows" in [event["note"][:18] for event in model.history_]

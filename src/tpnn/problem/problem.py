@@ -114,11 +114,12 @@ class Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
         columns = (encoder.numbers(table, j) for j in features)
-        keys = row_keys(columns, table.n_rows, n_threads)
+        keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
-        known = np.vstack([targets.y.T, all_offsets])
-        distinct = distinct_rows(keys, known, targets.weights).kept_on(table.shelf)
-        y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
+        known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        distinct = distinct_rows(keys, known, targets.weights, table.shelf)
+        y = table.shelf.keep(targets.y[distinct.rows])
+        offset = table.shelf.keep(all_offsets[distinct.rows, None])
         target = scaled(y, offset, distinct.weights, objective)
         single = table.shelf.keep(target.y.astype(np.float32))
         single_offset = table.shelf.keep(target.offset.astype(np.float32))

@@ -93,17 +93,6 @@ class DistinctRows:
     keys: KeyArray
     size: float
 
-    def kept_on(self, shelf: Shelf) -> DistinctRows:
-        """Move the arrays to a shelf."""
-        return DistinctRows(
-            rows=shelf.keep(self.rows),
-            weights=shelf.keep(self.weights),
-            groups=shelf.keep(self.groups),
-            group_keys=shelf.keep(self.group_keys),
-            keys=shelf.keep(self.keys),
-            size=self.size,
-        )
-
 
 @dataclass(frozen=True)
 class TrainingRows:
@@ -128,33 +117,40 @@ class TrainingRows:
     sizes: Float32Array
 
 
-def distinct_rows(keys: KeyArray, targets: FloatArray, weights: FloatArray | None) -> DistinctRows:
+def distinct_rows(
+    keys: KeyArray, targets: FloatArray, weights: FloatArray | None, shelf: Shelf = MEMORY
+) -> DistinctRows:
     """Merge rows that agree in all features and targets; drop rows of weight zero.
 
-    ``targets`` has shape (n_targets, n_rows); by default each row has weight one.
+    ``targets`` has shape (n_targets, n_rows); by default each row has weight one. What is as long
+    as the table is kept on the shelf.
     """
-    masses = np.ones(len(keys)) if weights is None else weights
-    kept = np.flatnonzero(masses > 0)
-    order = _in_order(kept, keys, [masses, *targets])  # fixes all sums
-    key, target = keys[order], targets[:, order]
+    masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
+    order = shelf.keep(_in_order(keys, [masses, *targets]))  # fixes all sums
+    key, target = shelf.keep(keys[order]), shelf.keep(targets[:, order])
     new_key = np.r_[True, key[1:] != key[:-1]]
     new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
-    starts = np.flatnonzero(new_row)
-    merged = np.add.reduceat(masses[order], starts)
+    starts = shelf.keep(np.flatnonzero(new_row))
+    merged = shelf.keep(np.add.reduceat(masses[order], starts))
     return DistinctRows(
-        rows=order[starts],
-        weights=merged / merged.sum(),
-        groups=(np.cumsum(new_key) - 1)[starts],
-        group_keys=key[starts],
-        keys=scrambled(key[starts] + row_keys(target[:, starts], len(starts))),
-        size=_size(merged, len(kept)),
+        rows=shelf.keep(order[starts]),
+        weights=shelf.keep(merged / merged.sum()),
+        groups=shelf.keep((np.cumsum(new_key) - 1)[starts]),
+        group_keys=shelf.keep(key[starts]),
+        keys=shelf.keep(scrambled(key[starts] + row_keys(target[:, starts], len(starts)))),
+        size=_size(merged, len(order)),
     )
 
 
-def _in_order(rows: IntArray, keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
-    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on."""
+def _in_order(keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
+    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on.
+
+    The first of ``further`` are the masses; rows without mass are left out.
+    """
+    rows = np.flatnonzero(further[0] > 0)
     order: IntArray = rows[np.argsort(keys[rows])]
-    same = keys[order[1:]] == keys[order[:-1]]
+    in_order = keys[order]
+    same = in_order[1:] == in_order[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     some = order[tied]
     order[tied] = some[np.lexsort((some, *(part[some] for part in further), keys[some]))]
@@ -183,8 +179,9 @@ def draw_bags(
     between the two sides in that proportion. So are all units if there are too few to draw from.
     """
     units, keys, divided = _units(distinct, validation_fraction)
-    mass = np.bincount(units, distinct.weights)
-    light = np.flatnonzero(~divided)
+    units, keys = shelf.keep(units), shelf.keep(keys)
+    mass = shelf.keep(np.bincount(units, distinct.weights))
+    light = shelf.keep(np.flatnonzero(~divided))
     training, validation = (shelf.empty((len(units), n_bags), np.float32) for _ in range(2))
     sizes = np.empty(n_bags, np.float32)
 
@@ -201,7 +198,7 @@ def draw_bags(
         training[:, bag] = kept / kept.sum()
         validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
 
-    with Workers(n_threads) as workers:
+    with Workers(1 if shelf.is_on_disk else n_threads) as workers:  # memory for one bag
         workers.map(draw, range(n_bags))
     return training, validation, sizes
 

@@ -130,6 +130,11 @@ class Table:
             )
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the table is in files, from which columns are read again and again."""
+        return isinstance(self.source, StoredColumns)
+
+    @property
     def shelf(self) -> Shelf:
         """Where large arrays made of this table are kept: in memory, unless it is in files."""
         return self.source.shelf if isinstance(self.source, StoredColumns) else MEMORY
@@ -165,7 +170,7 @@ class Table:
         if feature in self._labelled:
             return self._labelled[feature]
         column = read_column(self._raw(feature), self.name(feature))
-        if column.levels and not isinstance(self.source, StoredColumns):
+        if column.levels and not self.is_stored:
             self._labelled[feature] = column
         if self.is_finite or feature in self._checked:
             return column
@@ -192,7 +197,7 @@ class Table:
         if feature in self._as_levels:
             return self._as_levels[feature]
         levels = number_levels(self._raw(feature), column.values)
-        if not isinstance(self.source, StoredColumns):
+        if not self.is_stored:
             self._as_levels[feature] = levels
         return levels
 
