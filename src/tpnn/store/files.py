@@ -27,8 +27,8 @@ def dataset_at(path: str) -> Any:
 
     try:
         dataset = opened()
-    except (arrow.ArrowException, OSError) as error:
-        raise unreadable(path, error) from error
+    except (arrow.ArrowException, OSError) as error:  # from the first file, which was looked at
+        raise unreadable(path if files is path else files[0], error) from error
     schemas = check_schemas(list(dataset.get_fragments()), None)
     return opened(arrow.unify_schemas([dataset.schema, *schemas], promote_options="permissive"))
 
