@@ -31,7 +31,7 @@ HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on
 HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
 ROWS_PER_BLOCK = 8192  # of a few columns, which stay in the L2 cache
 COLUMNS_AT_A_TIME = 8  # doubles in a cache line
-BYTES_AT_A_TIME = 1 << 30  # of columns; fewer columns of a long table
+BYTES_AT_A_TIME = 1 << 28  # of columns; fewer columns of a long table
 COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
