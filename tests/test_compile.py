@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +27,15 @@ smooth = Grow(growth="none")  # fewer loops to compile
 model = TPNNRegressor(solver=smooth, n_bags=2, random_state=0).fit(X, X[:, 0] ** 2)
 found = model.predict(np.tile(X, (500, 1)))[:120]  # predictions of many rows are compiled
 """
-FULL_DISK = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # folders can be made, files take no bytes
+SCRAMBLE = """
 import numpy as np
 from tpnn.problem.bits import scrambled
 found = np.array(scrambled(np.uint64(1)))
 """
+FULL_DISK = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # folders can be made, files take no bytes
+{SCRAMBLE}"""
 PRINT = "print(found.tobytes().hex())"
 
 
@@ -70,6 +75,29 @@ def test_fits_and_large_predictions_need_no_folder_for_compiled_code(tmp_path: P
     read_only, said = result_of(FIT, source, nowhere / "cache")
     assert said.count("NUMBA_CACHE_DIR") == 1, "one line of warning"
     assert read_only.strip() == expected
+
+
+GONE = b"\x80\x04cno_such_module\nNoSuchType\n."  # a pickle that names a type
+
+
+def damaged(index: bytes) -> bytes:
+    """Index of numba's cache, the version of numba kept, whose entries name a type that is gone."""
+    version = io.BytesIO(index)
+    pickle.load(version)
+    return index[: version.tell()] + GONE
+
+
+@pytest.mark.parametrize("damage", [damaged, lambda index: index[:-9], lambda index: b""])
+def test_compiled_code_of_another_version_is_replaced(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    expected, _ = result_of(SCRAMBLE, SOURCE.parent, tmp_path)
+    indices = {path: path.read_bytes() for path in tmp_path.rglob("*.nbi")}
+    assert indices
+    for path, index in indices.items():
+        path.write_bytes(damage(index))
+    assert result_of(SCRAMBLE, SOURCE.parent, tmp_path) == (expected, "")
+    assert [path.read_bytes() for path in indices] == list(indices.values()), "kept again"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")

@@ -29,7 +29,16 @@ class _ForgivingCache(FunctionCache):
             return super().load_overload(sig, target_context)
         except OSError:
             _say_uncached()
-            return None
+        except Exception:  # left by another version, whose types are gone, or cut off
+            self._forget()
+        return None
+
+    def _forget(self) -> None:
+        """Throw away the compiled code that is kept."""
+        try:
+            self.flush()
+        except OSError:
+            _say_uncached()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled code of a signature where that is possible."""
@@ -63,11 +72,11 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 def is_kept(function: Any) -> bool:
     """Whether an earlier process has left compiled code of a function that is not out of date.
 
-    Numba has no public word for it. Where its private one has changed, the answer is no.
+    Numba has no public word for it. Where its private one fails, the answer is no.
     """
     try:
         return bool(function._cache._cache_file._load_index())
-    except (AttributeError, OSError):
+    except Exception:  # whatever an index of another version, or a damaged one, raises
         return False
 
 

@@ -213,3 +213,10 @@ def test_pairs_of_a_known_function_are_covered_where_bags_are_not() -> None:
         by_bags.append((np.abs(table.effect - truth) <= 2 * spread).mean())
     assert np.mean(by_band) >= 0.88
     assert np.mean(by_bags) < 0.8
+
+
+def test_constant_features_have_bands_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    """LAPACK prints a complaint about empty matrices, past Python."""
+    model = TPNNRegressor(n_bags=2, verbose=0).fit(np.ones((40, 2)), np.arange(40.0))
+    assert model.model_.posteriors is not None
+    assert capfd.readouterr() == ("", "")

@@ -130,3 +130,30 @@ def test_seeds_and_bags_draw_apart() -> None:
     splits = [draw_bags(distinct, 4, 0.2, seed)[0] for seed in range(4)]
     columns = {tuple(split[:, bag] > 0) for split in splits for bag in range(4)}
     assert len(columns) == 16
+
+
+def test_named_groups_are_on_one_side_whatever_their_mass() -> None:
+    rng = np.random.default_rng(5)
+    groups = np.r_[np.zeros(200, int), rng.integers(1, 30, 300)]  # one has two fifths of the rows
+    X = rng.integers(0, 5, (500, 2)).astype(float)
+    distinct = distinct_rows(keys_of(X), rng.integers(0, 2, (1, 500)).astype(float), None, groups)
+    owners = groups[distinct.rows]
+    training, validation, _ = draw_bags(distinct, 20, 0.2, 0)
+    assert ((training > 0) != (validation > 0)).all()
+    for group in np.unique(groups):
+        sides = validation[owners == group] > 0
+        assert (sides == sides[0]).all()
+    assert 0 < (validation[owners == 0][0] > 0).sum() < 20
+
+
+def test_equal_rows_of_two_groups_are_two_rows_and_their_order_does_not_matter() -> None:
+    rng = np.random.default_rng(6)
+    X, y = rng.integers(0, 3, (60, 1)).astype(float), rng.integers(0, 2, (1, 60)).astype(float)
+    groups, order = rng.integers(0, 4, 60), rng.permutation(60)
+    one = distinct_rows(keys_of(X), y, None, groups)
+    other = distinct_rows(keys_of(X[order]), y[:, order], None, groups[order])
+    rows = np.column_stack([groups, X, y[0]])
+    assert len(one.rows) == len(np.unique(rows, axis=0))
+    assert np.array_equal(rows[one.rows], rows[order][other.rows])
+    assert np.array_equal(one.weights, other.weights)
+    assert np.array_equal(draw_bags(one, 3, 0.3, 1)[1], draw_bags(other, 3, 0.3, 1)[1])

@@ -19,6 +19,7 @@ from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators import refits
 from tpnn.store.columns import SourceColumns
 from tpnn.store.source import Source
+from tpnn.store.training import Training, read_training
 from tpnn.table.stored import StoredColumns
 
 EXTRA = ["weight", "known", "y", "label"]
@@ -103,6 +104,16 @@ def test_every_setting_has_the_same_bits(folder: Path, settings: dict[str, Any])
     assert_same(TPNNRegressor(**{**QUICK, **settings}).fit(source, "y"), expected)
 
 
+def test_groups_are_a_column_too(tmp_path: Path, place: str) -> None:
+    table = mixed_table(600).select(["number", "single", "town", "y"])
+    policy = np.arange(len(table)) // 7
+    whole = table.append_column("policy", pa.array(policy))
+    write_parts(whole, tmp_path)
+    X, y = table.drop_columns(["y"]), table["y"].to_numpy()
+    expected = TPNNRegressor(**QUICK).fit(X, y, groups=policy)
+    assert_same(TPNNRegressor(**QUICK).fit(tmp_path, "y", groups="policy"), expected)
+
+
 @pytest.mark.usefixtures("no_memory")
 def test_several_targets_are_a_list_of_names(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
@@ -147,12 +158,10 @@ def test_a_filtered_dataset_has_the_rows_that_pass(tmp_path: Path) -> None:
 def test_the_limit_of_memory_decides_where_the_table_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tpnn.store.training import read_training
-
     source = Source(folder)
     needed = source.memory_bytes(source.names)
-    assert isinstance(read_training(folder, "y", None, needed).X, pa.Table)
-    assert isinstance(read_training(folder, "y", None, needed - 1).X, StoredColumns)
+    assert isinstance(read_training(Training(folder, "y"), needed).X, pa.Table)
+    assert isinstance(read_training(Training(folder, "y"), needed - 1).X, StoredColumns)
 
 
 @pytest.mark.usefixtures("no_memory")

@@ -14,7 +14,7 @@ import psutil
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from tpnn._typing import FloatArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.table.stored import StoredColumns
 from tpnn.table.values import is_missing
@@ -112,6 +112,34 @@ def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray | None:
             f"from {weights.min(initial=0)} to {weights.max(initial=0)}. Correct them."
         )
     return weights / weights.max() if weights.max() > LARGEST_WEIGHT else weights
+
+
+def checked_groups(groups: Any, n_rows: int, weights: FloatArray | None) -> IntArray | None:
+    """Return the number of each row's group, (n_rows,), by the names in order; None without."""
+    if groups is None:
+        return None
+    refuse_masked("groups", groups)
+    names = np.asarray(groups)
+    if names.shape != (n_rows,):
+        raise ValueError(
+            f"groups: one group per row is needed, found shape {names.shape} for {n_rows} rows. "
+            f"Pass {n_rows} names or numbers."
+        )
+    n_missing = sum(map(is_missing, names))
+    if n_missing:
+        raise ValueError(
+            f"groups: every row needs a group, found None or NaN in {n_missing} of {n_rows} rows. "
+            "Drop those rows, or give each a group of its own."
+        )
+    named = names if names.dtype.kind != "O" else np.array(list(map(repr, names)))
+    numbers: IntArray = np.unique(named, return_inverse=True)[1]
+    counted = numbers if weights is None else numbers[weights > 0]
+    if len(np.unique(counted)) < 2:
+        raise ValueError(
+            "groups: at least two groups with rows that count are needed, found one: every bag "
+            "holds out whole groups. Pass more rows, or leave groups out."
+        )
+    return numbers
 
 
 def check_one_offset(parameters: Mapping[str, Any], offset: Any) -> None:

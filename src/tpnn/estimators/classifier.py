@@ -16,7 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import checked_target, checked_weights, memory_for_tables
+from tpnn.estimators.checks import (
+    checked_groups,
+    checked_target,
+    checked_weights,
+    memory_for_tables,
+)
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -26,7 +31,7 @@ from tpnn.model.files import storable_labels
 from tpnn.predict.mixins import PredictsClasses, check_class_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
-from tpnn.store.training import read_training
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -87,14 +92,17 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+    ) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
 
         An offset needs two classes: with more, it would be added to the score of every class, which
         changes no probability.
         """
         self._begin(offset)
-        X, y, sample_weight = read_training(X, y, sample_weight, memory_for_tables())
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
@@ -116,7 +124,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         check_class_offset(self.offset if offset is None else offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
-        targets = Targets(indicators, weights, checked_offset(offset, len(labels)))
+        together = checked_groups(groups, len(labels), weights)
+        targets = Targets(indicators, weights, checked_offset(offset, len(labels)), together)
         stored = tuple(storable_labels(classes))
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:

@@ -269,9 +269,12 @@ def frozen(solved: Solved, task: Task) -> AnovaModel:
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:
     """Every other row, and the others; twice all rows where a half has no held-out row.
 
-    Rows are sorted by a key of their content, so that this is a random half.
+    Rows are sorted by a key of their content, so that this is a random half. Groups that the user
+    named are on one side, as are their keys in order.
     """
-    first = np.arange(len(problem.rows.y)) % 2 == 0
+    distinct = problem.distinct
+    numbers = distinct.groups if distinct.are_named else np.arange(len(problem.rows.y))
+    first = numbers % 2 == 0
     held_out = problem.rows.validation.any(1)
     if (held_out & first).any() and (held_out & ~first).any():
         return first, ~first

@@ -14,6 +14,7 @@ from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import (
     check_range,
+    checked_groups,
     checked_targets,
     checked_weights,
     memory_for_tables,
@@ -27,7 +28,7 @@ from tpnn.predict.mixins import PredictsNumbers
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.report import FitFacts
-from tpnn.store.training import read_training
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -89,7 +90,9 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         self.objective = objective
         self.exposure = exposure
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+    ) -> Self:
         """Fit to rows X and targets y.
 
         Parameters
@@ -106,15 +109,22 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
             they change the rows' shares of the mass but not the number of rows.
         offset : array of shape (n_rows,), optional
             Known part of the raw score; refused where a parameter names a column for it.
+        groups : array of shape (n_rows,), optional
+            Names or numbers of groups of rows, such as the policy that a row belongs to. All rows
+            of a group are on the same side wherever rows are held out: for stopping, for the search
+            of interactions, for the selection and the path. Pass them if the model will predict for
+            groups that it has not seen. For a table in files, the name of a column.
         """
         self._begin(offset)
-        X, y, sample_weight = read_training(X, y, sample_weight, memory_for_tables())
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
         target, names = checked_targets(y)
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
         _check_exposure(self.exposure, objective)
         weights = checked_weights(sample_weight, len(target))
-        targets = Targets(target, weights, checked_offset(offset, len(target)))
+        together = checked_groups(groups, len(target), weights)
+        targets = Targets(target, weights, checked_offset(offset, len(target)), together)
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))

@@ -9,7 +9,12 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import checked_weights, memory_for_tables, refuse_stored
+from tpnn.estimators.checks import (
+    checked_groups,
+    checked_weights,
+    memory_for_tables,
+    refuse_stored,
+)
 from tpnn.estimators.docstrings import documented
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
@@ -18,7 +23,7 @@ from tpnn.metrics.survival import breslow, concordance
 from tpnn.predict.mixins import PredictsSurvival
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
-from tpnn.store.training import read_training
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -51,7 +56,9 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     event_times_: FloatArray
     baseline_hazard_: FloatArray
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+    ) -> Self:
         """Fit to rows X and y, which holds times and events.
 
         Parameters
@@ -64,9 +71,12 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             alone, of shape (n_rows,), are all taken as events, with a warning.
         sample_weight, offset : array of shape (n_rows,), optional
             Weight of each row, and known part of its log risk.
+        groups : array of shape (n_rows,), optional
+            As in :meth:`TPNNRegressor.fit`.
         """
         self._begin(offset)
-        X, y, sample_weight = read_training(X, y, sample_weight, memory_for_tables())
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
         refuse_stored(X)
         times, events = checked_survival(y)
         weights = checked_weights(sample_weight, len(times))
@@ -79,7 +89,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         known = checked_offset(offset, len(times))
         ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
         target = np.column_stack([ranks, events])
-        targets, seen = Targets(target, weights, known), np.column_stack([times, events])
+        together = checked_groups(groups, len(times), weights)
+        targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
         self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y)
         baseline = breslow(times, events, self.predict(X, offset), weights)
         self.model_ = replace(self.model_, baseline=baseline)

@@ -117,7 +117,7 @@ class Problem:
         keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
-        distinct = distinct_rows(keys, known, targets.weights, table.shelf)
+        distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
         target = scaled(y, offset, distinct.weights, objective)

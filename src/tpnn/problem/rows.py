@@ -5,7 +5,8 @@ or on how often the whole table is repeated. So rows are identified by a key mad
 equal rows are merged and their weights added, rows are sorted by their key, and the key, not the
 position of a row, decides on which side of a bag's split it falls. Rows with equal features fall on
 the same side, unless there are very many of them; this keeps the held-out loss honest on tables
-with repeated rows.
+with repeated rows. If the user names groups of rows, such as all rows of one person, each of these
+is on one side as a whole.
 """
 
 from __future__ import annotations
@@ -78,12 +79,15 @@ class DistinctRows:
     weights : array of shape (n,)
         Total weight of its copies, divided by the weight of all rows.
     groups : array of shape (n,)
-        Number of the row's group of rows with equal features; 0, 1, 2, ... in order.
+        Number of the row's group of rows, with equal features or named by the user; 0, 1, 2, ... in
+        order.
     group_keys, keys : array of shape (n,)
-        Key of the row's features alone, and key of its features and targets.
+        Key of the row's group, and key of its features and targets.
     size : float
         Number of rows that the table represents: repeated rows count, repetitions of the whole
         table do not.
+    are_named : bool
+        Whether the user named the groups, so that none is divided.
     """
 
     rows: IntArray
@@ -92,6 +96,7 @@ class DistinctRows:
     group_keys: KeyArray
     keys: KeyArray
     size: float
+    are_named: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,27 +123,36 @@ class TrainingRows:
 
 
 def distinct_rows(
-    keys: KeyArray, targets: FloatArray, weights: FloatArray | None, shelf: Shelf = MEMORY
+    keys: KeyArray,
+    targets: FloatArray,
+    weights: FloatArray | None,
+    groups: IntArray | None = None,
+    shelf: Shelf = MEMORY,
 ) -> DistinctRows:
-    """Merge rows that agree in all features and targets; drop rows of weight zero.
+    """Merge rows of one group that agree in all features and targets; drop rows of weight zero.
 
-    ``targets`` has shape (n_targets, n_rows); by default each row has weight one. What is as long
-    as the table is kept on the shelf.
+    ``targets`` has shape (n_targets, n_rows); by default each row has weight one. ``groups``
+    (n_rows,) are those that the user named; by default rows with equal features are a group. What
+    is as long as the table is kept on the shelf.
     """
     masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
-    order = shelf.keep(_in_order(keys, [masses, *targets]))  # fixes all sums
+    group_keys = keys if groups is None else scrambled(groups.astype(np.uint64) + np.uint64(1))
+    further = [masses, *targets] if groups is None else [masses, *targets, keys]
+    order = shelf.keep(_in_order(group_keys, further))  # fixes all sums
     key, target = shelf.keep(keys[order]), shelf.keep(targets[:, order])
-    new_key = np.r_[True, key[1:] != key[:-1]]
-    new_row = new_key | np.r_[True, (target[:, 1:] != target[:, :-1]).any(0)]
-    starts = shelf.keep(np.flatnonzero(new_row))
+    group = key if groups is None else shelf.keep(group_keys[order])
+    new_group = np.r_[True, group[1:] != group[:-1]]
+    is_other = (key[1:] != key[:-1]) | (target[:, 1:] != target[:, :-1]).any(0)
+    starts = shelf.keep(np.flatnonzero(new_group | np.r_[True, is_other]))
     merged = shelf.keep(np.add.reduceat(masses[order], starts))
     return DistinctRows(
         rows=shelf.keep(order[starts]),
         weights=shelf.keep(merged / merged.sum()),
-        groups=shelf.keep((np.cumsum(new_key) - 1)[starts]),
-        group_keys=shelf.keep(key[starts]),
+        groups=shelf.keep((np.cumsum(new_group) - 1)[starts]),
+        group_keys=shelf.keep(group[starts]),
         keys=shelf.keep(scrambled(key[starts] + row_keys(target[:, starts], len(starts)))),
         size=_size(merged, len(order)),
+        are_named=groups is not None,
     )
 
 
@@ -177,6 +191,7 @@ def draw_bags(
     group of rows with equal features or, if the group is heavy, a single distinct row. A unit that
     is heavy by itself, or has a common target of a heavy group, is not drawn: its mass is divided
     between the two sides in that proportion. So are all units if there are too few to draw from.
+    Groups that the user named are units that are never divided.
     """
     units, keys, divided = _units(distinct, validation_fraction)
     units, keys = shelf.keep(units), shelf.keep(keys)
@@ -207,6 +222,9 @@ def _units(
     distinct: DistinctRows, validation_fraction: float
 ) -> tuple[IntArray, KeyArray, BoolArray]:
     """Return the unit of every row (n,), and for every unit its key and whether it is divided."""
+    if distinct.are_named:
+        firsts = np.unique(distinct.groups, return_index=True)[1]
+        return distinct.groups, distinct.group_keys[firsts], np.zeros(len(firsts), bool)
     limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
     group_mass = np.bincount(distinct.groups, distinct.weights)[distinct.groups]
     heavy = group_mass > limit

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.losses import Objective, weighted_quantiles
 
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
@@ -17,11 +17,12 @@ QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in stand
 
 @dataclass(frozen=True)
 class Targets:
-    """What the user passes besides the table: y (n_rows, T), weights and offset (n_rows,)."""
+    """What the user passes besides the table: y (n_rows, T), weights, offset, groups (n_rows,)."""
 
     y: FloatArray
     weights: FloatArray | None
     offset: FloatArray
+    groups: IntArray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

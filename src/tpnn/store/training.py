@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tpnn._shelf import Shelf
@@ -13,25 +14,30 @@ from tpnn.table.source import is_in_files
 
 
 class Training(NamedTuple):
-    """What ``fit`` is passed: a table, targets, and weights or None."""
+    """What ``fit`` is passed: a table, targets, and weights and groups or None."""
 
     X: Any
     y: Any
-    sample_weight: Any
+    sample_weight: Any = None
+    groups: Any = None
 
 
-def read_training(X: Any, y: Any, sample_weight: Any, memory: float) -> Training:
-    """Read targets and weights by the names of their columns if the table is in files.
+def read_training(given: Training, memory: float) -> Training:
+    """Read targets, weights and groups by the names of their columns if the table is in files.
 
     The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise its
     columns stay in the files. What is in memory already is returned as it is.
     """
-    if not is_in_files(X):
-        return Training(X, y, sample_weight)
-    source = Source(X)
-    targets = _checked_names("y", y, source)
-    weight = [] if sample_weight is None else _checked_names("sample_weight", sample_weight, source)
-    features = [name for name in source.names if name not in (*targets, *weight)]
+    if not is_in_files(given.X):
+        return given
+    source = Source(given.X)
+    named = {
+        argument: _checked_names(argument, value, source)
+        for argument, value in given._asdict().items()
+        if argument != "X" and (argument == "y" or value is not None)
+    }
+    others = list(dict.fromkeys(chain.from_iterable(named.values())))
+    features = [name for name in source.names if name not in others]
     if not features:
         raise ValueError(
             f"X: a feature is needed besides the target, found only {list(source.names)} in "
@@ -40,19 +46,17 @@ def read_training(X: Any, y: Any, sample_weight: Any, memory: float) -> Training
     table: Any
     if source.memory_bytes(source.names) <= memory:
         whole = source.read(source.names)
-        table, known = whole.select(features), whole
+        table, known = whole.select(features), whole.select(others)
     else:
-        shelf = Shelf(tempfile.gettempdir())
-        table = SourceColumns(source, features, shelf)
-        known = source.read([*targets, *weight])
-    for argument, names in (("y", targets), ("sample_weight", weight)):
+        table = SourceColumns(source, features, Shelf(tempfile.gettempdir()))
+        known = source.read(others)
+    for argument, names in named.items():
         for name in names:
             _check_present(argument, name, known.column(name), source)
-    frame = known.select([*targets, *weight]).to_pandas(split_blocks=True)
-    is_one = isinstance(y, str)
-    return Training(
-        table, frame[y] if is_one else frame[targets], frame[weight[0]] if weight else None
-    )
+    frame = known.to_pandas(split_blocks=True)
+    is_one = isinstance(given.y, str)
+    values = {argument: frame[names[0]] for argument, names in named.items()}
+    return Training(table, **values | {"y": frame[given.y] if is_one else frame[list(given.y)]})
 
 
 def _checked_names(argument: str, given: Any, source: Source) -> list[str]:
