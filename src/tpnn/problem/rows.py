@@ -202,20 +202,31 @@ def draw_bags(
 
     def draw(bag: int) -> None:
         salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
-        drawn = light[np.argsort(scrambled(keys[light] ^ salt))]
-        cumulated = np.cumsum(mass[drawn])
-        most = int((cumulated <= validation_fraction * mass[drawn].sum()).sum())
+        drawn = _drawn(scrambled(keys[light] ^ salt), mass[light], validation_fraction)
         held_out = np.where(divided, validation_fraction, 0.0)
-        held_out[drawn[: min(max(most, 1), len(drawn) - 1)]] = 1.0
+        held_out[light[drawn]] = 1.0
         share = held_out[units]
         kept = distinct.weights * (1 - share)
         sizes[bag] = distinct.size * kept.sum()
         training[:, bag] = kept / kept.sum()
-        validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
+        left = distinct.weights * share
+        validation[:, bag] = left / left.sum()
 
     with Workers(1 if shelf.is_on_disk else n_threads) as workers:  # memory for one bag
         workers.map(draw, range(n_bags))
     return training, validation, sizes
+
+
+def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
+    """Return the first units by their keys that carry a share of the mass: at least one, not all.
+
+    ``keys`` and ``mass`` have shape (n_units,).
+    """
+    order = np.argsort(keys)
+    in_order = mass[order]
+    limit = share * in_order.sum()
+    most = int((np.cumsum(in_order, out=in_order) <= limit).sum())
+    return order[: min(max(most, 1), len(order) - 1)]
 
 
 def _units(
