@@ -13,9 +13,9 @@ from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
 from tpnn.bands.recipe import posteriors
+from tpnn.edits.constrain import constrain
 from tpnn.estimators.budget import limit_event
 from tpnn.explain.path import Path, Step
-from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
 from tpnn.problem.problem import Problem, Task

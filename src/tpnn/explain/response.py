@@ -26,7 +26,8 @@ BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on avera
 BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
 NO_BANDS = (
     "level: bands need a model that was fitted with them, found one without: it was saved before "
-    "bands were, comes from another library, or ran out of time. Fit again, or leave level out."
+    "bands were, comes from another library, ran out of time, or the component was edited, which "
+    "makes its band void. Fit again, or leave level out."
 )
 FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
 

@@ -15,10 +15,10 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
+from tpnn.edits.constrain import rounding_error
 from tpnn.interop.ebm import sum_of_ebm
 from tpnn.interop.tables import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
-from tpnn.model.constrain import rounding_error
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder

@@ -18,10 +18,13 @@ from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
+from tpnn.anova.shape_rule import check_shape
 from tpnn.anova.terms import Terms, step_terms
+from tpnn.edits.log import EditLog
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
+from tpnn.model.editable import Editable
 from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, write_archive
 from tpnn.model.flat import flatten_tables
@@ -30,14 +33,13 @@ from tpnn.model.json_form import json_text
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
-from tpnn.model.shape_rule import check_shape
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports):
+class AnovaModel(Exports, Editable):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -79,7 +81,10 @@ class AnovaModel(Exports):
     provenance : Provenance, optional
         Where the model comes from, if an estimator fitted it.
     posteriors : sequence of Posterior, optional
-        What is known about the truth behind each component; without them there are no bands.
+        What is known about the truth behind each component, None where an edit made it void;
+        without them there are no bands.
+    edits : EditLog, optional
+        Edits that led to this model, and what they replaced.
     """
 
     encoder: TableEncoder
@@ -97,7 +102,8 @@ class AnovaModel(Exports):
     has_offset: bool = False
     baseline: Baseline | None = None
     provenance: Provenance | None = None
-    posteriors: tuple[Posterior, ...] | None = None
+    posteriors: tuple[Posterior | None, ...] | None = None
+    edits: EditLog | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -301,8 +307,8 @@ class AnovaModel(Exports):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model and the scores in the provenance are left out: they belong
-        to the whole sum.
+        The baseline of a survival model, the scores in the provenance and the log of edits are
+        left out: they belong to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -315,6 +321,7 @@ class AnovaModel(Exports):
             baseline=None,
             provenance=self.provenance and replace(self.provenance, scores={}),
             posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
+            edits=None,
         )
 
     def pruned(self) -> AnovaModel:
