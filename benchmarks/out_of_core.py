@@ -98,7 +98,8 @@ def main() -> None:
     parser.add_argument("--fit", nargs=2, metavar=("FOLDER", "WAY"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.fit:
-        fit(*given.fit, given.bags)
+        folder, way = given.fit
+        fit(folder, way, given.bags)
         return
     print(f"{'rows':>12} {'way':>10} {'seconds':>8} {'GB':>6} {'B/row':>6} {'error':>7}  bits")
     for n_rows in given.rows:
