@@ -13,6 +13,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import resolve_feature
+from tpnn.anova.measure import product_mean
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
@@ -104,6 +105,7 @@ class Reading:
             output_names=(),
             classes=(),
             edits=None,
+            facts=None,  # they belong to all outputs together
         )
         return replace(self, model=model)
 
@@ -297,8 +299,6 @@ class Reading:
         for (component, table), names in zip(
             self.model.by_component().items(), self.model.component_names, strict=True
         ):
-            mean = measure(table)  # (M_1, ..., M_d, n_outputs)
-            for axis in self.model.axes(component):
-                mean = np.tensordot(axis.weights, mean, axes=(0, 0))
-            means[names] = float(mean.mean())
+            weights = [axis.weights for axis in self.model.axes(component)]
+            means[names] = float(product_mean(measure(table), weights).mean())
         return dict(sorted(means.items(), key=lambda item: -item[1]))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from tpnn._frozen import FrozenModel
     from tpnn.sheets.rating import RatingTables
+    from tpnn.sheets.summary import Summary
 
 
 class Exports:
@@ -41,6 +42,16 @@ class Exports:
         from tpnn.export.onnx import to_onnx
 
         to_onnx(self, path, contributions)
+
+    def summary(self: FrozenModel) -> Summary:
+        """All components in one table, each with interval, test and held-out loss.
+
+        ``print`` writes it, a notebook shows it; ``to_frame`` has the columns that
+        :class:`~tpnn.sheets.summary.SummaryLine` describes.
+        """
+        from tpnn.sheets.summary import summarise
+
+        return summarise(self)
 
     def to_table(self: FrozenModel) -> pd.DataFrame:
         """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""

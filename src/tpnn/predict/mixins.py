@@ -14,6 +14,7 @@ from tpnn.table.frame import Table
 
 if TYPE_CHECKING:
     from tpnn.recourse.recourse import Recourse
+    from tpnn.sheets.summary import Summary
 
 
 class Predicts:
@@ -31,6 +32,16 @@ class Predicts:
         self._check_fitted()
         rows = None if X is None else self._read(X)
         return Explanation(self.model_, rows)
+
+    def summary(self) -> Summary:
+        """All components in one table, each with interval, test and held-out loss.
+
+        See :class:`~tpnn.sheets.summary.SummaryLine` for its columns. The p-values are those of a
+        fit whose components were given; one that a search chose is multiplied by the number of
+        candidates.
+        """
+        self._check_fitted()
+        return self.model_.summary()
 
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.
