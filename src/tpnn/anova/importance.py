@@ -9,7 +9,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.measure import product_mean
-from tpnn.anova.posterior import LEVEL, SMALLEST_ERROR, Uncertainty
+from tpnn.anova.posterior import LEVEL, Uncertainty
 
 N_DRAWS, DRAWS_AT_ONCE = 200, 50  # of whole components
 
@@ -54,22 +54,18 @@ def _signed_mean(signs: FloatArray, mean: FloatArray, known: Uncertainty) -> tup
 
 
 def _drawn(masses: FloatArray, mean: FloatArray, known: Uncertainty, seed: int) -> FloatArray:
-    """E|g| of some draws of the smooth part, in the mean over the rough part, (n_draws,)."""
+    """E|g| of some draws of the smooth part, in the mean over the rough part, (n_draws,).
+
+    Of a normal variable E|N(mean, v)| <= sqrt(mean^2 + 2 v / pi), which is exact where the mean is
+    zero and where it is large.
+    """
     rng, total = np.random.default_rng(seed), np.zeros(DRAWS_AT_ONCE)
     n_outputs = mean.shape[-1]
     for output in range(n_outputs):
         normal = rng.normal(size=(known.roots.shape[-1], DRAWS_AT_ONCE))
         curves = known.functions @ (known.roots[output] @ normal) * known.units[output]
         curves += mean[..., output, None]
-        error = known.units[output] * np.sqrt(known.rough[..., output, None])
-        total += np.tensordot(masses, _folded_mean(curves, error), masses.ndim)
+        rough = known.units[output] ** 2 * known.rough[..., output, None]
+        sizes = np.sqrt(curves**2 + 2 / np.pi * rough)
+        total += masses.ravel() @ sizes.reshape(masses.size, -1)
     return np.asarray(total / n_outputs)
-
-
-def _folded_mean(mean: FloatArray, error: FloatArray) -> FloatArray:
-    """E|N(mean, error^2)|, the mean of a folded normal distribution."""
-    from scipy.special import erf
-
-    ratio = mean / np.maximum(error, SMALLEST_ERROR)
-    peak = np.sqrt(2 / np.pi) * error * np.exp(-0.5 * np.minimum(ratio**2, 1e3))
-    return np.asarray(peak + mean * erf(ratio / np.sqrt(2)))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-import numpy as np
-
 from tpnn._threads import ONE_BLAS_THREAD
-from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.facts import ComponentFacts, Facts
 from tpnn.bands.zero_test import ZeroTest
@@ -17,7 +14,6 @@ from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.search.held_out import HeldOut
-from tpnn.table.axis import UNSEEN_LEVEL, Axis
 
 
 def facts_of(
@@ -80,26 +76,9 @@ def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
     used, codes = model.pruned(), problem.codes.by_order[1]
     step = -(-codes.shape[1] // MAX_ROWS)
     columns = [
-        node_numbers(axis)[codes[problem.encoder.feature_names.index(name)][::step]]
+        axis.numbers[codes[problem.encoder.feature_names.index(name)][::step]]
         for name, axis in zip(used.feature_names, used.encoder.axes[1], strict=True)
     ]
     scores = used.column_scores(columns).reshape(-1, len(used.components), used.n_outputs)
     by_output = [concurvity(used, columns, scores[..., k]) for k in range(used.n_outputs)]
     return [max(found[names].share for found in by_output) for names in used.component_names]
-
-
-def node_numbers(axis: Axis) -> FloatArray:
-    """Write each node as the encoder reads it, (M,): its value, or the first of its levels.
-
-    >>> groups = np.array([1, 0, 1])
-    >>> node_numbers(Axis(np.arange(2.0), np.ones(2) / 2, levels=("b", "a"), groups=groups))
-    array([1., 0.])
-    """
-    if axis.groups is None:
-        return axis.values
-    numbers = np.full(axis.n_nodes, UNSEEN_LEVEL)
-    nodes, first = np.unique(axis.groups, return_index=True)
-    numbers[nodes] = first
-    if axis.has_missing:
-        numbers[-1] = np.nan
-    return numbers

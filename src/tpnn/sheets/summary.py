@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("increasing", "decreasing")
 SMALLEST_P_VALUE_SHOWN = 1e-16
+HEADINGS = (
+    "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
+    "concurvity",
+)  # fmt: skip
 NOTES = (
     "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
     "freedom; loss_without: held-out loss if the component is left out; p_value: of the hypothesis "
@@ -106,10 +110,25 @@ class Summary:
 
         return pd.DataFrame(self.lines, columns=list(SummaryLine._fields))
 
+    @staticmethod
+    def words(line: SummaryLine) -> list[str]:
+        """Cells of a line as text, in the order of ``HEADINGS``."""
+        return [
+            line.component,
+            f"{line.importance:.3g}",
+            "" if math.isnan(line.lower) else f"{line.lower:.3g} to {line.upper:.3g}",
+            f"{100 * line.share:.1f} %",
+            "" if math.isnan(line.edf) else f"{line.edf:.1f}",
+            "" if math.isnan(line.loss_without) else f"{line.loss_without:.5g}",
+            _p_value(line.p_value),
+            line.shape,
+            "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
+        ]
+
     def __str__(self) -> str:
         width = max(map(len, self.header), default=0)
         head = [f"{name:<{width}}  {value}" for name, value in self.header.items()]
-        cells = [list(HEADINGS), *map(_words, self.lines)]
+        cells = [list(HEADINGS), *map(self.words, self.lines)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [_row(line, widths) for line in cells]
         return "\n".join([*head, "", *lines, "", *self.notes])
@@ -125,16 +144,10 @@ class Summary:
         )
         cells = [f"<tr>{''.join(f'<th>{escape(word)}</th>' for word in HEADINGS)}</tr>"]
         for line in self.lines:
-            words = "".join(f"<td>{escape(word)}</td>" for word in _words(line))
+            words = "".join(f"<td>{escape(word)}</td>" for word in self.words(line))
             cells.append(f"<tr>{words}</tr>")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return f"<table>{head}</table><table>{''.join(cells)}</table>{notes}"
-
-
-HEADINGS = (
-    "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
-    "concurvity",
-)  # fmt: skip
 
 
 def summarise(model: FrozenModel) -> Summary:
@@ -211,25 +224,6 @@ def _header(model: FrozenModel) -> dict[str, str]:
         header["loss"] = model.facts.loss_name
         header["held-out loss"] = f"{model.facts.loss:.6g} (training scale)"
     return header
-
-
-def _words(line: SummaryLine) -> list[str]:
-    """Cells of a line as text."""
-    return [
-        line.component,
-        _number(line.importance),
-        "" if math.isnan(line.lower) else f"{_number(line.lower)} to {_number(line.upper)}",
-        f"{100 * line.share:.1f} %",
-        "" if math.isnan(line.edf) else f"{line.edf:.1f}",
-        "" if math.isnan(line.loss_without) else f"{line.loss_without:.5g}",
-        _p_value(line.p_value),
-        line.shape,
-        "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
-    ]
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}"
 
 
 def _p_value(value: float) -> str:
