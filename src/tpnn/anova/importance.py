@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -30,13 +31,15 @@ def importance_interval(
     """
     from scipy.special import ndtri
 
+    unit = max(float(np.abs(table).max()), float(known.units.max())) or 1.0  # no square overflows
+    table, known = table / unit, replace(known, units=known.units / unit)
     masses = reduce(np.multiply.outer, weights)
     mean = table + known.units * (known.functions @ known.shifts)
     least, error = _signed_mean(np.sign(table) * masses[..., None], mean, known)
     shown, reach = importance(table, weights), float(ndtri((1 + level) / 2))
     draws = [_drawn(masses, mean, known, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
     upper = float(np.quantile(np.concatenate(draws), (1 + level) / 2))
-    return min(max(least - reach * error, 0.0), shown), max(upper, shown)
+    return unit * min(max(least - reach * error, 0.0), shown), unit * max(upper, shown)
 
 
 def _signed_mean(signs: FloatArray, mean: FloatArray, known: Uncertainty) -> tuple[float, float]:
