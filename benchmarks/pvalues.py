@@ -75,8 +75,9 @@ def measure(setting: Setting, seed: int) -> Line:
     options |= {"objective": "poisson"} if setting.task == "poisson" else {}
     model = estimator(order=setting.order, **options).fit(X, y)
     frame = model.summary().to_frame()
-    shown = frame[["component", "p_value", "importance", "lower", "upper"]]
-    return {**setting._asdict(), "seed": seed, "components": shown.to_numpy().tolist()}
+    shown = frame[["component", "p_value", "importance", "lower", "upper"]].to_numpy().tolist()
+    lines = [[name, *(float(f"{value:.4g}") for value in values)] for name, *values in shown]
+    return {**setting._asdict(), "seed": seed, "components": lines}
 
 
 def as_table(lines: Sequence[Line]) -> str:
