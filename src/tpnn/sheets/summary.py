@@ -27,14 +27,14 @@ HEADINGS = (
 )  # fmt: skip
 NOTES = (
     "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
-    "freedom; loss_without: held-out loss if the component is left out; p_value: of the hypothesis "
+    "freedom; loss without: held-out loss if the component is left out; p-value: of the hypothesis "
     "that it is zero, given the others; shape: proved for all inputs; concurvity: share that other "
     "components could imitate.",
 )
 NO_FACTS = (
-    "edf, p_value, loss_without and concurvity are not known: they need a model that was fitted "
-    "with bands, and this one was saved before, is a part of another, comes from another library, "
-    "or ran out of time. Fit again."
+    "Effective degrees of freedom, held-out losses, p-values and concurvity are not known: they "
+    "need a model that was fitted with bands, and this one was saved before there were any, is a "
+    "part of another, comes from another library, or its fit left them out. Fit again."
 )
 
 
