@@ -10,7 +10,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.measure import product_mean
-from tpnn.anova.posterior import LEVEL, Uncertainty
+from tpnn.anova.posterior import LEVEL, Uncertainty, normal_quantile
 
 N_DRAWS, DRAWS_AT_ONCE = 200, 50  # of whole components
 
@@ -29,14 +29,12 @@ def importance_interval(
     lower end, or zero. The upper end is the quantile of E|g| over draws of the posterior. Like a
     band, the interval holds what is shown.
     """
-    from scipy.special import ndtri
-
     unit = max(float(np.abs(table).max()), float(known.units.max())) or 1.0  # no square overflows
     table, known = table / unit, replace(known, units=known.units / unit)
     masses = reduce(np.multiply.outer, weights)
     mean = table + known.units * (known.functions @ known.shifts)
     least, error = _signed_mean(np.sign(table) * masses[..., None], mean, known)
-    shown, reach = importance(table, weights), float(ndtri((1 + level) / 2))
+    shown, reach = importance(table, weights), normal_quantile((1 + level) / 2)
     draws = [_drawn(masses, mean, known, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
     upper = float(np.quantile(np.concatenate(draws), (1 + level) / 2))
     return unit * min(max(least - reach * error, 0.0), shown), unit * max(upper, shown)

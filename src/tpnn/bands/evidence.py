@@ -144,7 +144,7 @@ def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coeffi
     With G + diag(precision) = L L' and V = L^-1 the covariance is V' V and the mean V' V r.
     """
     if len(gram) == 0:  # constant features alone; LAPACK refuses an empty matrix
-        return Coefficients(right, gram)
+        return Coefficients(right, gram, precision)
     matrix, diagonal = gram.copy(), np.diag_indices_from(gram)
     matrix[diagonal] += precision + RELATIVE_ROUNDING * gram[diagonal]
     factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)

@@ -33,9 +33,11 @@ class Reason:
         exponential: the factor on the prediction or on the odds.
     words : str
         One sentence, for a letter.
-    lower, upper : float
-        Interval of the contribution of at least 95 %; NaN if the model has no bands, or for a value
-        that fit has not seen.
+    lower : float
+        Lower end of the interval of the contribution, of at least 95 %; NaN if the model has no
+        bands, or for a value that fit has not seen.
+    upper : float
+        Its upper end.
     """
 
     feature: str

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tpnn._frozen import FrozenModel
+    from tpnn.model.summary import Summary
     from tpnn.sheets.rating import RatingTables
-    from tpnn.sheets.summary import Summary
 
 
 class Exports:
@@ -47,9 +47,9 @@ class Exports:
         """All components in one table, each with interval, test and held-out loss.
 
         ``print`` writes it, a notebook shows it; ``to_frame`` has the columns that
-        :class:`~tpnn.sheets.summary.SummaryLine` describes.
+        :class:`~tpnn.model.summary.SummaryLine` describes.
         """
-        from tpnn.sheets.summary import summarise
+        from tpnn.model.summary import summarise
 
         return summarise(self)
 

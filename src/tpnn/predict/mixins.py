@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
+from tpnn.model.summary import Summary
 from tpnn.table.frame import Table
 
 if TYPE_CHECKING:
     from tpnn.recourse.recourse import Recourse
-    from tpnn.sheets.summary import Summary
 
 
 class Predicts:
@@ -36,7 +36,7 @@ class Predicts:
     def summary(self) -> Summary:
         """All components in one table, each with interval, test and held-out loss.
 
-        See :class:`~tpnn.sheets.summary.SummaryLine` for its columns. The p-values are those of a
+        See :class:`~tpnn.model.summary.SummaryLine` for its columns. The p-values are those of a
         fit whose components were given; one that a search chose is multiplied by the number of
         candidates.
         """

@@ -15,9 +15,9 @@ from tpnn.explain.path import Path
 from tpnn.explain.response import base_node, ratio_name
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.model.model import AnovaModel
+from tpnn.model.summary import HEADINGS, Summary
 from tpnn.report.facts import FitFacts
 from tpnn.report.packing import Packed, pack
-from tpnn.sheets.summary import HEADINGS, Summary
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
 

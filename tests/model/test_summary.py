@@ -14,7 +14,7 @@ import tpnn
 from tests.models import random_model, with_bands
 from tpnn import Explanation, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.anova.facts import ComponentFacts, Facts
-from tpnn.sheets.summary import SummaryLine
+from tpnn.model.summary import SummaryLine
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 FROM_FACTS = ["edf", "p_value", "loss_without", "loss_error", "concurvity"]

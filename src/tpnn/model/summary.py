@@ -14,7 +14,6 @@ from tpnn._frozen import FrozenModel
 from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.importance import importance, importance_interval
 from tpnn.anova.measure import product_mean
-from tpnn.sheets.frozen import title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +48,10 @@ class SummaryLine(NamedTuple):
         Number of its features.
     importance : float
         E|f|, the mean over the outputs.
-    lower, upper : float
-        Interval of 95 % of the importance.
+    lower : float
+        Lower end of the interval of 95 % of the importance.
+    upper : float
+        Its upper end.
     share : float
         Share of the variance of the raw score under the product of the marginals.
     edf : float
@@ -166,7 +167,7 @@ def summarise(model: FrozenModel) -> Summary:
         lower, upper = _interval(model, place, weights[place])
         lines.append(
             SummaryLine(
-                component=title(names),
+                component=" x ".join(names),
                 order=len(component),
                 importance=importance(table, weights[place]),
                 lower=lower,
