@@ -49,14 +49,6 @@ class FrozenModel(Protocol):
         """What the rows of the fit say about each component; None where it is not known."""
 
     @property
-    def shapes(self) -> dict[str, str]:
-        """Shape that the model was constrained to, by feature."""
-
-    @property
-    def provenance(self) -> Any:
-        """Where the model comes from."""
-
-    @property
     def intercepts(self) -> FloatArray:
         """Mean of f, (n_outputs,)."""
 

@@ -90,6 +90,16 @@ def test_old_files_say_what_they_lack(name: str) -> None:
     assert "Fit again." in found._repr_html_()
 
 
+def test_an_edit_makes_facts_void_until_it_is_undone(fitted: TPNNRegressor) -> None:
+    edited = fitted.model_.edit("smooth", between=(-0.5, 0.5), add=0.3, why="a test", by="me")
+    frame = edited.summary().to_frame().set_index("component")
+    assert frame[FROM_FACTS].isna().all(axis=None)
+    assert np.isnan(frame.loc["smooth", "lower"])
+    assert frame.loc["skewed", "upper"] > 0
+    assert "was edited" in str(edited.summary())
+    assert str(edited.undo().summary()) == str(fitted.summary())
+
+
 def test_parts_and_outputs_of_a_model_have_no_facts_of_the_whole(fitted: TPNNRegressor) -> None:
     part = fitted.model_.restrict([(0,), (1,)]).summary()
     assert part.to_frame()[FROM_FACTS].isna().all(axis=None)
@@ -118,7 +128,7 @@ def test_a_constrained_model_knows_what_its_fit_knew(table: Any, quick: Any) -> 
 
 
 def test_components_that_a_shape_adds_have_no_facts() -> None:
-    from tpnn.model.constrain import constrain
+    from tpnn.edits.constrain import constrain
 
     model = with_bands(random_model(2, 2)).restrict([(0,), (0, 1)])
     facts = Facts("squared_error", 1.0, (ComponentFacts(*[0.5] * 5),) * 2)

@@ -55,10 +55,9 @@ def contributions(
     if reference is not None:
         scores = scores - model.column_scores(reference)
     reaches = np.full_like(scores, np.nan)
-    if model.posteriors is not None:
-        for place, (component, posterior) in enumerate(
-            zip(components, model.posteriors, strict=True)
-        ):
+    posteriors = model.posteriors or [None] * len(components)
+    for place, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
+        if posterior is not None:
             known = uncertainty_at(model, component, posterior, columns, reference)
             reaches[:, place] = known.half_widths()[:, 0]
     return Contributions(share(scores, weights), _shared(reaches, weights), reference)

@@ -33,7 +33,7 @@ NOTES = (
 NO_FACTS = (
     "Effective degrees of freedom, held-out losses, p-values and concurvity are not known: they "
     "need a model that was fitted with bands, and this one was saved before there were any, is a "
-    "part of another, comes from another library, or its fit left them out. Fit again."
+    "part of another, was edited, comes from another library, or its fit left them out. Fit again."
 )
 
 
@@ -187,10 +187,10 @@ def summarise(model: FrozenModel) -> Summary:
 
 
 def _interval(model: FrozenModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
-    if model.posteriors is None:
+    posterior = None if model.posteriors is None else model.posteriors[place]
+    if posterior is None:
         return math.nan, math.nan
-    known = model.posteriors[place].uncertainty()
-    return importance_interval(model.tables[place], weights, known)
+    return importance_interval(model.tables[place], weights, posterior.uncertainty())
 
 
 def certified_shapes(model: FrozenModel) -> dict[str, list[str]]:

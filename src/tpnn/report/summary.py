@@ -162,7 +162,7 @@ def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
         if len(component) > 1:
             continue
         width = np.zeros_like(model.tables[place])
-        posterior = model.posteriors and model.posteriors[place]
+        posterior = None if model.posteriors is None else model.posteriors[place]
         if posterior is not None:
             (axis,) = model.axes(component)
             at_base = np.arange(axis.n_nodes) == base_node(axis)
