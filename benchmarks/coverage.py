@@ -22,7 +22,7 @@ from benchmarks.say import say
 from evaluation.cells import Line, append, read
 from evaluation.tables import markdown
 from tpnn import Explanation
-from tpnn.bands.recipe import posteriors
+from tpnn.bands.recipe import infer
 
 LINES = Path(__file__).parent / "coverage.jsonl"
 ROWS = (1000, 5000, 15000)
@@ -41,7 +41,7 @@ class Clock:
     def timed(self, *arguments: Any) -> Any:
         """Compute posteriors and take the time."""
         began = time.process_time()
-        found = posteriors(*arguments)
+        found = infer(*arguments)
         self.seconds = time.process_time() - began
         return found
 
@@ -49,7 +49,7 @@ class Clock:
 def measure(setting: str, seed: int, sample: Sample) -> Line:
     """Fit a sample; coverage and width of the bands of all components."""
     clock, began = Clock(), time.process_time()
-    with mock.patch("tpnn.estimators.refits.posteriors", clock.timed):
+    with mock.patch("tpnn.estimators.refits.infer", clock.timed):
         model = sample.estimator.fit(sample.X, sample.y)
     seconds = time.process_time() - began
     explanation = model.explain()

@@ -43,6 +43,7 @@ for name in ("regressor", "classifier", "survival", "regressor_json"):
         {key: values[:50] for key, values in columns.items()}).values
     answers[f"{name}_importance"] = list(explanation.importance().values())
     assert explanation.reasons(2)
+    answers[f"{name}_summary"] = str(model.summary())
     if name == "classifier":
         answers["proba"] = model.predict_proba(columns)
         answers["raw"] = model.decision_function(columns)
@@ -133,6 +134,7 @@ def test_the_runtime_equals_the_library(bare: Path, folder: Path) -> None:
         assert np.array_equal(answers[f"{name}_shap"], model.shap_values(few).values)
         importance = list(model.explain().importance().values())
         assert np.array_equal(answers[f"{name}_importance"], importance)
+        assert answers[f"{name}_summary"] == str(model.summary())
     assert np.array_equal(answers["regressor_json"], answers["regressor"])
     assert answers["one"] == answers["regressor"][:1]
     classifier = tpnn.load(folder / "classifier.tpnn")

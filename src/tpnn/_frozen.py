@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.constraints import Certificate
+from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import Link
 from tpnn.table.axis import Axis
@@ -42,6 +43,10 @@ class FrozenModel(Protocol):
     @property
     def posteriors(self) -> tuple[Posterior | None, ...] | None:
         """What is known about the truth behind each component; None without bands."""
+
+    @property
+    def facts(self) -> Facts | None:
+        """What the rows of the fit say about each component; None where it is not known."""
 
     @property
     def intercepts(self) -> FloatArray:

@@ -12,7 +12,7 @@ import pytest
 from tests.bands.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.bands import groups, linear
-from tpnn.bands.recipe import posteriors
+from tpnn.bands.recipe import infer
 from tpnn.datasets import make_synthetic, true_component
 from tpnn.grow.solver import Grow
 from tpnn.problem.stopping import Limits
@@ -190,12 +190,12 @@ def test_cheaper_ways_agree_with_the_exact_one(
     correlated: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of a third of the functions, or half the rows: about the same errors and shifts."""
-    exact = posteriors(correlated.problem, correlated.solution, Limits())
+    exact = infer(correlated.problem, correlated.solution, Limits()).posteriors
     if way != "rows":
         monkeypatch.setattr(groups, "MOST_FUNCTIONS", 160)
     if way != "groups":
         monkeypatch.setattr(linear, "ENOUGH_ROWS", 6000)
-    cheap = posteriors(correlated.problem, correlated.solution, Limits())
+    cheap = infer(correlated.problem, correlated.solution, Limits()).posteriors
     ratio = errors(cheap) / errors(exact)
     assert np.median(ratio) == pytest.approx(1.0, abs=0.1)
     assert np.quantile(ratio, [0.02, 0.98]) == pytest.approx([1.0, 1.0], abs=0.35)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.models import random_model
 from tpnn import Explanation, TPNNClassifier
+from tpnn.explain.contributions import Contributions
 from tpnn.explain.reasons import _standing, reasons
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
@@ -58,7 +59,8 @@ def given_contributions(contributions: Any, **options: Any) -> list[list[Any]]:
     values = np.atleast_2d(contributions)
     columns = [np.full(len(values), axis.values[0]) for axis in model.encoder.axes[1]]
     given = {"n_reasons": 4, "adverse": None, **options}
-    return reasons(model, columns, values, given["n_reasons"], given["adverse"])
+    found = Contributions(values, np.full_like(values, np.nan))
+    return reasons(model, columns, found, given["n_reasons"], given["adverse"])
 
 
 def test_directions_and_equal_contributions() -> None:

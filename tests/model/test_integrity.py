@@ -103,6 +103,24 @@ def test_wrong_posteriors(array: str, value: float, rule: str, tmp_path: Path) -
         load_model(changed(tmp_path / "whole", tmp_path, change))
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        7,
+        {"loss_name": "poisson", "loss": None, "components": []},
+        {"loss_name": "poisson", "loss": 1.0, "components": []},
+        {"loss_name": "poisson", "loss": 1.0, "components": [[1.0, 2.0, 1.0, 1.0, 0.5]] * 3},
+        {"loss_name": "poisson", "loss": 1.0, "components": [["1", 0.5, 1.0, 1.0, 0.5]] * 3},
+    ],
+)
+def test_wrong_facts(facts: Any, tmp_path: Path) -> None:
+    random_model(2, 2).save(tmp_path / "whole")
+    path = changed(tmp_path / "whole", tmp_path, lambda h, a: h.update(facts=facts))
+    with pytest.raises(ValueError, match="path: must be a complete model"):
+        load_model(path)
+
+
 @pytest.mark.parametrize("counts", [[], [3], [3, 3, 2], [3, 3, -3], [3, 3, 4]])
 def test_wrong_numbers_of_functions(counts: list[int], tmp_path: Path) -> None:
     with_bands(random_model(2, 2)).save(tmp_path / "whole")

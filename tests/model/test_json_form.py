@@ -18,6 +18,7 @@ import tpnn
 from tests.conftest import QUICK
 from tests.models import random_model, with_bands
 from tpnn import AnovaModel, TPNNRegressor, load_model
+from tpnn.anova.facts import ComponentFacts, Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.model.json_form import JSON_FORMAT, json_text
 
@@ -133,9 +134,21 @@ def test_the_schema_describes_the_document(name: str) -> None:
     document = json.loads(load_model(REFERENCE / f"{name}.tpnn").to_json() or "")
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(document, schema)
-    assert set(schema["required"]) == set(document) == set(schema["properties"])
+    assert set(schema["required"]) == set(document) == set(schema["properties"]) - {"facts"}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document | {"link": "probit"}, schema)
+
+
+def test_the_schema_knows_the_facts() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
+    facts = Facts("poisson", 1.5, (ComponentFacts(), ComponentFacts(2.0, 0.5, 1.0, 0.1, 0.25)))
+    model = replace(random_model(2, 1), facts=facts)
+    document = json.loads(model.to_json() or "")
+    jsonschema.validate(document, schema)
+    assert set(schema["properties"]["facts"]["required"]) == set(document["facts"])
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"facts": {"loss": "low"}}, schema)
 
 
 def test_the_schema_knows_the_provenance() -> None:

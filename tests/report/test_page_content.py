@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.models import table_model
+from tests.models import table_model, with_bands
 from tests.report.browser import open_page
-from tpnn import AnovaModel, TPNNClassifier, TPNNSurvival
+from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNSurvival
 from tpnn.report import write_report
 
 LONG_NAMES = tuple(
@@ -359,6 +359,51 @@ def test_relativities_stand_beside_raw_scores(
             if node == base
             else float(to_base[1:]) == pytest.approx(np.exp(table[node] - table[base]), rel=6e-3)
         )
+
+
+@pytest.mark.parametrize(("link", "ratio"), [("log", "Relativity"), ("logit", "Odds ratio")])
+def test_ratios_to_the_base_have_intervals(
+    link: str, ratio: str, frame: pd.DataFrame, driver: Any, tmp_path: Path
+) -> None:
+    """Those of the frame, for levels and for numbers."""
+    model = with_bands(table_model(frame, order=1, link=link), unit=0.1)
+    write_report(model, tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    for name in ("region", "age"):
+        driver.execute_script(CHOOSE, name)
+        assert shown(driver, "#values thead th")[-2:] == [f"{ratio} to base", "95 % interval"]
+        driver.execute_script("document.querySelector('#values .unfold')?.click()")
+        lines = driver.execute_script(
+            "return [...document.querySelectorAll('#values tr:not(.unfold-row)')].slice(1)"
+            ".map(row => [...row.children].slice(-2).map(cell => cell.textContent))"
+        )
+        expected = Explanation(model).component(name).to_frame("response")
+        assert len(lines) == len(expected)
+        for (shown_ratio, interval), line in zip(lines, expected.itertuples(), strict=True):
+            if line.reference:
+                assert (shown_ratio, interval) == ("base", "")
+                continue
+            ends = [float(word[1:]) for word in interval.split(" to ")]
+            assert float(shown_ratio[1:]) == pytest.approx(line.effect, rel=6e-3)
+            assert ends == pytest.approx([line.lower, line.upper], rel=6e-3)
+
+
+def test_the_table_of_all_components_is_that_of_the_summary(
+    frame: pd.DataFrame, driver: Any, tmp_path: Path
+) -> None:
+    model = with_bands(table_model(frame, order=2))
+    write_report(model, tmp_path / "page.html", frame)
+    open_page(driver, tmp_path / "page.html")
+    driver.execute_script("document.querySelector('#terms .unfold')?.click()")
+    lines = driver.execute_script(
+        "return [...document.querySelectorAll('#terms tbody tr, #terms > tr')]"
+        ".filter(row => !row.classList.contains('unfold-row'))"
+        ".map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    summary = model.summary()
+    assert lines == [summary.words(line) for line in summary.lines]
+    notes = shown(driver, "#terms-notes .note")
+    assert notes == list(summary.notes)
 
 
 def test_heavy_tails_have_a_logarithmic_axis(

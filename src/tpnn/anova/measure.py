@@ -112,6 +112,17 @@ def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
     return table
 
 
+def product_mean(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
+    """Mean of a grid (M_1, ..., M_d, ...) under the product of the marginals, (...).
+
+    >>> product_mean(np.array([[1.0, 2.0], [3.0, 8.0]]), [np.array([0.5, 0.5])] * 2)
+    np.float64(3.5)
+    """
+    for mass in weights:
+        values = np.tensordot(mass, values, axes=(0, 0))
+    return values
+
+
 def worst_mean(
     table: FloatArray, weights: Sequence[FloatArray], scale: float | None = None
 ) -> float:
@@ -125,9 +136,7 @@ def worst_mean(
     if largest == 0:
         return 0.0
     relative = table / largest  # squares of huge values must not overflow
-    spread = relative**2
-    for mass in weights:
-        spread = np.tensordot(mass, spread, axes=(0, 0))
+    spread = product_mean(relative**2, weights)
     means = [
         np.abs(np.tensordot(relative, mass, axes=(a, 0))).max() for a, mass in enumerate(weights)
     ]

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from numbers import Real
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ N_RATIOS, N_BISECTIONS = 400, 60
 N_DRAWS, DRAWS_AT_ONCE = 1000, 100  # of whole curves
 N_FREE = 8  # nu, degrees of freedom of the variances of whole curves
 SMALLEST_ERROR = 1e-300
+LARGEST_SHARE = 1 - 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,22 +223,32 @@ def folded_quantiles(ratio: FloatArray, level: float) -> FloatArray:
     >>> folded_quantiles(np.array([0.0, 20.0]), 0.95).round(3)
     array([ 1.96 , 21.645])
     """
-    from scipy.special import ndtri
-
     reaches = _reaches(float(level))
     near = np.interp(ratio, np.linspace(0, FARTHEST_RATIO, N_RATIOS), reaches)
-    return np.asarray(np.where(ratio < FARTHEST_RATIO, near, ratio + ndtri(level)))
+    far = ratio + normal_quantile(level)
+    return np.asarray(np.where(ratio < FARTHEST_RATIO, near, far))
 
 
 @lru_cache(maxsize=64)
 def _reaches(level: float) -> FloatArray:
-    """Reaches at evenly spaced ratios, by bisection."""
-    from scipy.special import ndtr, ndtri
+    """Reaches at evenly spaced ratios, by bisection.
 
+    They are few and kept, so the standard library will do, and the runtime needs no scipy.
+    """
+    below = np.vectorize(NormalDist().cdf, otypes=[float])
     ratio = np.linspace(0, FARTHEST_RATIO, N_RATIOS)
-    low, high = np.zeros(N_RATIOS), ratio + ndtri((1 + level) / 2)
+    low, high = np.zeros(N_RATIOS), ratio + normal_quantile((1 + level) / 2)
     for _ in range(N_BISECTIONS):
         middle = (low + high) / 2
-        is_short = ndtr(middle - ratio) - ndtr(-middle - ratio) < level
+        is_short = below(middle - ratio) - below(-middle - ratio) < level
         low, high = np.where(is_short, middle, low), np.where(is_short, high, middle)
     return np.asarray((low + high) / 2)
+
+
+def normal_quantile(share: float) -> float:
+    """Quantile of the standard normal distribution; of a share that rounds to 1, a large one.
+
+    >>> round(normal_quantile(0.975), 4), round(normal_quantile(1.0), 1)
+    (1.96, 8.2)
+    """
+    return NormalDist().inv_cdf(min(share, LARGEST_SHARE))

@@ -107,10 +107,13 @@ class Coefficients:
         Posterior mean.
     whitened : array of shape (N, K)
         V with covariance V' V.
+    precision : array of shape (K,)
+        Prior precision 1 / tau.
     """
 
     mean: FloatArray
     whitened: FloatArray
+    precision: FloatArray
 
     @property
     def variances(self) -> FloatArray:
@@ -125,7 +128,7 @@ class Coefficients:
 
     def of(self, places: IntArray) -> Coefficients:
         """Posterior of some coefficients."""
-        return Coefficients(self.mean[places], self.whitened[:, places])
+        return Coefficients(self.mean[places], self.whitened[:, places], self.precision[places])
 
     def root(self) -> FloatArray:
         """Lower triangle R with covariance = R R'."""
@@ -141,14 +144,14 @@ def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coeffi
     With G + diag(precision) = L L' and V = L^-1 the covariance is V' V and the mean V' V r.
     """
     if len(gram) == 0:  # constant features alone; LAPACK refuses an empty matrix
-        return Coefficients(right, gram)
+        return Coefficients(right, gram, precision)
     matrix, diagonal = gram.copy(), np.diag_indices_from(gram)
     matrix[diagonal] += precision + RELATIVE_ROUNDING * gram[diagonal]
     factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
     if failed:
         raise np.linalg.LinAlgError("the Gram matrix is not positive")
     whitened = lapack.dtrtri(factor, lower=1)[0]
-    return Coefficients(whitened.T @ (whitened @ right), whitened)
+    return Coefficients(whitened.T @ (whitened @ right), whitened, precision)
 
 
 def variances(

@@ -122,7 +122,7 @@ class LinearModel:
         change = group.near_solution(right) if is_exact else _refined(group, right, precision)
         residual -= group.design.values(change)
         self.beta[group.columns] = before + change
-        return Coefficients(before + change, group.whitened)
+        return Coefficients(before + change, group.whitened, group.diagonal)
 
 
 def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The recipe: posteriors of all components from the bags of a solution.
+"""The recipe: posteriors of all components, and tests of them, from the bags of a solution.
 
 The grid of a component in bag b is a smooth part and a rough rest, f_b = P f_b + (I - P) f_b. The
 rows less the rest are observations of the smooth part, whose posterior is that of a linear model;
@@ -25,6 +25,7 @@ from tpnn.bands.linear import LinearModel
 from tpnn.bands.rest import rough_variance
 from tpnn.bands.spans import Span, spans
 from tpnn.bands.working import WorkingRows
+from tpnn.bands.zero_test import ZeroTest
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
@@ -58,8 +59,24 @@ class Bags:
     known: BoolArray
 
 
-def posteriors(problem: Problem, solution: Solution, limits: Limits) -> dict[Component, Posterior]:
-    """Posterior of every component of a solution, in the user's order and scale.
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What is known about the truth behind each component of a solution.
+
+    Parameters
+    ----------
+    posteriors : dict from component to Posterior
+        In the user's order and scale.
+    tests : dict from component to ZeroTest
+        Whether it is zero.
+    """
+
+    posteriors: dict[Component, Posterior]
+    tests: dict[Component, ZeroTest]
+
+
+def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
+    """Posterior and test of every component of a solution.
 
     Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
     TimeoutError if the limits are reached.
@@ -71,7 +88,7 @@ def posteriors(problem: Problem, solution: Solution, limits: Limits) -> dict[Com
         bags = split_bags(problem, solution, functions)
         by_output = smooth_posteriors(problem, design, bags, limits)
         trained = 1 - problem.bagging.validation_fraction
-        found = {}
+        found, tests = {}, {}
         for number, (component, span) in enumerate(
             zip(design.components, design.spans, strict=True)
         ):
@@ -79,9 +96,10 @@ def posteriors(problem: Problem, solution: Solution, limits: Limits) -> dict[Com
             rough = rough_variance(bags.rests[number], span.weights, trained)
             frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
             found[tuple(sorted(component))] = frozen
+            tests[tuple(sorted(component))] = ZeroTest.of(own)
         if not all(np.isfinite(array).all() for p in found.values() for array in p.arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
-        return found
+        return Inference(found, tests)
 
 
 def split_bags(problem: Problem, solution: Solution, found: Sequence[Span]) -> Bags:

@@ -13,6 +13,7 @@ from tpnn._frozen import Model
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import constrained
+from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shape_rule import check_shape
 
@@ -23,9 +24,9 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
-    main effect of a feature that has a shape. Spreads and posteriors stay as they were: they say
-    how much the bags differed before this projection, which moves their mean alone, and how far
-    from it the truth may be.
+    main effect of a feature that has a shape. Spreads, posteriors and facts stay as they were: they
+    say how much the bags differed before this projection, which moves their mean alone, how far
+    from it the truth may be, and what the rows say.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
         tables=tuple(compress(tables, kept)),
         spreads=tuple(compress(wider.spreads, kept)),
         posteriors=wider.posteriors and tuple(compress(wider.posteriors, kept)),
+        facts=wider.facts
+        and wider.facts._replace(components=tuple(compress(wider.facts.components, kept))),
         intercepts=model.intercepts + shifts,
         stored_terms=None,
         baseline=None,  # it belonged to the model before
@@ -88,6 +91,10 @@ def _with_subsets(model: Model) -> Model:
     wider = replace(
         model, components=components, tables=filled(model.tables), spreads=filled(model.spreads)
     )
+    if model.facts is not None:
+        facts = dict(zip(model.components, model.facts.components, strict=True))
+        lines = tuple(facts.get(component, ComponentFacts()) for component in components)
+        wider = replace(wider, facts=model.facts._replace(components=lines))
     if model.posteriors is None:
         return wider
     known = dict(zip(model.components, model.posteriors, strict=True))

@@ -89,7 +89,7 @@ def edited(
     check_log(model)
     edit, words = read_edit(model, component, change), note.as_dict()
     former = {field.name: getattr(model, field.name) for field in fields(model)} | {"edits": None}
-    new = applied(replace(model, edits=None), edit)
+    new = applied(replace(model, edits=None, facts=None), edit)
     known = model.edits or EditLog(())
     if len(known.records) >= MOST_EDITS:
         raise ValueError(

@@ -260,7 +260,15 @@ def solve_searched(
         evident=frozenset(search.evident),
         keeps_mains=search.takes_all_mains,
         is_screened=search.is_screened,
+        searched=searched_orders(search, whole.components),
     )
+
+
+def searched_orders(search: Search, components: ComponentSet) -> frozenset[int]:
+    """Orders of which the search chose some components among all."""
+    whole = {1} if search.takes_all_mains else set()
+    whole |= {1, 2} if search.takes_all else set()
+    return frozenset(components.orders) - whole
 
 
 def most_triples(problem: Problem, settings: Settings) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
-from tpnn.bands.recipe import posteriors
+from tpnn.bands.recipe import infer
+from tpnn.bands.zero_test import ZeroTest
 from tpnn.edits.constrain import constrain
 from tpnn.estimators.budget import limit_event
+from tpnn.estimators.facts import facts_of
 from tpnn.explain.path import Path, Step
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
@@ -52,8 +54,12 @@ class Solved:
         Whether all main effects are included and kept.
     is_screened : bool
         Whether main effects and pairs were included only if they rose above the noise.
+    searched : set of int
+        Orders of which a search chose the components among all.
     posteriors : dict from component to Posterior, optional
         What is known about the truth behind each component, where that was asked for.
+    tests : dict from component to ZeroTest
+        Whether it is zero, for the same components.
     """
 
     problem: Problem
@@ -64,7 +70,9 @@ class Solved:
     evident: frozenset[Component] = frozenset()
     keeps_mains: bool = True
     is_screened: bool = False
+    searched: frozenset[int] = frozenset()
     posteriors: Mapping[Component, Posterior] | None = None
+    tests: Mapping[Component, ZeroTest] = field(default_factory=dict)
 
     @property
     def components(self) -> ComponentSet:
@@ -128,7 +136,7 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
 
 
 def with_bands(solved: Solved, limits: Limits) -> Solved:
-    """Add the posteriors of the components; if there are none, an event says why."""
+    """Add posteriors and tests of the components; if there are none, an event says why."""
     began, problem = time.monotonic(), solved.problem
     n_rows = len(problem.rows.y)
     if n_rows > MOST_ROWS_OF_BANDS:
@@ -137,7 +145,8 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
             solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
         )
     try:
-        return replace(solved, posteriors=posteriors(problem, solved.solution, limits))
+        known = infer(problem, solved.solution, limits)
+        return replace(solved, posteriors=known.posteriors, tests=known.tests)
     except TimeoutError as error:
         event = limit_event(problem, str(error), began)
     except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves
@@ -260,7 +269,9 @@ def frozen(solved: Solved, task: Task) -> AnovaModel:
     """Average the bags, bring the model into its shapes and leave out features without use."""
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
-        model = replace(model, posteriors=tuple(known[s] for s in model.components))
+        posteriors = tuple(known[s] for s in model.components)
+        facts = facts_of(model, solved.problem, solved.solution, solved.tests, solved.searched)
+        model = replace(model, posteriors=posteriors, facts=facts)
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     return (constrain(model, shapes) if shapes else model).pruned()

@@ -51,6 +51,8 @@ class ComponentTable:
         Names of the outputs; empty for one output.
     link : str
         Link of the model, which says what the response scale is.
+    ratio : str
+        What effects on the response scale are called; by default as the link says.
     """
 
     names: tuple[str, ...]
@@ -60,6 +62,7 @@ class ComponentTable:
     density: FloatArray | None
     output_names: tuple[str, ...] = ()
     link: str = "identity"
+    ratio: str = ""
 
     @property
     def band(self) -> tuple[FloatArray, FloatArray]:
@@ -72,7 +75,8 @@ class ComponentTable:
         known = None if self.posterior is None else self.posterior.uncertainty()
         if scale == RAW:
             return ScaledEffect(self.effect, known)
-        return compared(self.names, self.axes, self.effect, known, self.link, reference)
+        given = (self.names, self.axes, self.effect, known)
+        return compared(*given, self.link, reference, self.ratio)
 
     def __repr__(self) -> str:
         """Say what the component is, without its numbers."""
@@ -105,7 +109,8 @@ class ComponentTable:
         ----------
         scale : {"raw", "response"}, default="raw"
             On the response scale the effect is compared with that at a reference: a factor on the
-            prediction for a log link, on the odds for a logit, else a difference. The column
+            prediction for a log link (of a survival model: on the hazard), on the odds for a logit,
+            else a difference. The column
             ``reference`` marks the line of the reference. The band is that of the difference, so
             it has no width there.
         reference : value, tuple of values or dict from feature to value, optional

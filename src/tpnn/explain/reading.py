@@ -13,11 +13,13 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import resolve_feature
+from tpnn.anova.measure import product_mean
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
+from tpnn.explain.contributions import contributions
 from tpnn.explain.reasons import Reason, reasons
-from tpnn.explain.response import RAW, is_factor
+from tpnn.explain.response import RAW, is_factor, ratio_name, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel, squeezed
 from tpnn.table.axis import Axis
@@ -104,6 +106,7 @@ class Reading:
             output_names=(),
             classes=(),
             edits=None,
+            facts=None,  # they belong to all outputs together
         )
         return replace(self, model=model)
 
@@ -133,6 +136,7 @@ class Reading:
             density=self._density(features, axes),
             output_names=self.model.output_names,
             link=self.model.link.name,
+            ratio=ratio_name(self.model),
         )
 
     def find(self, component: Wanted) -> int:
@@ -219,7 +223,11 @@ class Reading:
         return self._packed(self._shared(interaction_weights))
 
     def reasons(
-        self, n_reasons: int = 4, adverse: str | None = None, scale: str = RAW
+        self,
+        n_reasons: int = 4,
+        adverse: str | None = None,
+        scale: str = RAW,
+        reference: Any = None,
     ) -> list[list[Reason]]:
         """Say in words what moved each row's raw score away from the average, most important first.
 
@@ -233,11 +241,24 @@ class Reading:
         scale : {"raw", "response"}, default="raw"
             On the response scale contributions are factors where the link is a log or a logit:
             "multiplies the prediction by 1.49".
+        reference : dict from feature to value, optional
+            Compare with a reference row instead of the average; features that it leaves out take
+            their most frequent level or their median.
         """
         self.check_one_output()
         as_factor = is_factor(self.model.link.name, scale)
-        shares = self._shared(value_weights)
-        return reasons(self.model, self.columns, shares, n_reasons, adverse, as_factor)
+        row = None if reference is None else reference_row(self.model, reference)
+        found = contributions(self.model, self.columns, row)
+        return reasons(self.model, self.columns, found, n_reasons, adverse, as_factor)
+
+    def scores_at(self, reference: Any) -> FloatArray:
+        """Value of every component at a reference row, (n_components[, n_outputs]).
+
+        The average, where all of them are zero, if the reference is None.
+        """
+        if reference is None:
+            return np.zeros_like(self.scores[0])
+        return np.asarray(self.model.column_scores(reference_row(self.model, reference))[0])
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.
@@ -297,8 +318,6 @@ class Reading:
         for (component, table), names in zip(
             self.model.by_component().items(), self.model.component_names, strict=True
         ):
-            mean = measure(table)  # (M_1, ..., M_d, n_outputs)
-            for axis in self.model.axes(component):
-                mean = np.tensordot(axis.weights, mean, axes=(0, 0))
-            means[names] = float(mean.mean())
+            weights = [axis.weights for axis in self.model.axes(component)]
+            means[names] = float(product_mean(measure(table), weights).mean())
         return dict(sorted(means.items(), key=lambda item: -item[1]))

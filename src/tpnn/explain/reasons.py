@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -9,6 +10,7 @@ from numbers import Integral
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.explain.contributions import Contributions
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.words import value_word
@@ -31,12 +33,19 @@ class Reason:
         exponential: the factor on the prediction or on the odds.
     words : str
         One sentence, for a letter.
+    lower : float
+        Lower end of the interval of the contribution, of at least 95 %; NaN if the model has no
+        bands, or for a value that fit has not seen.
+    upper : float
+        Its upper end.
     """
 
     feature: str
     value: str
     contribution: float
     words: str
+    lower: float = math.nan
+    upper: float = math.nan
 
     def __str__(self) -> str:
         return self.words
@@ -45,7 +54,7 @@ class Reason:
 def reasons(
     model: AnovaModel,
     columns: Sequence[FloatArray],
-    contributions: FloatArray,
+    found: Contributions,
     n_reasons: int,
     adverse: str | None,
     as_factor: bool = False,
@@ -58,8 +67,8 @@ def reasons(
         The model explained.
     columns : sequence of array of shape (n_rows,)
         The rows explained, as numbers.
-    contributions : array of shape (n_rows, n_features)
-        Shapley values.
+    found : Contributions
+        Shapley values, perhaps less those of a reference row.
     n_reasons : int
         Largest number of reasons per row.
     adverse : {"low", "high"} or None
@@ -77,11 +86,11 @@ def reasons(
             f"n_reasons: must be a whole number of at least 1, found {n_reasons!r}. "
             "Pass for example n_reasons=4."
         )
-    strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](contributions)
+    strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](found.values)
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
         [
-            _reason(model, feature, columns[feature][row], contributions[row, feature], as_factor)
+            _reason(model, columns[feature][row], found, (row, feature), as_factor)
             for feature in features
             if strength[row, feature] > 0
         ]
@@ -90,20 +99,32 @@ def reasons(
 
 
 def _reason(
-    model: AnovaModel, feature: int, number: float, contribution: float, as_factor: bool
+    model: AnovaModel, number: float, found: Contributions, place: tuple[int, int], as_factor: bool
 ) -> Reason:
-    name, link = model.feature_names[feature], model.link.name
+    """Put the contribution of one feature to one row into words; ``place`` is (row, feature)."""
+    feature = place[1]
+    name, link, shown = model.feature_names[feature], model.link.name, found.values[place]
     value = value_word(model.encoder.features[feature], number)
-    shown, verb = contribution, "raises" if contribution > 0 else "lowers"
-    score = SCORE_NAMES.get(link, "raw score")
+    ends = [shown - found.reaches[place], shown + found.reaches[place]]
+    verb, score = "raises" if shown > 0 else "lowers", SCORE_NAMES.get(link, "raw score")
     if as_factor:
-        shown, verb = float(np.exp(contribution)), "multiplies"
-        score = "odds" if link == "logit" else "prediction"
+        shown, *ends = np.exp([shown, *ends])
+        verb, score = "multiplies", "odds" if link == "logit" else "prediction"
     if link == "logit" and model.classes:
         score += f" of {model.classes[1]}"
     standing = _standing(model.encoder.axes[1][feature], number)
-    words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}."
-    return Reason(name, value, float(shown), words)
+    words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}"
+    if found.reference is not None:
+        usual = value_word(model.encoder.features[feature], float(found.reference[feature][0]))
+        words += f", compared with {usual}"
+    return Reason(
+        feature=name,
+        value=value,
+        contribution=float(shown),
+        words=f"{words}.",
+        lower=float(ends[0]),
+        upper=float(ends[1]),
+    )
 
 
 def _standing(axis: Axis, number: float) -> str:

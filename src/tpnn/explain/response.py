@@ -17,6 +17,7 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Uncertainty
 from tpnn.loss.links import LINKS
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.words import node_words
@@ -30,6 +31,7 @@ NO_BANDS = (
     "component was edited, which makes its band void. Fit again with bands=True, or leave {} out."
 )
 FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
+HAZARD_RATIO, DIFFERENCE = "hazard ratio", "difference"
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,14 @@ def is_factor(link: str, scale: str) -> bool:
     return scale == RESPONSE and link in FACTORS
 
 
+def ratio_name(model: AnovaModel) -> str:
+    """Say what effects on the response scale are called."""
+    is_survival = model.provenance is not None and model.provenance.task == "survival"
+    if is_survival or model.baseline is not None:
+        return HAZARD_RATIO
+    return FACTORS.get(model.link.name, DIFFERENCE)
+
+
 def compared(
     names: Sequence[str],
     axes: Sequence[Axis],
@@ -120,8 +130,9 @@ def compared(
     uncertainty: Uncertainty | None,
     link: str,
     reference: Any,
+    label: str = "",
 ) -> ScaledEffect:
-    """Effect on the response scale, compared with the reference."""
+    """Effect on the response scale, compared with the reference; ``label`` is what it is called."""
     as_factor = is_factor(link, RESPONSE)
     given = _by_name(names, reference)
     places = [_place(n, a, given.get(n)) for n, a in zip(names, axes, strict=True)]
@@ -137,10 +148,27 @@ def compared(
         difference=effect - at_reference,
         uncertainty=uncertainty and uncertainty.minus(reduce(np.multiply.outer, shares)),
         is_factor=as_factor,
-        label=FACTORS[link] if as_factor else "difference",
+        label=label or FACTORS.get(link, DIFFERENCE),
         at=", ".join(words),
         reference=None if any(t for _, t in places) else tuple(lower for lower, _ in places),
     )
+
+
+def reference_row(model: AnovaModel, reference: Any) -> list[FloatArray]:
+    """Read the reference values of all features, as numbers of shape (1,) each."""
+    names, axes = model.feature_names, model.encoder.axes[1]
+    if isinstance(reference, Mapping) and not set(reference) <= set(names):
+        wrong = next(name for name in reference if name not in names)
+        raise ValueError(
+            f"reference: must name features of the model, found {wrong!r}. It has "
+            f"{list(names[:10])}."
+        )
+    given, row = _by_name(names, reference), []
+    for name, axis in zip(names, axes, strict=True):
+        lower, fraction = _place(name, axis, given.get(name))
+        low, high = axis.numbers[[lower, min(lower + 1, axis.n_nodes - 1)]]
+        row.append(np.array([low + fraction * (high - low) if fraction else low]))
+    return row
 
 
 def _by_name(names: Sequence[str], reference: Any) -> dict[str, Any]:
@@ -163,12 +191,8 @@ def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
 
     Without a value it is the most frequent level or the median.
     """
-    if value is None and axis.levels is not None and axis.n_regular:
-        return int(np.argmax(axis.weights[: axis.n_regular])), 0.0
     if value is None:
-        up_to = np.cumsum(axis.weights[: axis.n_regular])
-        middle = np.searchsorted(up_to, up_to[-1:].sum() / 2)  # no value but missing ones: node 0
-        return int(middle), 0.0
+        return base_node(axis), 0.0
     if axis.levels is not None:
         words = node_words(axis)
         if str(value) not in words:
@@ -183,6 +207,15 @@ def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
             f"values there, found {value!r}. Leave it out for the median."
         )
     return int(lower[0]), float(fraction[0])
+
+
+def base_node(axis: Axis) -> int:
+    """Node of the most frequent level or of the median, with which others are compared."""
+    masses = axis.weights[: axis.n_regular]
+    if axis.levels is not None and axis.n_regular:
+        return int(np.argmax(masses))
+    up_to = np.cumsum(masses)
+    return int(np.searchsorted(up_to, up_to[-1:].sum() / 2))  # no value but missing ones: node 0
 
 
 def _number(name: str, kind: str, value: Any) -> float:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tpnn._frozen import FrozenModel
+    from tpnn.model.summary import Summary
     from tpnn.sheets.rating import RatingTables
 
 
@@ -41,6 +42,16 @@ class Exports:
         from tpnn.export.onnx import to_onnx
 
         to_onnx(self, path, contributions)
+
+    def summary(self: FrozenModel) -> Summary:
+        """All components in one table, each with interval, test and held-out loss.
+
+        ``print`` writes it, a notebook shows it; ``to_frame`` has the columns that
+        :class:`~tpnn.model.summary.SummaryLine` describes.
+        """
+        from tpnn.model.summary import summarise
+
+        return summarise(self)
 
     def to_table(self: FrozenModel) -> pd.DataFrame:
         """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""

@@ -17,7 +17,8 @@ these have version 2. Readers of both would find the columns of an array at wron
 features that are left out are not missed. Every other file has version 1. Such readers find columns
 with ``labels`` by position, as they always did.
 
-``provenance`` in the header says where the model comes from; it changes no prediction.
+``provenance`` in the header says where the model comes from, ``facts`` what the rows of the fit say
+about its components; they change no prediction.
 
 The rule for parts to come: one that changes what is predicted gets a new version, so that readers
 which do not know it refuse the file; every other one is a key of the header, with arrays whose
@@ -47,6 +48,7 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.edits.log import EditLog
@@ -96,6 +98,7 @@ class Fields(TypedDict):
     provenance: Provenance | None
     posteriors: tuple[Posterior | None, ...] | None
     edits: EditLog | None
+    facts: Facts | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -132,6 +135,8 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
         header["kept"] = encoder.kept._asdict()
     if fields["provenance"] is not None:
         header["provenance"] = fields["provenance"].as_dict()
+    if fields["facts"] is not None:
+        header["facts"] = fields["facts"].as_dict()
     arrays = {
         "node_values": _flatten([axis.values for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
@@ -187,6 +192,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_unpack_posteriors(header.get("n_functions"), shapes, arrays),
         edits=unpack_edits(header.get("edits"), arrays, unpack),
+        facts=Facts.of(header["facts"]) if "facts" in header else None,
     )
 
 

@@ -42,6 +42,9 @@ def check_fields(fields: Fields) -> None:
     _check_baseline(fields)
     _check_provenance(fields)
     _check_posteriors(fields)
+    if fields["facts"] is not None:
+        broken = fields["facts"].first_broken_rule(len(fields["components"]))
+        _require(broken is None, f"facts: {broken}")
 
 
 def _require(holds: bool, rule: str) -> None:

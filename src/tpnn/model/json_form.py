@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.edits.log import EditLog, check_records
@@ -72,6 +73,8 @@ def json_text(fields: Fields) -> str:
     }
     if fields["edits"] is not None:  # the log; what it takes to undo is in files of ``save`` alone
         document["edits"] = {"log": fields["edits"].records}
+    if fields["facts"] is not None:
+        document["facts"] = fields["facts"].as_dict()
     return json.dumps(document, allow_nan=False)
 
 
@@ -168,6 +171,7 @@ def fields_of_json(document: Mapping[str, Any]) -> Fields:
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_posteriors(parts),
         edits=_edits(document.get("edits")),
+        facts=Facts.of(document["facts"]) if "facts" in document else None,
     )
 
 

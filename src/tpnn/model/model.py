@@ -16,6 +16,7 @@ from tpnn._typing import FloatArray
 from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
+from tpnn.anova.facts import Facts
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shape_rule import check_shape
@@ -86,6 +87,8 @@ class AnovaModel(Exports, Editable, Advice):
         without them there are no bands.
     edits : EditLog, optional
         Edits that led to this model, and what they replaced.
+    facts : Facts, optional
+        What the rows of the fit say about each component, for :meth:`summary`.
     """
 
     encoder: TableEncoder
@@ -105,6 +108,7 @@ class AnovaModel(Exports, Editable, Advice):
     provenance: Provenance | None = None
     posteriors: tuple[Posterior | None, ...] | None = None
     edits: EditLog | None = None
+    facts: Facts | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -308,8 +312,8 @@ class AnovaModel(Exports, Editable, Advice):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model, the scores in the provenance and the log of edits are
-        left out: they belong to the whole sum.
+        The baseline of a survival model, the facts of the fit, the scores in the provenance and the
+        log of edits are left out: they belong to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -323,6 +327,7 @@ class AnovaModel(Exports, Editable, Advice):
             provenance=self.provenance and replace(self.provenance, scores={}),
             posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
             edits=None,
+            facts=None,
         )
 
     def pruned(self) -> AnovaModel:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
+from tpnn.model.summary import Summary
 from tpnn.store.source import Source
 from tpnn.table.frame import Table
 
@@ -50,6 +51,16 @@ class Predicts:
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """Predict each row of a table; every task has its own."""
         raise NotImplementedError
+
+    def summary(self) -> Summary:
+        """All components in one table, each with interval, test and held-out loss.
+
+        See :class:`~tpnn.model.summary.SummaryLine` for its columns. The p-values are those of a
+        fit whose components were given; one that a search chose is multiplied by the number of
+        candidates.
+        """
+        self._check_fitted()
+        return self.model_.summary()
 
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.

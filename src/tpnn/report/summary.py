@@ -12,8 +12,10 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.edits.words import edit_words
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.path import Path
+from tpnn.explain.response import base_node, ratio_name
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.model.model import AnovaModel
+from tpnn.model.summary import HEADINGS, Summary
 from tpnn.report.facts import FitFacts
 from tpnn.report.packing import Packed, pack
 from tpnn.table.axis import Axis
@@ -21,7 +23,6 @@ from tpnn.table.words import node_words
 
 MAX_ROWS = 200  # that the page offers to start from
 UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
-DIRECTIONS = ("increasing", "decreasing")
 CURVE_DIGITS = 5
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
@@ -40,12 +41,13 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     offset : array of shape (n_rows,)
         Known part of the raw score of those rows.
     """
-    shown = _shown_rows(explanation)
+    shown, known = _shown_rows(explanation), model.summary()
     indices, places = explanation.sobol_indices(), list(model.feature_names)
     return {
         "digest": model.digest(),
         "edits": _edits(model),
         "link": model.link.name,
+        "ratio": ratio_name(model),
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
         "outputs": list(model.output_names),
@@ -56,7 +58,8 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "features": _features(model),
         "components": _components(model, explanation),
         "sobol": [[places.index(name), *found] for name, found in indices.items()],
-        "shapes": list(_certified(model).items()),
+        "shapes": list(known.shapes.items()),
+        "table": _table(known),
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
@@ -134,6 +137,7 @@ def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, A
             "share": shares[names],
             "band": float(np.mean(width)),
             "hasBand": known is not None,
+            "base": base_node(model.axes(features)[0]) if len(features) == 1 else None,
         }
         for features, names, width, known in zip(
             model.components, model.component_names, _half_widths(model), posteriors, strict=True
@@ -149,6 +153,22 @@ def _half_widths(model: AnovaModel) -> list[FloatArray]:
         np.zeros_like(table) if known is None else known.uncertainty().half_widths()
         for table, known in zip(model.tables, model.posteriors, strict=True)
     ]
+
+
+def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
+    """Half the width of the band of the difference to the base, (n_outputs, M), of main effects."""
+    found = []
+    for place, component in enumerate(model.components):
+        if len(component) > 1:
+            continue
+        width = np.zeros_like(model.tables[place])
+        posterior = None if model.posteriors is None else model.posteriors[place]
+        if posterior is not None:
+            (axis,) = model.axes(component)
+            at_base = np.arange(axis.n_nodes) == base_node(axis)
+            width = posterior.uncertainty().minus(at_base.astype(float)).half_widths()
+        found.append(_outputs_first(width))
+    return found
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
@@ -171,16 +191,13 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
     return features
 
 
-def _certified(model: AnovaModel) -> dict[str, list[str]]:
-    """Shapes that are proved for all values of the other features, by feature."""
-    certified = {}
-    for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
-        if not axis.is_nominal and axis.n_regular > 1:
-            shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
-            held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
-            if held:
-                certified[name] = ["constant"] if set(DIRECTIONS) <= set(held) else held
-    return certified
+def _table(summary: Summary) -> dict[str, Any]:
+    """Heading, lines and notes of the table of all components, as text."""
+    return {
+        "heading": list(HEADINGS),
+        "lines": [summary.words(line) for line in summary.lines],
+        "notes": list(summary.notes),
+    }
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -242,7 +259,9 @@ def _plain(value: float) -> float | int | str | None:
 
 
 def _packed(model: AnovaModel, deviation: float) -> Packed:
-    """Node values, node masses, bands of main effects, and all tables, output by output.
+    """Node values, node masses, two bands of each main effect, and all tables, output by output.
+
+    The second band is that of the difference to the base.
 
     ``deviation`` is the standard deviation of the raw score.
     """
@@ -250,7 +269,8 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
     nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
     weights = [axis.weights for axis in model.encoder.axes[1]]
     widths = zip(model.components, _half_widths(model), strict=True)
-    bands = [_outputs_first(width) for component, width in widths if len(component) == 1]
+    mains = [_outputs_first(width) for component, width in widths if len(component) == 1]
+    bands = [band for pair in zip(mains, _ratio_widths(model), strict=True) for band in pair]
     tables = [table for values in model.tables for table in _outputs_first(values)]
     return pack(nodes, weights, tables, deviation, bands)
 

@@ -64,6 +64,23 @@ class Axis:
         vars(self).update(state, **frozen)
 
     @property
+    def numbers(self) -> FloatArray:
+        """Each node as the encoder reads it, (M,): its value, or the number of its first level.
+
+        >>> axis = Axis(np.arange(2.0), np.ones(2) / 2, NOMINAL, groups=np.array([1, 0, 1]))
+        >>> axis.numbers
+        array([1., 0.])
+        """
+        if self.groups is None:
+            return self.values
+        numbers = np.full(self.n_nodes, UNSEEN_LEVEL)
+        nodes, first = np.unique(self.groups, return_index=True)
+        numbers[nodes] = first
+        if self.has_missing:
+            numbers[-1] = np.nan
+        return numbers
+
+    @property
     def n_nodes(self) -> int:
         """Number of nodes M, the one of missing values included."""
         return len(self.values)

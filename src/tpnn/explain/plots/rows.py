@@ -49,6 +49,7 @@ def waterfall(
     ax: Axes | None = None,
     *,
     scale: str = RAW,
+    reference: Any = None,
 ) -> Axes:
     """Draw how the components lead from the intercept to the raw score of one row.
 
@@ -68,12 +69,16 @@ def waterfall(
     scale : {"raw", "response"}, default="raw"
         On the response scale the axis shows predictions, and contributions are written as factors
         where the link is a log or a logit.
+    reference : dict from feature to value, optional
+        Begin at the score of a reference row instead of the intercept; features that it leaves out
+        take their most frequent level or their median.
     """
     check_one_output(explanation)
-    link, intercept = explanation.model.link, explanation.model.intercept
+    link, known = explanation.model.link, explanation.scores_at(reference)
+    intercept = explanation.model.intercept + known.sum()
     as_factor = is_factor(link.name, scale)
     write = write_factor if as_factor else _signed
-    scores = explanation.scores[row]
+    scores = explanation.scores[row] - known
     order = np.argsort(-np.abs(scores))
     letters = letters_beside(ax)
     labels = [_component_in_words(explanation, i, row, letters) for i in order[:n_components]]
@@ -92,7 +97,8 @@ def waterfall(
     total, start = link.inverse(both) if scale == RESPONSE else both
     title = "prediction" if scale == RESPONSE else "raw score"
     axes.set_title(f"{title} {total:.4g}", fontsize=LABEL_SIZE, loc="right")
-    axes.set_xlabel(f"from the intercept, {start:.4g}", fontsize=LABEL_SIZE)
+    origin = "intercept" if reference is None else "reference"
+    axes.set_xlabel(f"from the {origin}, {start:.4g}", fontsize=LABEL_SIZE)
     if scale == RESPONSE:
         label_through(axes.xaxis, link, axes.get_xlim())
     tidy_names(axes)
@@ -130,19 +136,25 @@ def _component_in_words(explanation: Reading, index: int, row: int, letters: int
 
 
 def shap_summary(
-    explanation: Reading, n_features: int = 10, ax: Axes | None = None, *, scale: str = RAW
+    explanation: Reading,
+    n_features: int = 10,
+    ax: Axes | None = None,
+    *,
+    scale: str = RAW,
+    reference: Any = None,
 ) -> Axes:
     """Draw the Shapley values of all rows, a line of points per feature, coloured by its value.
 
     Points stand one above the other where they would overlap. Colours are the ranks of the values:
     blue is low, red is high; levels without order and missing values are grey. On the response
-    scale of a log or logit link the axis shows factors.
+    scale of a log or logit link the axis shows factors. ``reference`` is that of
+    :func:`tpnn.plots.waterfall`.
     """
     check_one_output(explanation)
     model = explanation.model
     as_factor = is_factor(model.link.name, scale)
     weights = value_weights(model.components.components, len(model.feature_names))
-    values = share(explanation.scores, weights)
+    values = share(explanation.scores - explanation.scores_at(reference), weights)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
     names = [shortened(model.feature_names[j], letters_beside(ax)) for j in top]
     axes = axes_or_new(ax, 4.0 + inches_for_names(names), 0.8 + 0.36 * len(top))

@@ -94,7 +94,9 @@ class Model {
     this.axes[1].forEach(axis => { axis.weights = next(floats, axis.size); });
     const mains = data.components.filter(component => component.features.length === 1);
     for (const component of mains) {
-      component.bands = this.perOutput(() => next(floats, this.axes[1][component.features[0]].size));
+      const nodes = () => next(floats, this.axes[1][component.features[0]].size);
+      component.bands = this.perOutput(nodes);
+      component.ratioBands = this.perOutput(nodes); // of differences to the base
     }
     at = 0;
     for (const component of data.components) {
@@ -116,6 +118,12 @@ class Model {
   atNode(component, node, output) {
     const step = this.data.packed.step;
     return [component.tables[output][node] * step, component.bands[output][node] * step];
+  }
+
+  // Value of a main effect at one of its nodes less that at the base, and half the width of the band of this difference.
+  toBase(component, node, output) {
+    const step = this.data.packed.step, table = component.tables[output];
+    return [(table[node] - table[component.base]) * step, component.ratioBands[output][node] * step];
   }
 
   // Value of one component at the given feature values, multilinear between nodes.

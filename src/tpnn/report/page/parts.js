@@ -2,23 +2,17 @@
 
 const N_RANKS = 10; // nodes of a number that its table shows at first, evenly spaced by rank
 
-// Node that others are compared with: the most common level, or the middle of a number.
-function baseNode(axis) {
-  if (axis.words) return axis.weights.subarray(0, axis.regular).reduce((best, weight, node, all) => weight > all[best] ? node : best, 0);
-  return nearestNode(axis, 0.5);
-}
-
 function nearestNode(axis, rank) {
   const ranks = nodeRanks(axis);
   return ranks.reduce((best, found, node) => Math.abs(found - rank) < Math.abs(ranks[best] - rank) ? node : best, 0);
 }
 
 // Nodes in the order of the table: those that are shown at first, then the others.
-function tableNodes(axis) {
+function tableNodes(axis, base) {
   const all = Array.from({length: axis.size}, (_, node) => node);
   if (axis.words || axis.regular <= N_RANKS) return [all, all];
   const picked = new Set(Array.from({length: N_RANKS}, (_, i) => nearestNode(axis, i / (N_RANKS - 1))));
-  picked.add(baseNode(axis));
+  picked.add(base);
   if (axis.missing) picked.add(axis.regular);
   return [all.filter(node => picked.has(node)), all];
 }
@@ -26,13 +20,18 @@ function tableNodes(axis) {
 // Table of a main effect: value, share of rows, effect, band, and relativities where the link has them.
 function valuesTable(model, component, output, showsAll) {
   const axis = component.axes[0], feature = model.data.features[component.features[0]];
-  const [few, all] = tableNodes(axis), base = baseNode(axis);
-  const [atBase] = axis.regular ? model.atNode(component, base, output) : [0];
-  const names = [feature.name, "Share of rows", "Effect", "Band", ...(model.hasFactors ? ["Relativity", "To base"] : [])];
+  const base = component.base, [few, all] = tableNodes(axis, base), hasBands = component.hasBand, {ratio} = model.data;
+  const ratioName = ratio[0].toUpperCase() + ratio.slice(1) + " to base";
+  const names = [feature.name, "Share of rows", "Effect", "Band", ...(model.hasFactors ? ["Relativity", ratioName, ...(hasBands ? ["95 % interval"] : [])] : [])];
+  const factors = (node, effect) => {
+    const [difference, reach] = model.toBase(component, node, output), isBase = node === base;
+    const interval = isBase ? "" : `${relativity(difference - reach)} to ${relativity(difference + reach)}`;
+    return [relativity(effect), isBase ? "base" : relativity(difference), ...(hasBands ? [interval] : [])];
+  };
   const row = node => {
     const [effect, band] = model.atNode(component, node, output);
     const word = axis.words && node < axis.regular ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
-    const cells = [percent(axis.weights[node]), signed(effect), component.hasBand ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? [relativity(effect), node === base ? "base" : relativity(effect - atBase)] : [])];
+    const cells = [percent(axis.weights[node]), signed(effect), hasBands ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? factors(node, effect) : [])];
     return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: middle(word, 40)}), ...cells.map(text => make("td", {textContent: text})));
   };
   const table = make("table", {className: "values"}, make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", title: name, textContent: middle(name, 28)})))));

@@ -229,6 +229,16 @@ class View {
     byId("sobol").append(head("Feature", "alone", "in total"));
     fold(byId("ranking"), components);
     fold(byId("sobol"), features);
+    this.terms();
+  }
+
+  // The table of all components: intervals, tests, held-out losses.
+  terms() {
+    const {heading, lines, notes} = this.data.table;
+    const row = ([name, ...cells]) => make("tr", {}, make("th", {scope: "row", title: name, textContent: middle(name, 40)}), ...cells.map(text => make("td", {textContent: text})));
+    byId("terms-notes").append(...notes.map(text => make("p", {className: "note", textContent: text})));
+    byId("terms").append(make("thead", {}, make("tr", {}, ...heading.map(text => make("th", {scope: "col", textContent: text})))));
+    fold(byId("terms"), lines.map(row));
   }
 
   list() {

@@ -1,0 +1,128 @@
+"""Contributions of features to rows: Shapley values, with intervals, perhaps against a reference.
+
+The contribution of feature j at x against the row r is the sum of (f_S(x) - f_S(r)) / |S| over all
+S that contain j, and the contributions of all features add up to f(x) - f(r). Without a reference
+f_S(r) is zero, the average of f_S. The interval adds up the half widths of the bands of these
+differences, so it is that of a band where a feature has a main effect alone, and else too wide
+rather than too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+
+import numpy as np
+
+from tpnn._typing import FloatArray, IntArray
+from tpnn.anova.components import Component
+from tpnn.anova.posterior import Posterior, Uncertainty
+from tpnn.anova.shapley import share, value_weights
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+
+Place = tuple[IntArray, FloatArray]  # lower node of each row, and how far it is to the next one
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """Contributions of the features to some rows, of a model with one output.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_features)
+        Shapley values, less those of the reference.
+    reaches : array of shape (n_rows, n_features)
+        Half the width of their intervals of 95 %; NaN where that is not known.
+    reference : list of array of shape (1,), or None
+        The reference row as numbers; None is the average.
+    """
+
+    values: FloatArray
+    reaches: FloatArray
+    reference: list[FloatArray] | None = None
+
+
+def contributions(
+    model: AnovaModel, columns: Sequence[FloatArray], reference: list[FloatArray] | None = None
+) -> Contributions:
+    """Contributions to rows that are numbers already, one column for each feature."""
+    components = model.components.components
+    weights = value_weights(components, len(model.feature_names))
+    scores = model.column_scores(columns)
+    if reference is not None:
+        scores = scores - model.column_scores(reference)
+    reaches = np.full_like(scores, np.nan)
+    posteriors = model.posteriors or [None] * len(components)
+    for place, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
+        if posterior is not None:
+            known = uncertainty_at(model, component, posterior, columns, reference)
+            reaches[:, place] = known.half_widths()[:, 0]
+    return Contributions(share(scores, weights), _shared(reaches, weights), reference)
+
+
+def _shared(reaches: FloatArray, weights: FloatArray) -> FloatArray:
+    """Reaches of features (n, p); one that is not known makes those of its features unknown."""
+    known = share(np.nan_to_num(reaches), weights)
+    is_unknown = share(np.isnan(reaches).astype(float), weights) > 0
+    return np.asarray(np.where(is_unknown, np.nan, known))
+
+
+def uncertainty_at(
+    model: AnovaModel,
+    component: Component,
+    posterior: Posterior,
+    columns: Sequence[FloatArray],
+    reference: Sequence[FloatArray] | None = None,
+) -> Uncertainty:
+    """Posterior of a component on rows, (n, ...), less its value at the reference.
+
+    Between nodes the component is the mean of its neighbours with the weights w, so its smooth part
+    is too, and its rough part has the variance sum(w^2 v). The difference to the reference, with
+    weights u, has sum((w - u)^2 v).
+    """
+    axes, nodes = model.axes(component), posterior.uncertainty()
+    factors = [factor.astype(np.float64) for factor in posterior.factors]
+    at = [axis.locate(columns[j]) for axis, j in zip(axes, component, strict=True)]
+    functions, rough = _functions(factors, at), _mixed(nodes.rough, at, 2)
+    if reference is not None:
+        there = [axis.locate(reference[j]) for axis, j in zip(axes, component, strict=True)]
+        functions = functions - _functions(factors, there)
+        shares = [_node_weights(axis, place) for axis, place in zip(axes, there, strict=True)]
+        shared = nodes.rough * reduce(np.multiply.outer, shares)[..., None]
+        rough = rough + _mixed(nodes.rough, there, 2) - 2 * _mixed(shared, at, 1)
+    is_unseen = np.any([lower == a.n_nodes for a, (lower, _) in zip(axes, at, strict=True)], axis=0)
+    rough = np.where(is_unseen[:, None], np.nan, rough.clip(0))
+    return Uncertainty(functions, nodes.shifts, nodes.roots, rough, nodes.units)
+
+
+def _functions(factors: Sequence[FloatArray], places: Sequence[Place]) -> FloatArray:
+    """Smooth functions on rows, (n, k): products of the functions (M_j, k) of each feature."""
+    return reduce(
+        np.multiply, [_mixed(f, [place], 1) for f, place in zip(factors, places, strict=True)]
+    )
+
+
+def _mixed(grid: FloatArray, places: Sequence[Place], power: int) -> FloatArray:
+    """Sum of a grid (M_1, ..., M_d, K) over the neighbours of each row, (n, K).
+
+    The weights are those of linear interpolation, to a power; values without a node give zero.
+    """
+    padded = np.pad(grid, [(0, 2)] * len(places) + [(0, 0)])
+    total = np.zeros((len(places[0][0]), grid.shape[-1]))
+    for corner in product((0, 1), repeat=len(places)):
+        chosen = zip(corner, places, strict=True)
+        weights = [(t if is_upper else 1 - t) ** power for is_upper, (_, t) in chosen]
+        nodes = tuple(lower + side for side, (lower, _) in zip(corner, places, strict=True))
+        total += reduce(np.multiply, weights)[:, None] * padded[nodes]
+    return total
+
+
+def _node_weights(axis: Axis, place: Place) -> FloatArray:
+    """Weight of each node in the value of a single row, (M,)."""
+    weights = np.zeros(axis.n_nodes + 2)
+    weights[place[0][0]] = 1 - place[1][0]
+    weights[place[0][0] + 1] += place[1][0]
+    return weights[: axis.n_nodes]

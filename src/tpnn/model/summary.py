@@ -1,0 +1,245 @@
+"""Summary: all components of a model in one table, a line for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tpnn._frozen import FrozenModel
+from tpnn.anova.facts import ComponentFacts
+from tpnn.anova.importance import importance, importance_interval
+from tpnn.anova.measure import product_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DIRECTIONS = ("increasing", "decreasing")
+SMALLEST_P_VALUE_SHOWN = 1e-16
+HEADINGS = (
+    "component", "importance", "95 % interval", "share", "edf", "loss without", "p-value", "shape",
+    "concurvity",
+)  # fmt: skip
+NOTES = (
+    "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
+    "freedom; loss without: held-out loss if the component is left out; p-value: of the hypothesis "
+    "that it is zero, given the others; shape: proved for all inputs; concurvity: share that other "
+    "components could imitate.",
+)
+NO_FACTS = (
+    "Effective degrees of freedom, held-out losses, p-values and concurvity are not known: they "
+    "need a model that was fitted with bands, and this one was saved before there were any, is a "
+    "part of another, was edited, comes from another library, or its fit left them out. Fit again."
+)
+
+
+class SummaryLine(NamedTuple):
+    """One component of a summary; NaN where a number is not known.
+
+    Parameters
+    ----------
+    component : str
+        Names of its features, joined by " x ".
+    order : int
+        Number of its features.
+    importance : float
+        E|f|, the mean over the outputs.
+    lower : float
+        Lower end of the interval of 95 % of the importance.
+    upper : float
+        Its upper end.
+    share : float
+        Share of the variance of the raw score under the product of the marginals.
+    edf : float
+        Effective degrees of freedom of its smooth part.
+    p_value : float
+        Of the test that it is zero, given all others.
+    loss_without : float
+        Held-out loss if it is left out, on the training scale.
+    loss_error : float
+        Standard error of the rise of the loss.
+    shape : str
+        Of a main effect: what is proved of the whole model along the feature.
+    concurvity : float
+        Share of its variance that other components could imitate on the training rows.
+    """
+
+    component: str
+    order: int
+    importance: float
+    lower: float
+    upper: float
+    share: float
+    edf: float
+    p_value: float
+    loss_without: float
+    loss_error: float
+    shape: str
+    concurvity: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """All components of a model, most important first: a table for people.
+
+    ``print`` writes it, a notebook shows it, and ``to_frame`` makes a DataFrame of it.
+
+    Parameters
+    ----------
+    header : dict from str to str
+        The model in words: rows, link, loss, intercept, held-out loss.
+    lines : list of SummaryLine
+        One for each component.
+    shapes : dict from str to list of str
+        Shapes that are proved for all values of the other features, by feature.
+    notes : tuple of str
+        What the columns mean, and which are not known.
+    """
+
+    header: Mapping[str, str]
+    lines: Sequence[SummaryLine]
+    shapes: Mapping[str, list[str]]
+    notes: Sequence[str]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per component; the columns are the fields of ``SummaryLine``."""
+        import pandas as pd
+
+        return pd.DataFrame(self.lines, columns=list(SummaryLine._fields))
+
+    @staticmethod
+    def words(line: SummaryLine) -> list[str]:
+        """Cells of a line as text, in the order of ``HEADINGS``."""
+        return [
+            line.component,
+            f"{line.importance:.3g}",
+            "" if math.isnan(line.lower) else f"{line.lower:.3g} to {line.upper:.3g}",
+            f"{100 * line.share:.1f} %",
+            "" if math.isnan(line.edf) else f"{line.edf:.1f}",
+            "" if math.isnan(line.loss_without) else f"{line.loss_without:.5g}",
+            _p_value(line.p_value),
+            line.shape,
+            "" if math.isnan(line.concurvity) else f"{line.concurvity:.2f}",
+        ]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.header), default=0)
+        head = [f"{name:<{width}}  {value}" for name, value in self.header.items()]
+        cells = [list(HEADINGS), *map(self.words, self.lines)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [_row(line, widths) for line in cells]
+        return "\n".join([*head, "", *lines, "", *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Show header, table and notes in a notebook."""
+        head = "".join(
+            f"<tr><th style='text-align: left'>{escape(name)}</th>"
+            f"<td style='text-align: left'>{escape(value)}</td></tr>"
+            for name, value in self.header.items()
+        )
+        cells = [f"<tr>{''.join(f'<th>{escape(word)}</th>' for word in HEADINGS)}</tr>"]
+        for line in self.lines:
+            words = "".join(f"<td>{escape(word)}</td>" for word in self.words(line))
+            cells.append(f"<tr>{words}</tr>")
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<table>{head}</table><table>{''.join(cells)}</table>{notes}"
+
+
+def summarise(model: FrozenModel) -> Summary:
+    """Summary of a frozen model."""
+    shapes = certified_shapes(model)
+    parts = list(zip(model.components, model.component_names, model.tables, strict=True))
+    unit = max((float(np.abs(table).max()) for table in model.tables), default=0.0) or 1.0
+    weights = [[axis.weights for axis in model.axes(component)] for component in model.components]
+    variances = [
+        float(product_mean((table / unit) ** 2, masses).mean())
+        for table, masses in zip(model.tables, weights, strict=True)
+    ]
+    lines = []
+    for place, (component, names, table) in enumerate(parts):
+        known = ComponentFacts() if model.facts is None else model.facts.components[place]
+        lower, upper = _interval(model, place, weights[place])
+        lines.append(
+            SummaryLine(
+                component=" x ".join(names),
+                order=len(component),
+                importance=importance(table, weights[place]),
+                lower=lower,
+                upper=upper,
+                share=variances[place] / (sum(variances) or 1.0),
+                edf=known.degrees,
+                p_value=known.p_value,
+                loss_without=known.loss_without,
+                loss_error=known.loss_error,
+                shape=", ".join(shapes.get(names[0], ())) if len(names) == 1 else "",
+                concurvity=known.concurvity,
+            )
+        )
+    lines.sort(key=lambda line: -line.importance)
+    notes = NOTES if model.facts is not None else (*NOTES, NO_FACTS)
+    return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
+
+
+def _interval(model: FrozenModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
+    posterior = None if model.posteriors is None else model.posteriors[place]
+    if posterior is None:
+        return math.nan, math.nan
+    return importance_interval(model.tables[place], weights, posterior.uncertainty())
+
+
+def certified_shapes(model: FrozenModel) -> dict[str, list[str]]:
+    """Shapes that are proved for all values of the other features, by feature."""
+    certified = {}
+    for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
+        if not axis.is_nominal and axis.n_regular > 1:
+            shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
+            held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
+            if held:
+                certified[name] = ["constant"] if set(DIRECTIONS) <= set(held) else held
+    return certified
+
+
+def _header(model: FrozenModel) -> dict[str, str]:
+    """Say in words what the model is."""
+    header, orders = {}, model.components.orders
+    if model.provenance is not None:
+        header["rows"] = f"{model.provenance.n_rows:,}"
+    header["components"] = ", ".join(
+        f"{sum(len(s) == order for s in model.components)} of order {order}" for order in orders
+    )
+    header["link"] = model.link.name
+    intercepts = [f"{value:.6g}" for value in model.intercepts]
+    names = model.output_names
+    header["intercept"] = (
+        ", ".join(f"{name}: {value}" for name, value in zip(names, intercepts, strict=True))
+        if names
+        else intercepts[0]
+    )
+    if model.facts is not None:
+        header["loss"] = model.facts.loss_name
+        header["held-out loss"] = f"{model.facts.loss:.6g} (training scale)"
+    return header
+
+
+def _p_value(value: float) -> str:
+    """Write a p-value.
+
+    >>> _p_value(1e-30), _p_value(0.0312), _p_value(float("nan"))
+    ('<1e-16', '0.031', '')
+    """
+    if math.isnan(value):
+        return ""
+    return f"<{SMALLEST_P_VALUE_SHOWN:g}" if value < SMALLEST_P_VALUE_SHOWN else f"{value:.2g}"
+
+
+def _row(words: Sequence[str], widths: Sequence[int]) -> str:
+    """One line of text: the name at the left, the rest at the right of its column."""
+    first, *others = words
+    cells = [f"{word:>{width}}" for word, width in zip(others, widths[1:], strict=True)]
+    return "  ".join([f"{first:<{widths[0]}}", *cells]).rstrip()
