@@ -18,6 +18,7 @@ from tpnn.explain.path import Path, Step
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
+from tpnn.problem.balance import balanced
 from tpnn.problem.problem import Problem, Task
 from tpnn.problem.solution import Event, NoProgress, Progress, Solution
 from tpnn.problem.solver import Solver
@@ -250,13 +251,14 @@ class Refitter:
 
 
 def frozen(solved: Solved, task: Task) -> AnovaModel:
-    """Average the bags, bring the model into its shapes and leave out features without use."""
+    """Average the bags, impose shapes, balance the totals, leave out features without use."""
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
         model = replace(model, posteriors=tuple(known[s] for s in model.components))
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
-    return (constrain(model, shapes) if shapes else model).pruned()
+    shaped = constrain(model, shapes) if shapes else model
+    return balanced(shaped, solved.problem).pruned()
 
 
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:

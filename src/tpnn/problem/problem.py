@@ -82,6 +82,8 @@ class Problem:
         y = shift + scale * target.
     has_offset : bool
         Whether the user passed an offset.
+    targets : Targets
+        Targets, weights and offsets as the user passed them, for all rows of the table.
     """
 
     encoder: TableEncoder
@@ -97,6 +99,7 @@ class Problem:
     shift: FloatArray
     scale: FloatArray
     has_offset: bool
+    targets: Targets
 
     @classmethod
     def build(
@@ -133,6 +136,7 @@ class Problem:
             shift=target.shift,
             scale=target.scale,
             has_offset=bool(targets.offset.any()),
+            targets=targets,
         )
 
     @cached_property
