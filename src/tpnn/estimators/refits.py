@@ -13,6 +13,7 @@ from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
 from tpnn.bands.recipe import posteriors
+from tpnn.calibrate.calibration import calibrated
 from tpnn.estimators.budget import limit_event
 from tpnn.explain.path import Path, Step
 from tpnn.model.constrain import constrain
@@ -215,7 +216,7 @@ class Refitter:
         selection = Selection.of_all(self.kept) if own else Selection.of_all(order, n_components)
         kept = refit(self.free, selection, NoProgress())
         kept = with_bands(kept, self.free.limits) if self.bands else kept
-        return replace(frozen(kept, self.task), provenance=self.provenance)
+        return replace(frozen(kept, self.task, self.bands), provenance=self.provenance)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(HeldOut(self.solved.problem, self.solved.solution, counted), self.keep)
@@ -250,15 +251,19 @@ class Refitter:
         return Step(len(kept), added, full.loss + mean, error)
 
 
-def frozen(solved: Solved, task: Task) -> AnovaModel:
-    """Average the bags, impose shapes, balance the totals, leave out features without use."""
+def frozen(solved: Solved, task: Task, is_calibrated: bool) -> AnovaModel:
+    """Average the bags, impose shapes, balance the totals, leave out features without use.
+
+    Held-out rows then calibrate the predictions, if that is asked for.
+    """
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
         model = replace(model, posteriors=tuple(known[s] for s in model.components))
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     shaped = constrain(model, shapes) if shapes else model
-    return balanced(shaped, solved.problem).pruned()
+    model = balanced(shaped, solved.problem).pruned()
+    return calibrated(model, solved.problem, solved.solution) if is_calibrated else model
 
 
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:

@@ -56,7 +56,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         posteriors=wider.posteriors and tuple(compress(wider.posteriors, kept)),
         intercepts=model.intercepts + shifts,
         stored_terms=None,
-        baseline=None,  # it belonged to the model before
+        baseline=None,  # it belonged to the model before,
+        calibration=None,  # as this did
         shapes={names[index]: shape for index, shape in indices.items()},
     )
 

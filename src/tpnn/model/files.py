@@ -8,7 +8,8 @@ always were: ``kept`` (positions of the features that were not left out, and the
 ``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
 ``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
 ``baseline_times`` and ``baseline_log_hazard`` of a survival model and ``posterior_...`` of a model
-with bands among the arrays, ``n_functions`` of each posterior in the header. A file has the
+with bands among the arrays, ``n_functions`` of each posterior in the header, ``calibration`` in the
+header and ``calibration_...`` among the arrays of a model with prediction intervals. A file has the
 oldest version whose readers predict it right. Readers of version 1 would ignore an
 ``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
 these have version 2. Readers of both would find the columns of an array at wrong positions where
@@ -50,6 +51,7 @@ from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
+from tpnn.model.calibration import Calibration
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
@@ -92,6 +94,7 @@ class Fields(TypedDict):
     baseline: Baseline | None
     provenance: Provenance | None
     posteriors: tuple[Posterior, ...] | None
+    calibration: Calibration | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -143,6 +146,9 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["posteriors"] is not None:
         header["n_functions"] = [p.roots.shape[-1] for p in fields["posteriors"]]
         arrays |= _pack_posteriors(fields["posteriors"])
+    if fields["calibration"] is not None:
+        header["calibration"], numbers = fields["calibration"].packed()
+        arrays |= numbers
     return header, arrays
 
 
@@ -161,6 +167,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
     components = ComponentSet(tuple(tuple(features) for features in header["components"]))
     encoder = _unpack_encoder(header, arrays)
     n_outputs, provenance = len(arrays["intercept"]), header.get("provenance")
+    known = header.get("calibration")
     shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs) for s in components]
     return Fields(
         encoder=encoder,
@@ -179,6 +186,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         baseline=_unpack_baseline(arrays),
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_unpack_posteriors(header.get("n_functions"), shapes, arrays),
+        calibration=None if known is None else Calibration.unpacked(known, arrays),
     )
 
 

@@ -42,6 +42,7 @@ def check_fields(fields: Fields) -> None:
     _check_baseline(fields)
     _check_provenance(fields)
     _check_posteriors(fields)
+    _check_calibration(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -190,3 +191,14 @@ def _check_posteriors(fields: Fields) -> None:
         _require(single and finite, "posteriors must be finite, in single precision")
         positive = (posterior.rough >= 0).all() and (units >= 0).all()
         _require(bool(positive), "variances and units of posteriors must not be negative")
+
+
+def _check_calibration(fields: Fields) -> None:
+    calibration = fields["calibration"]
+    if calibration is None:
+        return
+    sizes = tuple(axis.n_nodes for axis in fields["encoder"].axes[1])
+    broken = calibration.first_broken_rule(sizes, len(fields["intercepts"]))
+    _require(broken is None, f"calibration: {broken}")
+    are_classes = fields["link"].name in ("logit", "softmax")
+    _require(are_classes == (calibration.scale is None), "a scale is for numbers")

@@ -22,6 +22,7 @@ from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.baseline import Baseline
+from tpnn.model.calibration import Calibration
 from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, write_archive
 from tpnn.model.flat import flatten_tables
@@ -31,13 +32,14 @@ from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
 from tpnn.model.shape_rule import check_shape
+from tpnn.model.uncertain import Uncertain
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports):
+class AnovaModel(Exports, Uncertain):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -80,6 +82,8 @@ class AnovaModel(Exports):
         Where the model comes from, if an estimator fitted it.
     posteriors : sequence of Posterior, optional
         What is known about the truth behind each component; without them there are no bands.
+    calibration : Calibration, optional
+        What held-out rows say about predictions; without it there are no prediction intervals.
     """
 
     encoder: TableEncoder
@@ -98,6 +102,7 @@ class AnovaModel(Exports):
     baseline: Baseline | None = None
     provenance: Provenance | None = None
     posteriors: tuple[Posterior, ...] | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -301,8 +306,8 @@ class AnovaModel(Exports):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model and the scores in the provenance are left out: they belong
-        to the whole sum.
+        The baseline of a survival model, the calibration and the scores in the provenance are left
+        out: they belong to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -315,6 +320,7 @@ class AnovaModel(Exports):
             baseline=None,
             provenance=self.provenance and replace(self.provenance, scores={}),
             posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
+            calibration=None,
         )
 
     def pruned(self) -> AnovaModel:
@@ -338,6 +344,7 @@ class AnovaModel(Exports):
             encoder=self.encoder.pick(kept),
             components=ComponentSet(tuple(map(moved, self.components))),
             stored_terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms),
+            calibration=self.calibration and self.calibration.renumbered(place),
         )
 
     def terms(self) -> list[Terms]:

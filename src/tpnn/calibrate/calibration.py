@@ -1,0 +1,167 @@
+"""calibrated: a model with what held-out rows say about its predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tpnn._threads import ONE_BLAS_THREAD
+from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn.bands.working import WorkingRows
+from tpnn.calibrate.held_out import HeldOutRows, held_out_rows
+from tpnn.calibrate.reliability import reliabilities
+from tpnn.calibrate.scale import fit_scale
+from tpnn.loss.links import CLASS_LINKS
+from tpnn.loss.losses import Objective, weighted_quantiles
+from tpnn.model.calibration import Calibration, GroupScores, Scale
+from tpnn.model.model import AnovaModel
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Solution
+
+MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
+MOST_GROUPS = 50  # values of a feature by which rows can be grouped
+MOST_SCALE_FEATURES = 30
+LOSSES_OF_A_CENTRE = ("squared_error", "absolute_error", "huber", "log_loss")
+
+
+def has_intervals(objective: Objective) -> bool:
+    """Whether a model predicts where targets lie, so that intervals around it make sense."""
+    return objective.power is not None or objective.name in LOSSES_OF_A_CENTRE
+
+
+def calibrated(model: AnovaModel, problem: Problem, solution: Solution) -> AnovaModel:
+    """Add to a model what the held-out rows of its bags say, if they can.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model, without features that it does not use.
+    problem, solution : Problem and Solution
+        What it was frozen from.
+    """
+    if not has_intervals(problem.objective):
+        return model
+    with ONE_BLAS_THREAD:
+        rows = held_out_rows(problem, solution, model)
+        if rows is None or not np.isfinite(rows.raw).all():
+            return model
+        return replace(model, calibration=_calibration(model, problem, rows))
+
+
+def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Calibration:
+    means, scale = model.link.inverse(rows.raw), None
+    if model.link.name in CLASS_LINKS:
+        scores = 1 - _shares_of_classes(means, rows.y)
+    else:
+        scores, scale = _scaled_residuals(model, problem, rows, rows.y - means)
+    return Calibration(
+        scores=kept_scores(scores, rows.weights, MOST_SCORES),
+        groups=_groups(model, problem, rows, scores),
+        scale=scale,
+        reliability=reliabilities(model.link.name, means, rows),
+        intercept_errors=_intercept_errors(problem, rows),
+    )
+
+
+def _shares_of_classes(means: FloatArray, y: FloatArray) -> FloatArray:
+    """Probability of each row's own class, (n, 1)."""
+    if means.shape[1] == 1:
+        return np.where(y > 0, means, 1 - means)
+    shares: FloatArray = (means * y).sum(1, keepdims=True)
+    return shares
+
+
+def kept_scores(scores: FloatArray, weights: FloatArray, most: int) -> Float32Array:
+    """Scores (n, K) at the ranks 1, ..., m of m + 1, where m is at most ``most``.
+
+    Of rows with unequal weights, m is the number of rows with equal ones that say as much.
+    """
+    effective = weights.sum() ** 2 / (weights @ weights)
+    count = min(int(round(effective, 6)), most)
+    levels = np.arange(1, count + 1) / (count + 1)
+    found = [weighted_quantiles(column, weights, levels) for column in scores.T]
+    return np.column_stack(found).astype(np.float32)
+
+
+def _places(model: AnovaModel, problem: Problem) -> list[int]:
+    """Feature of the problem for each feature of the model."""
+    names = list(problem.encoder.feature_names)
+    return [names.index(name) for name in model.feature_names]
+
+
+def _scaled_residuals(
+    model: AnovaModel, problem: Problem, rows: HeldOutRows, residuals: FloatArray
+) -> tuple[FloatArray, Scale]:
+    """Residuals in units of their scale (n, K), and the scale."""
+    features, places = _scale_features(model), _places(model, problem)
+    axes = [model.encoder.axes[1][feature] for feature in features]
+    codes = [problem.codes.cells((places[j],), rows.places)[0] for j in features]
+    fits = [
+        fit_scale(axes, codes, raw, residual, rows.weights)
+        for raw, residual in zip(rows.raw.T, residuals.T, strict=True)
+    ]
+    scores = np.column_stack([np.abs(r) / f.at_rows for r, f in zip(residuals.T, fits, strict=True)])
+    each = zip(*(fit.tables for fit in fits), strict=True)
+    n_knots = max(len(fit.knots) for fit in fits)
+    return scores, Scale(
+        features=tuple(features),
+        tables=tuple(np.stack(tables, -1) for tables in each),
+        knots=np.stack([_filled(fit.knots, n_knots) for fit in fits], -1),
+        heights=np.stack([_filled(fit.heights, n_knots) for fit in fits], -1),
+    )
+
+
+def _filled(values: FloatArray, size: int) -> FloatArray:
+    """Repeat the last value up to a size."""
+    return np.append(values, np.full(size - len(values), values[-1]))
+
+
+def _scale_features(model: AnovaModel) -> list[int]:
+    """Features of the largest effects, at most ``MOST_SCALE_FEATURES``, in order."""
+    sizes = np.zeros(model.encoder.n_features)
+    for component, table in model.by_component().items():
+        for feature in component:
+            sizes[feature] += np.abs(table).mean()
+    largest = np.argsort(-sizes, kind="stable")[:MOST_SCALE_FEATURES]
+    return sorted(int(feature) for feature in largest if sizes[feature] > 0)
+
+
+def _groups(
+    model: AnovaModel, problem: Problem, rows: HeldOutRows, scores: FloatArray
+) -> tuple[GroupScores, ...]:
+    """Scores at each value of the features that have few values."""
+    found = []
+    for feature, place in enumerate(_places(model, problem)):
+        axis = model.encoder.axes[1][feature]
+        if axis.n_nodes > MOST_GROUPS or not _are_nodes(problem, place, rows):
+            continue
+        nodes: IntArray = problem.codes.cells((place,), rows.places)[0]
+        for node in np.unique(nodes).tolist():
+            here = nodes == node
+            kept = kept_scores(scores[here], rows.weights[here], MOST_GROUP_SCORES)
+            found.append(GroupScores(feature, node, kept))
+    return tuple(found)
+
+
+def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:
+    """Whether every value of a feature has a node of its own."""
+    axis = problem.encoder.axes[1][feature]
+    if axis.groups is not None:
+        return True
+    values = problem.encoder.numbers(problem.codes.table, feature)
+    x = values[problem.distinct.rows[rows.places]]
+    return bool((np.isnan(x) | np.isin(x, axis.values[: axis.n_regular])).all())
+
+
+def _intercept_errors(problem: Problem, rows: HeldOutRows) -> FloatArray:
+    """Standard error of each intercept (K,): root of dispersion over information."""
+    offset = rows.offset[:, None] if problem.objective.standardised else 0.0
+    scores = (rows.raw - offset - problem.shift) / problem.scale
+    masses = rows.weights * problem.distinct.size
+    working = WorkingRows(
+        problem.objective, problem.rows.y[rows.places].astype(np.float64), masses
+    )
+    dispersion = working.dispersion(scores, np.ones(len(masses), bool))
+    information = masses @ working.slopes(scores)[1]
+    return np.asarray(problem.scale * np.sqrt(dispersion / information))
