@@ -8,10 +8,10 @@ import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import Float32Array, FloatArray, IntArray
-from tpnn.bands.working import WorkingRows
+from tpnn.bands.joint import RowErrors
 from tpnn.calibrate.held_out import HeldOutRows, held_out_rows
 from tpnn.calibrate.reliability import reliabilities
-from tpnn.calibrate.scale import fit_scale
+from tpnn.calibrate.scale import fit_scale, log_sizes
 from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
 from tpnn.model.calibration import Calibration, GroupScores, Scale
@@ -22,6 +22,7 @@ from tpnn.problem.solution import Solution
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
 MOST_GROUPS = 50  # values of a feature by which rows can be grouped
 MOST_SCALE_FEATURES = 30
+SMALLEST_ERROR = 1e-300
 LOSSES_OF_A_CENTRE = ("squared_error", "absolute_error", "huber", "log_loss")
 
 
@@ -30,8 +31,10 @@ def has_intervals(objective: Objective) -> bool:
     return objective.power is not None or objective.name in LOSSES_OF_A_CENTRE
 
 
-def calibrated(model: AnovaModel, problem: Problem, solution: Solution) -> AnovaModel:
-    """Add to a model what the held-out rows of its bags say, if they can.
+def calibrated(
+    model: AnovaModel, problem: Problem, solution: Solution, errors: RowErrors | None
+) -> AnovaModel:
+    """Add to a model what held-out rows say about its predictions, and how sure these are.
 
     Parameters
     ----------
@@ -39,14 +42,17 @@ def calibrated(model: AnovaModel, problem: Problem, solution: Solution) -> Anova
         The model, without features that it does not use.
     problem, solution : Problem and Solution
         What it was frozen from.
+    errors : RowErrors or None
+        Standard errors of the raw scores of some rows.
     """
-    if not has_intervals(problem.objective):
-        return model
     with ONE_BLAS_THREAD:
-        rows = held_out_rows(problem, solution, model)
-        if rows is None or not np.isfinite(rows.raw).all():
-            return model
-        return replace(model, calibration=_calibration(model, problem, rows))
+        is_wanted = has_intervals(problem.objective)
+        rows = held_out_rows(problem, solution, model) if is_wanted else None
+        if rows is not None and not np.isfinite(rows.raw).all():
+            rows = None
+        known = Calibration() if rows is None else _calibration(model, problem, rows)
+        scale = None if errors is None else _error_scale(model, problem, solution, errors)
+        return replace(model, calibration=replace(known, errors=scale))
 
 
 def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Calibration:
@@ -54,14 +60,28 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
     if model.link.name in CLASS_LINKS:
         scores = 1 - _shares_of_classes(means, rows.y)
     else:
-        scores, scale = _scaled_residuals(model, problem, rows, rows.y - means)
+        residuals = rows.y - means
+        logs = np.column_stack([log_sizes(residual, rows.weights) for residual in residuals.T])
+        at_rows, scale = _fitted(model, problem, rows.places, rows.raw, logs, rows.weights)
+        scores = np.abs(residuals) / at_rows
     return Calibration(
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
         groups=_groups(model, problem, rows, scores),
         scale=scale,
         reliability=reliabilities(model.link.name, means, rows),
-        intercept_errors=_intercept_errors(problem, rows),
     )
+
+
+def _error_scale(
+    model: AnovaModel, problem: Problem, solution: Solution, errors: RowErrors
+) -> Scale:
+    """Standard errors as functions of the features and of the raw score."""
+    places = np.arange(0, len(problem.distinct.rows), errors.step)
+    given = problem.raw_scores(solution, places) - problem.rows.offset[places]
+    raw = problem.shift + problem.scale * problem.by_output(given).mean(1)
+    weights = problem.distinct.weights[places]
+    logs = np.log(np.maximum(errors.errors, SMALLEST_ERROR))
+    return _fitted(model, problem, places, raw, logs, weights / weights.sum())[1]
 
 
 def _shares_of_classes(means: FloatArray, y: FloatArray) -> FloatArray:
@@ -90,21 +110,22 @@ def _places(model: AnovaModel, problem: Problem) -> list[int]:
     return [names.index(name) for name in model.feature_names]
 
 
-def _scaled_residuals(
-    model: AnovaModel, problem: Problem, rows: HeldOutRows, residuals: FloatArray
+def _fitted(
+    model: AnovaModel,
+    problem: Problem,
+    places: IntArray,
+    raw: FloatArray,
+    logs: FloatArray,
+    weights: FloatArray,
 ) -> tuple[FloatArray, Scale]:
-    """Residuals in units of their scale (n, K), and the scale."""
-    features, places = _scale_features(model), _places(model, problem)
+    """Scale of logarithms (n, K) at the given distinct rows, (n, K), and as functions."""
+    features, numbers = _scale_features(model), _places(model, problem)
     axes = [model.encoder.axes[1][feature] for feature in features]
-    codes = [problem.codes.cells((places[j],), rows.places)[0] for j in features]
-    fits = [
-        fit_scale(axes, codes, raw, residual, rows.weights)
-        for raw, residual in zip(rows.raw.T, residuals.T, strict=True)
-    ]
-    scores = np.column_stack([np.abs(r) / f.at_rows for r, f in zip(residuals.T, fits, strict=True)])
-    each = zip(*(fit.tables for fit in fits), strict=True)
+    codes = [problem.codes.cells((numbers[j],), places)[0] for j in features]
+    fits = [fit_scale(axes, codes, *one, weights) for one in zip(raw.T, logs.T, strict=True)]
     n_knots = max(len(fit.knots) for fit in fits)
-    return scores, Scale(
+    each = zip(*(fit.tables for fit in fits), strict=True)
+    return np.column_stack([fit.at_rows for fit in fits]), Scale(
         features=tuple(features),
         tables=tuple(np.stack(tables, -1) for tables in each),
         knots=np.stack([_filled(fit.knots, n_knots) for fit in fits], -1),
@@ -152,16 +173,3 @@ def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:
     values = problem.encoder.numbers(problem.codes.table, feature)
     x = values[problem.distinct.rows[rows.places]]
     return bool((np.isnan(x) | np.isin(x, axis.values[: axis.n_regular])).all())
-
-
-def _intercept_errors(problem: Problem, rows: HeldOutRows) -> FloatArray:
-    """Standard error of each intercept (K,): root of dispersion over information."""
-    offset = rows.offset[:, None] if problem.objective.standardised else 0.0
-    scores = (rows.raw - offset - problem.shift) / problem.scale
-    masses = rows.weights * problem.distinct.size
-    working = WorkingRows(
-        problem.objective, problem.rows.y[rows.places].astype(np.float64), masses
-    )
-    dispersion = working.dispersion(scores, np.ones(len(masses), bool))
-    information = masses @ working.slopes(scores)[1]
-    return np.asarray(problem.scale * np.sqrt(dispersion / information))

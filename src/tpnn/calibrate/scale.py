@@ -1,10 +1,9 @@
-"""The scale of residuals: an additive model of their logarithm.
+"""Scales: additive models of the logarithm of residuals, or of standard errors.
 
-    log max(|r_i|, median |r|) = sum_j g_j(x_ij) + h(f(x_i)) + noise
+    log s_i = sum_j g_j(x_ij) + h(f(x_i)) + noise
 
 The functions have the prior of bands, with variances that the evidence chooses, so a feature on
-which the noise does not depend gets a g_j of about zero. Small residuals say little about large
-ones, which decide an interval, so they are raised to the median.
+which the scale does not depend gets a g_j of about zero.
 """
 
 from __future__ import annotations
@@ -51,14 +50,11 @@ def fit_scale(
     axes: Sequence[Axis],
     codes: Sequence[IntArray],
     raw: FloatArray,
-    residuals: FloatArray,
+    logs: FloatArray,
     weights: FloatArray,
 ) -> FittedScale:
-    """Fit the scale of residuals (n,) to nodes of features, (n,) each, and raw scores (n,)."""
+    """Fit logarithms (n,) to nodes of features, (n,) each, and to raw scores (n,)."""
     score_axis, score_codes = _score_axis(raw, weights)
-    sizes = np.abs(residuals)
-    floor = max(float(weighted_quantiles(sizes, weights, 0.5)), SMALLEST_SCALE * sizes.max())
-    logs = np.log(np.maximum(sizes, floor or 1.0))
     spans = [_span(axis) for axis in (*axes, score_axis)]
     places = [*codes, score_codes]
     X = np.hstack([s.factors[0][c] * s.deviations for s, c in zip(spans, places, strict=True)])
@@ -79,6 +75,16 @@ def fit_scale(
         knots=score_axis.values,
         heights=constant + tables[-1],
     )
+
+
+def log_sizes(residuals: FloatArray, weights: FloatArray) -> FloatArray:
+    """Logarithms of sizes of residuals (n,), those below the median raised to it.
+
+    Small residuals say little about large ones, which decide an interval.
+    """
+    sizes = np.abs(residuals)
+    floor = max(float(weighted_quantiles(sizes, weights, 0.5)), SMALLEST_SCALE * sizes.max())
+    return np.log(np.maximum(sizes, floor or 1.0))
 
 
 def _posterior(

@@ -12,6 +12,7 @@ from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
+from tpnn.bands.joint import RowErrors
 from tpnn.bands.recipe import posteriors
 from tpnn.calibrate.calibration import calibrated
 from tpnn.estimators.budget import limit_event
@@ -55,6 +56,8 @@ class Solved:
         Whether main effects and pairs were included only if they rose above the noise.
     posteriors : dict from component to Posterior, optional
         What is known about the truth behind each component, where that was asked for.
+    row_errors : RowErrors, optional
+        How far the raw scores of some rows may be from the truth, in the same case.
     """
 
     problem: Problem
@@ -66,6 +69,7 @@ class Solved:
     keeps_mains: bool = True
     is_screened: bool = False
     posteriors: Mapping[Component, Posterior] | None = None
+    row_errors: RowErrors | None = None
 
     @property
     def components(self) -> ComponentSet:
@@ -132,7 +136,8 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
     """Add the posteriors of the components; if there are none, an event says why."""
     began, problem = time.monotonic(), solved.problem
     try:
-        return replace(solved, posteriors=posteriors(problem, solved.solution, limits))
+        found, errors = posteriors(problem, solved.solution, limits)
+        return replace(solved, posteriors=found, row_errors=errors)
     except TimeoutError as error:
         event = limit_event(problem, str(error), began)
     except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves
@@ -263,7 +268,9 @@ def frozen(solved: Solved, task: Task, is_calibrated: bool) -> AnovaModel:
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     shaped = constrain(model, shapes) if shapes else model
     model = balanced(shaped, solved.problem).pruned()
-    return calibrated(model, solved.problem, solved.solution) if is_calibrated else model
+    if not is_calibrated:
+        return model
+    return calibrated(model, solved.problem, solved.solution, solved.row_errors)
 
 
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:

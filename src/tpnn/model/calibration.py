@@ -12,8 +12,9 @@ If new rows are like the held-out ones, the share of them whose target lies insi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from tpnn.table.axis import read_only
 
 
 class Scale(NamedTuple):
-    """How far targets lie from predictions: an additive model of log |residual|.
+    """An additive model of a logarithm, of |residuals| or of standard errors.
 
     Parameters
     ----------
@@ -72,31 +73,31 @@ class Calibration:
     Parameters
     ----------
     scores : array of shape (n_scores, n_outputs)
-        Score at the ranks 1, 2, ... of n_scores + 1, sorted; one column for the classes.
+        Score at the ranks 1, 2, ... of n_scores + 1, sorted; one column for the classes, no rows
+        without intervals.
     groups : tuple of GroupScores
         The same for each value of features that have few.
     scale : Scale, optional
-        Scale of numbers; None for classes.
+        Scale of the residuals of numbers; None for classes.
     reliability : tuple of Reliability
         Predictions beside targets, for each output.
-    intercept_errors : array of shape (n_outputs,)
-        Standard error of each intercept.
+    errors : Scale, optional
+        Standard error of the raw score.
     """
 
-    scores: Float32Array
-    groups: tuple[GroupScores, ...]
-    scale: Scale | None
-    reliability: tuple[Reliability, ...]
-    intercept_errors: FloatArray
+    scores: Float32Array = field(default_factory=lambda: np.empty((0, 1), np.float32))
+    groups: tuple[GroupScores, ...] = ()
+    scale: Scale | None = None
+    reliability: tuple[Reliability, ...] = ()
+    errors: Scale | None = None
 
     @property
     def arrays(self) -> tuple[RealArray, ...]:
         """All arrays, in a fixed order."""
-        scale = () if self.scale is None else (self.scale.knots, self.scale.heights)
-        tables = () if self.scale is None else self.scale.tables
         groups = (group.scores for group in self.groups)
         found = (array for one in self.reliability for array in one)
-        return (self.scores, self.intercept_errors, *groups, *found, *scale, *tables)
+        scales = (_scale_arrays(scale) for scale in (self.scale, self.errors))
+        return (self.scores, *groups, *found, *(array for arrays in scales for array in arrays))
 
     @property
     def group_features(self) -> tuple[int, ...]:
@@ -109,78 +110,71 @@ class Calibration:
 
     def frozen(self) -> Calibration:
         """Make its arrays read-only."""
-        return self._with([read_only(array) for array in self.arrays])
+        return self._with(map(read_only, self.arrays))
 
     def renumbered(self, place: Mapping[int, int]) -> Calibration:
         """Give features other numbers."""
         groups = tuple(group._replace(feature=place[group.feature]) for group in self.groups)
-        scale = self.scale
-        moved = scale and scale._replace(features=tuple(place[j] for j in scale.features))
-        return replace(self, groups=groups, scale=moved)
+        scale, errors = (
+            one and one._replace(features=tuple(place[j] for j in one.features))
+            for one in (self.scale, self.errors)
+        )
+        return replace(self, groups=groups, scale=scale, errors=errors)
 
-    def _with(self, arrays: list[Any]) -> Calibration:
+    def _with(self, arrays: Iterable[Any]) -> Calibration:
         """Put other arrays, in the order of ``arrays``, in their places."""
         remaining = iter(arrays)
-        scores, errors = next(remaining), next(remaining)
+        scores = next(remaining)
         groups = tuple(group._replace(scores=next(remaining)) for group in self.groups)
-        found = tuple(Reliability(*(next(remaining) for _ in one)) for one in self.reliability)
-        scale = self.scale
-        if scale is not None:
-            knots, heights = next(remaining), next(remaining)
-            scale = Scale(scale.features, tuple(remaining), knots, heights)
+        found = tuple(Reliability(*islice(remaining, len(one))) for one in self.reliability)
+        scales = []
+        for one in (self.scale, self.errors):
+            if one is not None:
+                knots, heights = islice(remaining, 2)
+                tables = tuple(islice(remaining, len(one.features)))
+                one = Scale(one.features, tables, knots, heights)
+            scales.append(one)
         return Calibration(
-            scores=scores, groups=groups, scale=scale, reliability=found, intercept_errors=errors
+            scores=scores, groups=groups, scale=scales[0], reliability=found, errors=scales[1]
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as lists that JSON can hold."""
-        scale = self.scale
         return {
             "scores": self.scores.tolist(),
             "groups": [[group.feature, group.node, group.scores.tolist()] for group in self.groups],
-            "scale": scale
-            and {
-                "features": list(scale.features),
-                "tables": [table.tolist() for table in scale.tables],
-                "knots": scale.knots.tolist(),
-                "heights": scale.heights.tolist(),
-            },
+            "scale": _scale_dict(self.scale),
             "reliability": [
                 {name: array.tolist() for name, array in one._asdict().items()}
                 for one in self.reliability
             ],
-            "intercept_errors": self.intercept_errors.tolist(),
+            "errors": _scale_dict(self.errors),
         }
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Calibration:
         """Make it from what ``as_dict`` returned."""
-        scale = stored["scale"]
+        scores = stored["scores"]
         return cls(
-            scores=_numbers(stored["scores"]).astype(np.float32),
+            scores=_numbers(scores).astype(np.float32) if scores else cls().scores,
             groups=tuple(
-                GroupScores(feature, node, _numbers(scores).astype(np.float32))
-                for feature, node, scores in stored["groups"]
+                GroupScores(feature, node, _numbers(found).astype(np.float32))
+                for feature, node, found in stored["groups"]
             ),
-            scale=scale
-            and Scale(
-                features=tuple(scale["features"]),
-                tables=tuple(_numbers(table) for table in scale["tables"]),
-                knots=_numbers(scale["knots"]),
-                heights=_numbers(scale["heights"]),
-            ),
+            scale=_scale_of(stored["scale"]),
             reliability=tuple(
                 Reliability(*(_numbers(one[name]) for name in Reliability._fields))
                 for one in stored["reliability"]
             ),
-            intercept_errors=_numbers(stored["intercept_errors"]),
+            errors=_scale_of(stored["errors"]),
         )
 
     def packed(self) -> tuple[dict[str, Any], dict[str, RealArray]]:
         """Header and arrays of a file, of which ``unpacked`` makes the same calibration."""
+        scales = {"scale": self.scale, "errors": self.errors}
         header = {
             "groups": [[group.feature, group.node] for group in self.groups],
-            "features": None if self.scale is None else list(self.scale.features),
+            **{name: None if one is None else list(one.features) for name, one in scales.items()},
             "n_reliabilities": len(self.reliability),
             "shapes": [list(array.shape) for array in self.arrays],
         }
@@ -193,15 +187,17 @@ class Calibration:
     @classmethod
     def unpacked(cls, header: Mapping[str, Any], arrays: Mapping[str, RealArray]) -> Calibration:
         """Make it from what ``packed`` returned."""
-        nothing, features = np.empty(0), header["features"]
+        nothing, none = np.empty(0), np.empty(0, np.float32)
+        scale, errors = (
+            None if header[name] is None
+            else Scale(tuple(header[name]), (nothing,) * len(header[name]), nothing, nothing)
+            for name in ("scale", "errors")
+        )  # fmt: skip
         empty = cls(
-            scores=np.empty(0, np.float32),
-            groups=tuple(GroupScores(*group, np.empty(0, np.float32)) for group in header["groups"]),
-            scale=None
-            if features is None
-            else Scale(tuple(features), (nothing,) * len(features), nothing, nothing),
+            groups=tuple(GroupScores(*group, none) for group in header["groups"]),
+            scale=scale,
             reliability=(Reliability(nothing, nothing, nothing),) * header["n_reliabilities"],
-            intercept_errors=nothing,
+            errors=errors,
         )
         flat = {
             np.dtype(np.float32): arrays["calibration_scores"],
@@ -231,11 +227,33 @@ class Calibration:
         for group in self.groups:
             if not (_is_place(group.feature, sizes) and 0 <= group.node < sizes[group.feature]):
                 return "groups must be nodes of features"
-        if self.intercept_errors.shape != (n_outputs,) or (self.intercept_errors < 0).any():
-            return "every intercept must have a standard error"
         if any(len({array.shape for array in one}) > 1 for one in self.reliability):
             return "every group of rows must have its means"
-        return None if self.scale is None else _broken_scale(self.scale, sizes, n_outputs)
+        scales = (one for one in (self.scale, self.errors) if one is not None)
+        broken = (_broken_scale(scale, sizes, n_outputs) for scale in scales)
+        return next((rule for rule in broken if rule is not None), None)
+
+
+def _scale_arrays(scale: Scale | None) -> tuple[RealArray, ...]:
+    return () if scale is None else (scale.knots, scale.heights, *scale.tables)
+
+
+def _scale_dict(scale: Scale | None) -> dict[str, Any] | None:
+    return scale and {
+        "features": list(scale.features),
+        "tables": [table.tolist() for table in scale.tables],
+        "knots": scale.knots.tolist(),
+        "heights": scale.heights.tolist(),
+    }
+
+
+def _scale_of(stored: Mapping[str, Any] | None) -> Scale | None:
+    return stored and Scale(
+        features=tuple(stored["features"]),
+        tables=tuple(_numbers(table) for table in stored["tables"]),
+        knots=_numbers(stored["knots"]),
+        heights=_numbers(stored["heights"]),
+    )
 
 
 def _broken_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> str | None:

@@ -201,4 +201,6 @@ def _check_calibration(fields: Fields) -> None:
     broken = calibration.first_broken_rule(sizes, len(fields["intercepts"]))
     _require(broken is None, f"calibration: {broken}")
     are_classes = fields["link"].name in ("logit", "softmax")
-    _require(are_classes == (calibration.scale is None), "a scale is for numbers")
+    has_intervals = len(calibration.scores) > 0
+    needs_scale = has_intervals and not are_classes
+    _require(needs_scale == (calibration.scale is not None), "a scale is for intervals of numbers")

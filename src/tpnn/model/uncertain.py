@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import resolve_feature
-from tpnn.loss.links import CLASS_LINKS
-from tpnn.model.calibration import Calibration
+from tpnn.model.calibration import Calibration, Scale
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.table.frame import Table
@@ -56,14 +54,14 @@ class Uncertain:
             Which classes are in the set of each row. The most probable one always is.
         """
         check_coverage(coverage)
-        known = _needed(self)
+        known = _needed(self.calibration)
         table = self.encoder.read(X)
         factors = _factors(self, known, table, coverage, by)
-        if self.link.name in CLASS_LINKS:
+        if known.scale is None:
             shares = self.predict_proba(table, offset)
             return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
         raw = self.raw_scores(table, offset)
-        reach = factors * np.exp(self._log_scale(table, raw.reshape(len(raw), -1)))
+        reach = factors * scale_at(self, known.scale, table, raw.reshape(len(raw), -1))
         reach, means = reach.reshape(raw.shape), self.link.inverse(raw)
         lower, upper = means - reach, means + reach
         return (lower.clip(0.0) if self.link.name == "log" else lower), upper
@@ -71,20 +69,20 @@ class Uncertain:
     def standard_errors(self: AnovaModel, X: Any) -> FloatArray:
         """Standard error of the raw score of each row, shape (n_rows,) or (n_rows, n_outputs).
 
-        It is the root of the variances of the components there, added up, and of that of the
-        intercept. Components are taken as independent.
+        It is that of the joint posterior of all components, whose errors partly cancel: an additive
+        model of its logarithm, fitted to that of training rows. An offset is known without error.
         """
-        if self.posteriors is None:
+        if self.calibration is None or self.calibration.errors is None:
             raise ValueError(
-                "return_std: bands of the components are needed, found a model without them: fitted "
-                "with bands=False, or by a version that had none. Fit again."
+                "return_std: a model with bands is needed, found one without: fitted with "
+                "bands=False, changed after its fit, or saved by a version that had no standard "
+                "errors. Fit again."
             )
         table = self.encoder.read(X)
-        variances = np.zeros((self.n_outputs, table.n_rows))
-        if self.calibration is not None:
-            variances += self.calibration.intercept_errors[:, None] ** 2
-        self._variance_predictor.add(_columns(self, table), variances)
-        errors: FloatArray = np.sqrt(variances.T.clip(0.0))
+        raw = np.empty((self.n_outputs, table.n_rows))
+        raw[:] = self.intercepts[:, None]
+        self._sum_predictor.add(_columns(self, table), raw)
+        errors = scale_at(self, self.calibration.errors, table, raw.T)
         return errors[:, 0] if self.n_outputs == 1 else errors
 
     def mean_errors(self: AnovaModel, X: Any, offset: Any = None) -> FloatArray:
@@ -97,24 +95,15 @@ class Uncertain:
         errors, raw = self.standard_errors(table), self.raw_scores(table, offset)
         return errors_of_means(self.link.name, self.link.inverse(raw), raw, errors)
 
-    @cached_property
-    def _variance_predictor(self: AnovaModel) -> Predictor:
-        """Interpolates the posterior variance between nodes, where it is at most that."""
-        found = (posterior.uncertainty().errors() ** 2 for posterior in self.posteriors or ())
-        tables = dict(zip(self.components, found, strict=True))
-        return Predictor(self.encoder.axes, flatten_tables(tables))
 
-    def _log_scale(self: AnovaModel, table: Table, raw: FloatArray) -> FloatArray:
-        """Logarithm of the scale of rows with raw scores (n_rows, n_outputs), of that shape."""
-        known = self.calibration
-        if known is None or known.scale is None:
-            raise ValueError("calibration: a scale is needed, found none. Fit again.")
-        scale, total = known.scale, np.empty((self.n_outputs, table.n_rows))
-        for output, column in enumerate(raw.T):
-            total[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
-        effects = {(j,): effect for j, effect in zip(scale.features, scale.tables, strict=True)}
-        Predictor(self.encoder.axes, flatten_tables(effects)).add(_columns(self, table), total)
-        return total.T
+def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
+    """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
+    logs = np.empty((model.n_outputs, table.n_rows))
+    for output, column in enumerate(raw.T):
+        logs[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
+    effects = {(j,): effect for j, effect in zip(scale.features, scale.tables, strict=True)}
+    Predictor(model.encoder.axes, flatten_tables(effects)).add(_columns(model, table), logs)
+    return np.exp(logs.T)
 
 
 def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
@@ -122,7 +111,9 @@ def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
     return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
 
 
-def errors_of_means(link: str, means: FloatArray, raw: FloatArray, errors: FloatArray) -> FloatArray:
+def errors_of_means(
+    link: str, means: FloatArray, raw: FloatArray, errors: FloatArray
+) -> FloatArray:
     """Standard errors of means, given those of raw scores, by the derivative of the inverse link.
 
     Quantiles are sorted raw scores; their errors go with them.
@@ -150,15 +141,15 @@ def check_coverage(coverage: Any) -> None:
         )
 
 
-def _needed(model: Uncertain) -> Calibration:
-    if model.calibration is None:
+def _needed(calibration: Calibration | None) -> Calibration:
+    if calibration is None or not len(calibration.scores):
         raise ValueError(
             "predict_interval: a model that was calibrated on held-out rows is needed, found one "
             "that was not: of quantiles, survival or a custom loss, fitted with bands=False, "
             "changed after its fit, or saved by a version that did not calibrate. Fit again, with "
             "the objective of a mean."
         )
-    return model.calibration
+    return calibration
 
 
 def _factors(
