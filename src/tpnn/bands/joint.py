@@ -54,11 +54,11 @@ def row_errors(
 
 def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
     """Variance (n,) of the intercept and of the smooth parts of all components."""
-    squares, seen = 1 / model.information, set[int]()
+    squares, seen = np.array(1 / model.information), set[int]()
     for group in model.groups:
         squares = squares + _group_variances(group, seen, step)
         seen |= set(group.numbers)
-    return np.asarray(squares)
+    return squares
 
 
 def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:

@@ -75,7 +75,7 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
 def _error_scale(
     model: AnovaModel, problem: Problem, solution: Solution, errors: RowErrors
 ) -> Scale:
-    """Standard errors as functions of the features and of the raw score."""
+    """Write standard errors as functions of the features and of the raw score."""
     places = np.arange(0, len(problem.distinct.rows), errors.step)
     given = problem.raw_scores(solution, places) - problem.rows.offset[places]
     raw = problem.shift + problem.scale * problem.by_output(given).mean(1)
@@ -157,7 +157,7 @@ def _groups(
         axis = model.encoder.axes[1][feature]
         if axis.n_nodes > MOST_GROUPS or not _are_nodes(problem, place, rows):
             continue
-        nodes: IntArray = problem.codes.cells((place,), rows.places)[0]
+        nodes = problem.codes.cells((place,), rows.places)[0]
         for node in np.unique(nodes).tolist():
             here = nodes == node
             kept = kept_scores(scores[here], rows.weights[here], MOST_GROUP_SCORES)

@@ -12,7 +12,7 @@ N_GROUPS = 10
 
 
 def reliabilities(link: str, means: FloatArray, rows: HeldOutRows) -> tuple[Reliability, ...]:
-    """Groups of each output, of predicted means (n, K).
+    """Compare predicted means (n, K) with targets in groups, for each output.
 
     Rows with a log link are sorted by their rate, the mean without the offset, so that a large
     exposure is not taken for a large risk.
@@ -29,9 +29,9 @@ def reliability(
 ) -> Reliability:
     """Sort rows (n,) into about ten groups of equal mass; equal ranks stay together.
 
-    >>> one = np.ones(4) / 4
-    >>> reliability(np.array([1.0, 1, 3, 5]), np.array([0.0, 2, 3, 6]), one, np.array([1, 1, 2, 3]))
-    Reliability(predicted=array([1., 3., 5.]), actual=array([1., 3., 6.]), masses=array([0.5 , 0.25, 0.25]))
+    >>> means = np.array([1.0, 1.0, 3.0, 5.0])
+    >>> reliability(means, np.array([0.0, 2.0, 3.0, 6.0]), np.ones(4), means).actual
+    array([1., 3., 6.])
     """
     order = np.argsort(ranked, kind="stable")
     below = np.cumsum(weights[order]) - weights[order] / 2
@@ -40,5 +40,5 @@ def reliability(
     number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
     _, group = np.unique(number, return_inverse=True)
     masses = np.bincount(group, weights[order])
-    means = (np.bincount(group, (weights * v)[order]) / masses for v in (predicted, actual))
-    return Reliability(*means, masses / masses.sum())
+    sums = [np.bincount(group, (weights * values)[order]) for values in (predicted, actual)]
+    return Reliability(sums[0] / masses, sums[1] / masses, masses / masses.sum())

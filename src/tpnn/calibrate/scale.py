@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._typing import CodeArray, FloatArray, IntArray
 from tpnn.bands.evidence import Blocks, Coefficients, solved, variances
 from tpnn.bands.spans import Span, eigenfunctions
 from tpnn.loss.losses import weighted_quantiles
@@ -48,7 +48,7 @@ class FittedScale:
 
 def fit_scale(
     axes: Sequence[Axis],
-    codes: Sequence[IntArray],
+    codes: Sequence[CodeArray],
     raw: FloatArray,
     logs: FloatArray,
     weights: FloatArray,
@@ -56,11 +56,12 @@ def fit_scale(
     """Fit logarithms (n,) to nodes of features, (n,) each, and to raw scores (n,)."""
     score_axis, score_codes = _score_axis(raw, weights)
     spans = [_span(axis) for axis in (*axes, score_axis)]
-    places = [*codes, score_codes]
+    places: list[IntArray | CodeArray] = [*codes, score_codes]
     X = np.hstack([s.factors[0][c] * s.deviations for s, c in zip(spans, places, strict=True)])
     means, constant = weights @ X, float(weights @ logs)
     centred = X - means
-    precision = weights * len(weights) / max(weights @ (logs - constant) ** 2, SMALLEST_VARIANCE)
+    variance = max(float(weights @ (logs - constant) ** 2), SMALLEST_VARIANCE)
+    precision = weights * len(weights) / variance
     found = _posterior(centred, logs - constant, precision, spans)
     fitted = constant + centred @ found.mean
     tables, start = [], 0
@@ -106,7 +107,7 @@ def _left_out(
     """Fit of each row by all others: z - (z - fit) / (1 - leverage)."""
     leverage = precision * ((X @ found.whitened.T) ** 2).sum(1) + precision / precision.sum()
     kept = 1 - np.minimum(leverage, LARGEST_LEVERAGE)
-    return response - (response - fitted) / kept
+    return np.asarray(response - (response - fitted) / kept)
 
 
 def _span(axis: Axis) -> Span:
@@ -120,4 +121,5 @@ def _score_axis(raw: FloatArray, weights: FloatArray) -> tuple[Axis, IntArray]:
     levels = np.linspace(0, 1, N_KNOTS)
     knots = np.unique(weighted_quantiles(raw, weights, levels))
     nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, raw)
-    return Axis(knots, np.bincount(nearest, weights, len(knots))), nearest
+    masses = np.bincount(nearest, weights, len(knots)).astype(np.float64)
+    return Axis(knots, masses), nearest

@@ -1,6 +1,7 @@
 """The pipeline: from a table and its targets to a path of fitted models, stage by stage.
 
-    read -> encode -> build -> search -> solve -> select -> refit -> bands -> freeze -> constrain -> balance -> calibrate
+    read -> encode -> build -> search -> solve -> select -> refit -> bands
+         -> freeze -> constrain -> balance -> calibrate
 
 Each stage takes records and returns a record. Only this module and ``refits`` join the solvers, the
 search and the fitted model.

@@ -194,7 +194,7 @@ class Calibration:
             for name in ("scale", "errors")
         )  # fmt: skip
         empty = cls(
-            groups=tuple(GroupScores(*group, none) for group in header["groups"]),
+            groups=tuple(GroupScores(feature, node, none) for feature, node in header["groups"]),
             scale=scale,
             reliability=(Reliability(nothing, nothing, nothing),) * header["n_reliabilities"],
             errors=errors,
@@ -248,7 +248,9 @@ def _scale_dict(scale: Scale | None) -> dict[str, Any] | None:
 
 
 def _scale_of(stored: Mapping[str, Any] | None) -> Scale | None:
-    return stored and Scale(
+    if stored is None:
+        return None
+    return Scale(
         features=tuple(stored["features"]),
         tables=tuple(_numbers(table) for table in stored["tables"]),
         knots=_numbers(stored["knots"]),

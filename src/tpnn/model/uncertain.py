@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
-from tpnn.anova.components import resolve_feature
+from tpnn._frozen import FrozenModel
+from tpnn._typing import FloatArray, IntArray, RealArray
+from tpnn.anova.components import Component, resolve_feature
 from tpnn.model.calibration import Calibration, Scale
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
+from tpnn.model.presum import SumPredictor
 from tpnn.table.frame import Table
 
-if TYPE_CHECKING:
-    from tpnn.model.model import AnovaModel
-
 EXAMPLE_COVERAGE = 0.9
+
+
+class Calibrated(FrozenModel, Protocol):
+    """The part of ``AnovaModel`` that tells how sure it is; see there."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What held-out rows say about predictions."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+
+    @property
+    def _sum_predictor(self) -> SumPredictor:
+        """Sum of all components on rows."""
+
+    def standard_errors(self, X: Any) -> FloatArray:
+        """Return the standard error of the raw score of each row."""
 
 
 class Uncertain:
     """Methods of a frozen model that tell intervals and standard errors."""
 
-    calibration: Calibration | None
-
     def predict_interval(
-        self: AnovaModel, X: Any, coverage: float = 0.9, by: Any = None, offset: Any = None
+        self: Calibrated, X: Any, coverage: float = 0.9, by: Any = None, offset: Any = None
     ) -> Any:
         """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
 
@@ -58,7 +74,8 @@ class Uncertain:
         table = self.encoder.read(X)
         factors = _factors(self, known, table, coverage, by)
         if known.scale is None:
-            shares = self.predict_proba(table, offset)
+            shares = self.link.inverse(self.raw_scores(table, offset))
+            shares = shares if shares.ndim == 2 else np.column_stack([1 - shares, shares])
             return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
         raw = self.raw_scores(table, offset)
         reach = factors * scale_at(self, known.scale, table, raw.reshape(len(raw), -1))
@@ -66,8 +83,8 @@ class Uncertain:
         lower, upper = means - reach, means + reach
         return (lower.clip(0.0) if self.link.name == "log" else lower), upper
 
-    def standard_errors(self: AnovaModel, X: Any) -> FloatArray:
-        """Standard error of the raw score of each row, shape (n_rows,) or (n_rows, n_outputs).
+    def standard_errors(self: Calibrated, X: Any) -> FloatArray:
+        """Return the standard error of the raw score of each row, shape (n_rows[, n_outputs]).
 
         It is that of the joint posterior of all components, whose errors partly cancel: an additive
         model of its logarithm, fitted to that of training rows. An offset is known without error.
@@ -85,8 +102,8 @@ class Uncertain:
         errors = scale_at(self, self.calibration.errors, table, raw.T)
         return errors[:, 0] if self.n_outputs == 1 else errors
 
-    def mean_errors(self: AnovaModel, X: Any, offset: Any = None) -> FloatArray:
-        """Standard error of what ``predict`` returns, of the same shape.
+    def mean_errors(self: Calibrated, X: Any, offset: Any = None) -> FloatArray:
+        """Return the standard error of what ``predict`` returns, of the same shape.
 
         By the derivative of the inverse link: mu se for a log link, p (1 - p) se for two classes,
         and for class k of several the root of sum_l (p_k ([k = l] - p_l) se_l)^2.
@@ -96,17 +113,19 @@ class Uncertain:
         return errors_of_means(self.link.name, self.link.inverse(raw), raw, errors)
 
 
-def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
+def scale_at(model: Calibrated, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
     """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
     logs = np.empty((model.n_outputs, table.n_rows))
     for output, column in enumerate(raw.T):
         logs[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
-    effects = {(j,): effect for j, effect in zip(scale.features, scale.tables, strict=True)}
+    effects: dict[Component, FloatArray] = {
+        (j,): effect for j, effect in zip(scale.features, scale.tables, strict=True)
+    }
     Predictor(model.encoder.axes, flatten_tables(effects)).add(_columns(model, table), logs)
     return np.exp(logs.T)
 
 
-def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
+def _columns(model: Calibrated, table: Table) -> list[FloatArray]:
     """Columns as numbers; raw scores warn of values that fit has not seen, once is enough."""
     return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
 
@@ -114,7 +133,7 @@ def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
 def errors_of_means(
     link: str, means: FloatArray, raw: FloatArray, errors: FloatArray
 ) -> FloatArray:
-    """Standard errors of means, given those of raw scores, by the derivative of the inverse link.
+    """Turn standard errors of raw scores into those of means, by the inverse link's derivative.
 
     Quantiles are sorted raw scores; their errors go with them.
     """
@@ -153,7 +172,7 @@ def _needed(calibration: Calibration | None) -> Calibration:
 
 
 def _factors(
-    model: AnovaModel, known: Calibration, table: Table, coverage: float, by: Any
+    model: Calibrated, known: Calibration, table: Table, coverage: float, by: Any
 ) -> FloatArray:
     """Score that a share ``coverage`` of rows do not exceed, (1, n_outputs) or (n_rows, ...)."""
     if by is None:
@@ -163,7 +182,7 @@ def _factors(
     if not scores:
         names = [model.feature_names[j] for j in known.group_features]
         raise ValueError(
-            f"by: must be a feature with few values, of which every one is a group, found {name!r}. "
+            f"by: must be a feature with few values, each of which is a group, found {name!r}. "
             f"Such features of this model are {names[:10]}."
         )
     nodes = _group_nodes(model, table, feature)
@@ -179,7 +198,7 @@ def _factors(
     return np.stack(each)[np.searchsorted(present, nodes)]
 
 
-def score_at(scores: FloatArray, coverage: float, where: str) -> FloatArray:
+def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
     """Smallest of sorted scores (n, K) whose rank among n + 1 is a share of at least ``coverage``.
 
     >>> score_at(np.array([[1.0], [2.0], [3.0]]), 0.75, "")
@@ -195,7 +214,7 @@ def score_at(scores: FloatArray, coverage: float, where: str) -> FloatArray:
     return np.asarray(scores[rank - 1], np.float64)
 
 
-def _group_nodes(model: AnovaModel, table: Table, feature: int) -> IntArray:
+def _group_nodes(model: Calibrated, table: Table, feature: int) -> IntArray:
     """Node of each row's value (n_rows,), -1 where no node has it."""
     axis, x = model.encoder.axes[1][feature], model.encoder.numbers(table, feature)
     missing = axis.missing_node if axis.has_missing else -1

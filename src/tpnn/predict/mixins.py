@@ -85,8 +85,9 @@ class PredictsNumbers(Predicts):
         Several quantiles never cross, because they are sorted. With an exposure, the prediction is
         the expected total for the exposure of each row. ``model_.predict`` returns the same.
 
-        ``return_std=True`` returns a pair: predictions, and the standard error of each, by which the
-        mean that is estimated may be off. Single targets lie farther away: ``predict_interval``.
+        ``return_std=True`` returns a pair: predictions, and the standard error of each, which says
+        how far the estimated mean may be off. Single targets lie farther away from it: see
+        ``predict_interval``.
         """
         table = self._read(X)
         predicted = self.model_.predict(table, offset)
@@ -129,7 +130,7 @@ class PredictsClasses(Predicts):
         ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead. Labels
         have no standard error; those of ``predict_proba`` and ``decision_function`` do.
         """
-        raw = self.decision_function(X, offset)
+        raw: FloatArray = self.decision_function(X, offset)
         best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
         return np.take(self.classes_, best)
 

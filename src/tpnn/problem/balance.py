@@ -102,7 +102,7 @@ def softmax_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatA
             step = np.log(target / means)
             tried = _class_means(raw + shift + step, weights)
         shift, (means, curvature) = shift + step, tried
-    return shift - shift.mean()
+    return np.asarray(shift - shift.mean())
 
 
 def _distance(means: FloatArray, target: FloatArray) -> float:
