@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD
-from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn.bands.joint import RowErrors
 from tpnn.calibrate.held_out import HeldOutRows, held_out_rows
 from tpnn.calibrate.reliability import reliabilities
-from tpnn.calibrate.scale import fit_scale, log_sizes
+from tpnn.calibrate.scale import FittedScale, fit_scale, residual_scale
 from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
 from tpnn.model.calibration import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
+from tpnn.table.axis import Axis
 
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
 MOST_GROUPS = 50  # values of a feature by which rows can be grouped
@@ -61,8 +63,8 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
         scores = 1 - _shares_of_classes(means, rows.y)
     else:
         residuals = rows.y - means
-        logs = np.column_stack([log_sizes(residual, rows.weights) for residual in residuals.T])
-        at_rows, scale = _fitted(model, problem, rows.places, rows.raw, logs, rows.weights)
+        nodes = ScaleNodes.of(model, problem, rows.places)
+        at_rows, scale = nodes.fitted(residual_scale, rows.raw, residuals, rows.weights)
         scores = np.abs(residuals) / at_rows
     return Calibration(
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
@@ -81,7 +83,8 @@ def _error_scale(
     raw = problem.shift + problem.scale * problem.by_output(given).mean(1)
     weights = problem.distinct.weights[places]
     logs = np.log(np.maximum(errors.errors, SMALLEST_ERROR))
-    return _fitted(model, problem, places, raw, logs, weights / weights.sum())[1]
+    nodes = ScaleNodes.of(model, problem, places)
+    return nodes.fitted(fit_scale, raw, logs, weights / weights.sum())[1]
 
 
 def _shares_of_classes(means: FloatArray, y: FloatArray) -> FloatArray:
@@ -110,27 +113,42 @@ def _places(model: AnovaModel, problem: Problem) -> list[int]:
     return [names.index(name) for name in model.feature_names]
 
 
-def _fitted(
-    model: AnovaModel,
-    problem: Problem,
-    places: IntArray,
-    raw: FloatArray,
-    logs: FloatArray,
-    weights: FloatArray,
-) -> tuple[FloatArray, Scale]:
-    """Scale of logarithms (n, K) at the given distinct rows, (n, K), and as functions."""
-    features, numbers = _scale_features(model), _places(model, problem)
-    axes = [model.encoder.axes[1][feature] for feature in features]
-    codes = [problem.codes.cells((numbers[j],), places)[0] for j in features]
-    fits = [fit_scale(axes, codes, *one, weights) for one in zip(raw.T, logs.T, strict=True)]
-    n_knots = max(len(fit.knots) for fit in fits)
-    each = zip(*(fit.tables for fit in fits), strict=True)
-    return np.column_stack([fit.at_rows for fit in fits]), Scale(
-        features=tuple(features),
-        tables=tuple(np.stack(tables, -1) for tables in each),
-        knots=np.stack([_filled(fit.knots, n_knots) for fit in fits], -1),
-        heights=np.stack([_filled(fit.heights, n_knots) for fit in fits], -1),
-    )
+@dataclass(frozen=True, eq=False)
+class ScaleNodes:
+    """Features that a scale may depend on, with their axes and the nodes of some rows."""
+
+    features: list[int]
+    axes: list[Axis]
+    codes: list[CodeArray]
+
+    @classmethod
+    def of(cls, model: AnovaModel, problem: Problem, places: IntArray) -> ScaleNodes:
+        """Features of a model on the given distinct rows."""
+        features, numbers = _scale_features(model), _places(model, problem)
+        return cls(
+            features,
+            [model.encoder.axes[1][feature] for feature in features],
+            [problem.codes.cells((numbers[j],), places)[0] for j in features],
+        )
+
+    def fitted(
+        self,
+        fit: Callable[..., FittedScale],
+        raw: FloatArray,
+        values: FloatArray,
+        weights: FloatArray,
+    ) -> tuple[FloatArray, Scale]:
+        """Fit the scale of values (n, K); return it at the rows, (n, K), and as functions."""
+        pairs = zip(raw.T, values.T, strict=True)
+        fits = [fit(self.axes, self.codes, *pair, weights) for pair in pairs]
+        n_knots = max(len(one.knots) for one in fits)
+        each = zip(*(one.tables for one in fits), strict=True)
+        return np.column_stack([one.at_rows for one in fits]), Scale(
+            features=tuple(self.features),
+            tables=tuple(np.stack(tables, -1) for tables in each),
+            knots=np.stack([_filled(one.knots, n_knots) for one in fits], -1),
+            heights=np.stack([_filled(one.heights, n_knots) for one in fits], -1),
+        )
 
 
 def _filled(values: FloatArray, size: int) -> FloatArray:

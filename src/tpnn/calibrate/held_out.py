@@ -8,6 +8,7 @@ import numpy as np
 
 from tpnn._typing import BoolArray, FloatArray, IntArray
 from tpnn.model.model import AnovaModel
+from tpnn.problem.interpolated import interpolated, training_columns
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 
@@ -51,20 +52,37 @@ def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> He
     places = places[:: -(-len(places) // MOST_ROWS) or 1]
     if not len(places):
         return None
-    raw = problem.by_output(problem.raw_scores(solution, places))  # (n, n_bags, K)
-    shares = is_out[places] / is_out[places].sum(1, keepdims=True)
-    constants = problem.by_output(solution.intercepts).mean(0)
-    moved = model.intercepts - (problem.shift + problem.scale * constants)
-    scores = problem.shift + problem.scale * np.einsum("nbk,nb->nk", raw, shares) + moved
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    moved = model.intercepts - (problem.shift + problem.scale * constants.mean(0))
     chosen = problem.distinct.rows[places]
+    scores = _held_out_means(problem, solution, chosen, is_out[places])
     offset = problem.targets.offset[chosen]
-    if problem.objective.standardised:  # targets had it subtracted
-        scores = scores + offset[:, None]
     mass = problem.distinct.weights[places]
     return HeldOutRows(
         places=places,
-        raw=scores,
+        raw=problem.shift + problem.scale * scores + moved + offset[:, None],
         offset=offset,
         y=problem.targets.y[chosen],
         weights=mass / mass.sum(),
     )
+
+
+def _held_out_means(
+    problem: Problem, solution: Solution, rows: IntArray, is_out: BoolArray
+) -> FloatArray:
+    """Raw scores (n, K) of rows on the training scale, mean of the bags that hold out.
+
+    Offsets are left out.
+    """
+    given = zip(solution.components, solution.tables, strict=True)
+    tables = {component: problem.by_bag(component, table) for component, table in given}
+    columns = training_columns(problem, tables, rows)
+    constants = problem.by_output(solution.intercepts)
+    total = np.zeros((len(rows), constants.shape[1]))
+    for bag in range(problem.n_bags):
+        here = is_out[:, bag]
+        if here.any():
+            own = {component: table[..., bag, :] for component, table in tables.items()}
+            parts = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem, own, constants[bag], parts)
+    return np.asarray(total / is_out.sum(1, keepdims=True))

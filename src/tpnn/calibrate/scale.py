@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tpnn.loss.losses import weighted_quantiles
 from tpnn.table.axis import Axis
 
 SMALLEST_SHARE = 0.01  # of the largest prior variance that are kept: a scale is smooth
+N_PASSES = 2  # of the scale of residuals
 N_KNOTS = 64  # of the raw score
 LARGEST_LEVERAGE = 0.9
 SMALLEST_SCALE = 1e-9  # of the largest residual; residuals may all be zero
@@ -78,14 +80,25 @@ def fit_scale(
     )
 
 
-def log_sizes(residuals: FloatArray, weights: FloatArray) -> FloatArray:
-    """Logarithms of sizes of residuals (n,), those below the median raised to it.
+def residual_scale(
+    axes: Sequence[Axis],
+    codes: Sequence[CodeArray],
+    raw: FloatArray,
+    residuals: FloatArray,
+    weights: FloatArray,
+) -> FittedScale:
+    """Fit the scale of residuals (n,).
 
-    Small residuals say little about large ones, which decide an interval.
+    Small residuals say little about large ones, which decide an interval. So those below the median
+    are raised to it, and then, relative to the scale found so far, again.
     """
-    sizes = np.abs(residuals)
-    floor = max(float(weighted_quantiles(sizes, weights, 0.5)), SMALLEST_SCALE * sizes.max())
-    return np.log(np.maximum(sizes, floor or 1.0))
+    sizes, found = np.abs(residuals), None
+    sizes = np.maximum(sizes, SMALLEST_SCALE * (sizes.max() or 1.0))
+    for _ in range(N_PASSES):
+        scale = np.ones(len(sizes)) if found is None else found.at_rows
+        floor = float(weighted_quantiles(sizes / scale, weights, 0.5))
+        found = fit_scale(axes, codes, raw, np.log(np.maximum(sizes, floor * scale)), weights)
+    return cast(FittedScale, found)
 
 
 def _posterior(

@@ -16,9 +16,8 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import canonical
-from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import Predictor
 from tpnn.model.model import AnovaModel
+from tpnn.problem.interpolated import interpolated, training_columns
 from tpnn.problem.problem import Problem
 
 N_STEPS = 100
@@ -52,16 +51,8 @@ def training_scores(model: AnovaModel, problem: Problem) -> FloatArray:
     """
     tables, ordered = model.by_component(), canonical(model.components, problem.features)
     given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
-    encoder, rows = model.encoder, problem.distinct.rows
-    used = {feature for component in ordered for feature in component}
-    columns = [
-        encoder.numbers(problem.codes.table, j)[rows] if j in used else np.empty(0)
-        for j in range(encoder.n_features)
-    ]
-    raw = np.empty((model.n_outputs, len(rows)))
-    raw[:] = model.intercepts[:, None]
-    Predictor(encoder.axes, flatten_tables(given)).add(columns, raw)
-    return raw.T
+    columns = training_columns(problem, given, problem.distinct.rows)
+    return interpolated(problem, given, model.intercepts, columns)
 
 
 def mean_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
