@@ -153,12 +153,12 @@ def test_cheaper_ways_agree_with_the_exact_one(
     correlated: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of a third of the functions, or half the rows: about the same errors and shifts."""
-    exact = posteriors(correlated.problem, correlated.solution, Limits())
+    exact, _ = posteriors(correlated.problem, correlated.solution, Limits())
     if way != "rows":
         monkeypatch.setattr(groups, "MOST_FUNCTIONS", 160)
     if way != "groups":
         monkeypatch.setattr(linear, "ENOUGH_ROWS", 6000)
-    cheap = posteriors(correlated.problem, correlated.solution, Limits())
+    cheap, _ = posteriors(correlated.problem, correlated.solution, Limits())
     ratio = errors(cheap) / errors(exact)
     assert np.median(ratio) == pytest.approx(1.0, abs=0.1)
     assert np.quantile(ratio, [0.02, 0.98]) == pytest.approx([1.0, 1.0], abs=0.35)

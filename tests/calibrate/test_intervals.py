@@ -91,9 +91,7 @@ def test_robust_losses_have_intervals_too(fitted: Any) -> None:
 def test_several_targets_have_intervals_of_their_own() -> None:
     X, y = sample(N_TRAINING, 0)
     X_test, y_test = sample(N_TEST, 1)
-    both, both_test = (
-        np.column_stack([t, 3 * x["b"] + t]) for x, t in ((X, y), (X_test, y_test))
-    )
+    both, both_test = (np.column_stack([t, 3 * x["b"] + t]) for x, t in ((X, y), (X_test, y_test)))
     covered = inside(TPNNRegressor(**SETTINGS).fit(X, both), X_test, both_test)
     assert ((covered.mean(0) > SMALLEST) & (covered.mean(0) < LARGEST)).all()
 
