@@ -167,7 +167,7 @@ def test_too_few_rows_for_a_coverage_are_refused() -> None:
     X, y = sample(60, 0)
     model = TPNNRegressor(**QUICK).fit(X, y)
     model.predict_interval(X, 0.5)
-    with pytest.raises(ValueError, match=r"^coverage: 0.999 needs 999 scores of held-out rows, fo"):
+    with pytest.raises(ValueError, match=r"^coverage: 0.999 needs at least 999 held-out rows, fo"):
         model.predict_interval(X, 0.999)
 
 

@@ -22,7 +22,8 @@ from tpnn.problem.solution import Solution
 from tpnn.table.axis import Axis
 
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
-MOST_GROUPS = 50  # values of a feature by which rows can be grouped
+MOST_GROUPS = 50  # values of a feature by which rows can be grouped,
+FEWEST_ROWS_PER_GROUP = 10  # held-out ones, on average
 MOST_SCALE_FEATURES = 30
 SMALLEST_ERROR = 1e-300
 LOSSES_OF_A_CENTRE = ("squared_error", "absolute_error", "huber", "log_loss")
@@ -173,7 +174,8 @@ def _groups(
     found = []
     for feature, place in enumerate(_places(model, problem)):
         axis = model.encoder.axes[1][feature]
-        if axis.n_nodes > MOST_GROUPS or not _are_nodes(problem, place, rows):
+        most = min(MOST_GROUPS, len(rows.places) // FEWEST_ROWS_PER_GROUP)
+        if axis.n_nodes > most or not _are_nodes(problem, place, rows):
             continue
         nodes = problem.codes.cells((place,), rows.places)[0]
         for node in np.unique(nodes).tolist():

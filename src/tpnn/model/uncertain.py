@@ -208,7 +208,7 @@ def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
     if rank > len(scores):
         needed = int(np.ceil(round(float(coverage) / (1 - float(coverage)), 9)))
         raise ValueError(
-            f"coverage: {float(coverage):g} needs {needed} scores of held-out rows{where}, found "
+            f"coverage: {float(coverage):g} needs at least {needed} held-out rows{where}, found "
             f"{len(scores)}. Lower it, or fit more rows."
         )
     return np.asarray(scores[rank - 1], np.float64)
