@@ -7,7 +7,7 @@ line is not measured again. All methods wrap the same estimator:
 - *split, local scale*: a fit to half of the training rows, a scale fitted to log |residual| of a
   quarter, calibrated on the last quarter;
 - *CV+*: MAPIE's, five refits;
-- *split*: sets of classes of a fit to three quarters, calibrated on the last (MAPIE's score ``lac``,
+- *split*: sets of classes of a fit to three quarters, calibrated on the last (MAPIE's ``lac``,
   whose check of the estimator refuses tables with levels).
 
 Widths are in standard deviations of the test targets. Data sets are found in the folder
