@@ -1,7 +1,7 @@
-"""Coverage of bands on functions with known components: ``python -m benchmarks.coverage``.
+"""Coverage of bands where components are known: ``python -m benchmarks.coverage``.
 
 Every cell is a fit to one sample and one line of ``coverage.jsonl``; what has a line is not
-measured again. The table has a row for each setting, means over its samples.
+measured again. The table has a row for each setting, means over its samples and components.
 """
 
 from __future__ import annotations
@@ -12,176 +12,148 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
+from benchmarks.known_truths import Sample, all_settings
 from benchmarks.say import say
 from evaluation.cells import Line, append, read
 from evaluation.tables import markdown
-from tpnn import Explanation, TPNNClassifier, TPNNRegressor
-from tpnn._typing import FloatArray
+from tpnn import Explanation
 from tpnn.bands.recipe import posteriors
-from tpnn.datasets import make_synthetic, true_component
-from tpnn.datasets.decomposition import mean_and_variance
 
 LINES = Path(__file__).parent / "coverage.jsonl"
-FUNCTIONS, ROWS, TASKS = ("f1", "f2", "f3"), (1000, 5000), ("regression", "two classes", "poisson")
-DEVIATIONS = {"two classes": 2.0, "poisson": 0.7}  # of the raw score
-SMALLEST_TRUTH = 1e-12
+ROWS = (1000, 5000, 15000)
+SMALLEST_TRUTH = 1e-9  # of the largest value of all components
 N_BAG_DEVIATIONS = 2.0
 
-
-class Setting(NamedTuple):
-    """Function, task and number of rows."""
-
-    function: str
-    task: str
-    n_rows: int
+Part = dict[str, float]
 
 
 @dataclass
 class Clock:
-    """Seconds that the bands of a fit took."""
+    """Seconds of CPU that the bands of a fit took."""
 
     seconds: float = 0.0
 
     def timed(self, *arguments: Any) -> Any:
         """Compute posteriors and take the time."""
-        began = time.perf_counter()
+        began = time.process_time()
         found = posteriors(*arguments)
-        self.seconds = time.perf_counter() - began
+        self.seconds = time.process_time() - began
         return found
 
 
-def sample(setting: Setting, seed: int) -> tuple[Any, Any, float]:
-    """Rows, targets, and the factor between the function and the raw score."""
-    data = make_synthetic(setting.function, setting.n_rows, random_state=seed)
-    if setting.task == "regression":
-        return data.X, data.y, 1.0
-    mean, variance = mean_and_variance(setting.function)
-    factor = DEVIATIONS[setting.task] / np.sqrt(variance)
-    raw, rng = factor * (data.f - mean), np.random.default_rng([seed, 1])
-    if setting.task == "poisson":
-        return data.X, rng.poisson(np.exp(raw)), factor
-    return data.X, rng.random(len(raw)) < 1 / (1 + np.exp(-raw)), factor
-
-
-def measure(setting: Setting, seed: int) -> Line:
-    """Fit a sample; coverage and width of the bands of all main effects and pairs."""
-    X, y, factor = sample(setting, seed)
-    estimator: Any = TPNNClassifier if setting.task == "two classes" else TPNNRegressor
-    options = {"objective": "poisson"} if setting.task == "poisson" else {}
-    clock, began = Clock(), time.perf_counter()
+def measure(setting: str, seed: int, sample: Sample) -> Line:
+    """Fit a sample; coverage and width of the bands of all components."""
+    clock, began = Clock(), time.process_time()
     with mock.patch("tpnn.estimators.refits.posteriors", clock.timed):
-        model = estimator(random_state=seed, **options).fit(X, y)
-    seconds = time.perf_counter() - began
-    line: Line = {**setting._asdict(), "seed": seed, "fit_s": seconds - clock.seconds}
-    line["bands_s"] = clock.seconds
-    for order, name in ((1, "mains"), (2, "pairs")):
-        line[name] = [
-            component_line(setting.function, model.explain(), component, factor)
-            for component in model.model_.components
-            if len(component) == order
-        ]
-    return line
+        model = sample.estimator.fit(sample.X, sample.y)
+    seconds = time.process_time() - began
+    explanation = model.explain()
+    explanation = explanation.of(sample.output) if sample.output else explanation
+    return {
+        "setting": setting,
+        "seed": seed,
+        "fit_s": seconds - clock.seconds,
+        "bands_s": clock.seconds,
+        "parts": [
+            component_line(sample, explanation, component) for component in model.model_.components
+        ],
+    }
 
 
-def component_line(
-    function: str, explanation: Explanation, component: tuple[int, ...], factor: float
-) -> dict[str, float]:
+def component_line(sample: Sample, explanation: Explanation, component: tuple[int, ...]) -> Part:
     """Shares of the data over which the bands of a component hold the truth, and zero."""
     table = explanation.component(component)
-    truth = factor * _truth(function, table, component, len(explanation.model.feature_names))
+    truth = sample.truth(table)
     masses = reduce(np.multiply.outer, [axis.weights for axis in table.axes])
     lower, upper = table.band
+    is_true = bool(np.abs(truth).max() > SMALLEST_TRUTH * np.abs(table.effect).max())
+    unknown = np.full(truth.shape, np.nan)
+    widest = table.on_scale().band(0.95, "simultaneous") if is_true else (unknown, unknown)
     reach = N_BAG_DEVIATIONS * explanation.model.spreads[explanation.find(component)][..., 0]
 
     def share(holds: Any) -> float:
         return float((masses * holds).sum())
 
     return {
-        "truth": float(np.abs(truth).max() > SMALLEST_TRUTH),
+        "order": len(component),
+        "truth": float(is_true),
         "covered": share((lower <= truth) & (truth <= upper)),
+        "whole": float(((widest[0] <= truth) & (truth <= widest[1])).all()) if is_true else np.nan,
         "excludes_zero": share((lower > 0) | (upper < 0)),
-        "whole": _is_inside(table, truth) if len(component) == 1 else np.nan,
         "by_bags": share(np.abs(table.effect - truth) <= reach),
         "half_width": share((upper - lower) / 2),
-        "size": float(np.sqrt((masses * truth**2).sum())),
+        "whole_half_width": share((widest[1] - widest[0]) / 2),
     }
 
 
-def _is_inside(table: Any, truth: FloatArray) -> float:
-    """Whether the simultaneous band of 95 % holds the whole truth, as 0 or 1."""
-    frame = table.to_frame(level=0.95, kind="simultaneous")
-    return float(((frame["lower"] <= truth) & (truth <= frame["upper"])).all())
-
-
-def _truth(function: str, table: Any, component: tuple[int, ...], n_features: int) -> FloatArray:
-    nodes = np.meshgrid(*(axis.values for axis in table.axes), indexing="ij")
-    points = np.full((nodes[0].size, n_features), 0.8)
-    points[:, component] = np.column_stack([node.ravel() for node in nodes])
-    return np.asarray(true_component(function, component, points).reshape(nodes[0].shape))
+HEAD = ["setting", "samples", "main effects", "interactions", "all, with zeros",
+        "whole main effects", "whole interactions", "zero excluded where true",
+        "two deviations of the bags: main effects", "interactions", "time"]  # fmt: skip
 
 
 def as_table(lines: Iterable[Line]) -> str:
-    """Coverage in per cent by setting, of components whose truth is not zero and of all."""
-    by_setting: dict[Setting, list[Line]] = {}
+    """Coverage in per cent by setting; the last rows have mean and standard error over settings."""
+    by_setting: dict[str, list[Line]] = {}
     for line in lines:
-        key = Setting(line["function"], line["task"], line["n_rows"])
-        by_setting.setdefault(key, []).append(line)
-    head = ["function", "task", "rows", "samples", "main effects", "pairs", "all, with zeros",
-            "whole main effects", "zero excluded where true", "two deviations of the bags: mains",
-            "pairs", "time"]  # fmt: skip
-    rows = [_row(setting, found) for setting, found in sorted(by_setting.items())]
-    means = np.array([[float(cell) for cell in row[4:]] for row in rows])
-    last = ["mean", "", "", "", *(f"{mean:.1f}" for mean in np.nanmean(means[:, :-1], axis=0))]
-    return markdown([head, *rows, [*last, f"{np.mean(means[:, -1]):.2f}"]])
+        by_setting.setdefault(line["setting"], []).append(line)
+    rows = {setting: _row(found) for setting, found in by_setting.items()}
+    written = [
+        [setting, str(len(by_setting[setting])), *_written(row)] for setting, row in rows.items()
+    ]
+    values = np.array(list(rows.values()))
+    known = np.isfinite(values).sum(0)
+    error = np.nanstd(values, axis=0, ddof=1) / np.sqrt(known)
+    means = [["mean", "", *_written(np.nanmean(values, axis=0))],
+             ["standard error", "", *_written(error)]]  # fmt: skip
+    return markdown([HEAD, *written, *means])
 
 
-def _row(setting: Setting, lines: Sequence[Line]) -> list[str]:
-    mains, pairs = ([c for line in lines for c in line[name]] for name in ("mains", "pairs"))
+def _written(row: Sequence[float]) -> list[str]:
+    """Per cent with one digit, and at the end the ratio of times; a dash for what is unknown."""
+    words = [*(f"{100 * share:.1f}" for share in row[:-1]), f"{row[-1]:.2f}"]
+    return ["–" if word == "nan" else word for word in words]
 
-    def mean(name: str, components: Iterable[dict[str, float]]) -> str:
-        values = [component[name] for component in components]
-        return f"{100 * np.mean(values):.1f}" if values else "nan"
 
-    true = [[c for c in components if c["truth"]] for components in (mains, pairs)]
-    zero = [component for component in [*mains, *pairs] if not component["truth"]]
-    times = np.mean([1 + line["bands_s"] / line["fit_s"] for line in lines])
+def _row(lines: Sequence[Line]) -> list[float]:
+    parts = [part for line in lines for part in line["parts"]]
+
+    def mean(name: str, chosen: Iterable[Part]) -> float:
+        values = [part[name] for part in chosen if np.isfinite(part[name])]
+        return float(np.mean(values)) if values else np.nan
+
+    mains = [part for part in parts if part["truth"] and part["order"] == 1]
+    others = [part for part in parts if part["truth"] and part["order"] > 1]
     return [
-        setting.function, setting.task, str(setting.n_rows), str(len(lines)),
-        *(mean("covered", components) for components in true),
-        mean("covered", [*mains, *pairs]),
-        mean("whole", true[0]),
-        mean("excludes_zero", zero),
-        *(mean("by_bags", components) for components in true),
-        f"{times:.2f}",
+        mean("covered", mains), mean("covered", others), mean("covered", parts),
+        mean("whole", mains), mean("whole", others),
+        mean("excludes_zero", [part for part in parts if not part["truth"]]),
+        mean("by_bags", mains), mean("by_bags", others),
+        mean("time", [{"time": 1 + line["bands_s"] / line["fit_s"]} for line in lines]),
     ]  # fmt: skip
 
 
 def main() -> None:
     """Measure what has no line yet, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
-    parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
-    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
-    parser.add_argument("--rows", nargs="+", type=int, default=ROWS)
-    parser.add_argument("--samples", type=int, default=3, help="of each setting, 3 by default")
+    parser.add_argument("--samples", type=int, default=2, help="of each setting, 2 by default")
+    parser.add_argument("--only", nargs="+", default=[""], help="settings with this in their names")
     parser.add_argument("--lines", type=Path, default=LINES, help="file of the results")
     given = parser.parse_args()
-    known = {
-        (*(line[name] for name in Setting._fields), line["seed"]) for line in read(given.lines)
-    }
+    known = {(line["setting"], line["seed"]) for line in read(given.lines)}
     for seed in range(given.samples):
-        for n_rows in given.rows:
-            for task in given.tasks:
-                for function in given.functions:
-                    if (function, task, n_rows, seed) not in known:
-                        line = measure(Setting(function, task, n_rows), seed)
-                        append(given.lines, line)
-                        say(f"{function}, {task}, {n_rows} rows, sample {seed}")
-    print(as_table(read(given.lines)))
+        for setting, sample_of in all_settings(ROWS):
+            is_asked = any(part in setting for part in given.only)
+            if is_asked and (setting, seed) not in known:
+                append(given.lines, measure(setting, seed, sample_of(seed)))
+                say(f"{setting}, sample {seed}")
+    order = [setting for setting, _ in all_settings(ROWS)]
+    found = [line for line in read(given.lines) if line["setting"] in order]
+    print(as_table(sorted(found, key=lambda line: order.index(line["setting"]))))
 
 
 if __name__ == "__main__":

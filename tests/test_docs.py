@@ -49,6 +49,10 @@ RECORDS = (  # what methods return
     "sheets.scorecard.ScoreCard",
     "sheets.scorecard.LostPoints",
     "interop.distill.FidelityWarning",
+    "comparison.compare.Comparison",
+    "drift.monitor.Drift",
+    "recourse.recourse.Recourse",
+    "validation.validate.Validation",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

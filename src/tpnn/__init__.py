@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tpnn import datasets, metrics, plots
     from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
+    from tpnn.combine.merge import merge
+    from tpnn.comparison.compare import compare
     from tpnn.descent.solver import Descent
+    from tpnn.drift.monitor import monitor
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
     from tpnn.problem.fingerprint import fingerprint
     from tpnn.sheets.scorecard import scorecard
+    from tpnn.validation.validate import validate
 
 __version__ = "0.1.0"
 
@@ -43,17 +47,21 @@ __all__ = [
     "TPNNClassifier",
     "TPNNRegressor",
     "TPNNSurvival",
+    "compare",
     "datasets",
     "distill",
     "fingerprint",
     "load",
     "load_model",
+    "merge",
     "metrics",
+    "monitor",
     "plots",
     "purify",
     "scorecard",
     "stability",
     "stability_scores",
+    "validate",
 ]
 
 _SUBMODULES = {
@@ -75,14 +83,18 @@ _HOMES = {
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
+    "compare": "tpnn.comparison.compare",
     "distill": "tpnn.interop.distill",
     "fingerprint": "tpnn.problem.fingerprint",
     "load": "tpnn.predict.loaded",
     "load_model": "tpnn.model.loading",
+    "merge": "tpnn.combine.merge",
+    "monitor": "tpnn.drift.monitor",
     "purify": "tpnn.interop.purify",
     "scorecard": "tpnn.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
+    "validate": "tpnn.validation.validate",
 }
 
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing

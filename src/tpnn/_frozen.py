@@ -6,7 +6,7 @@ The model's methods call these rooms, so they cannot import the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
@@ -19,7 +19,9 @@ from tpnn.table.frame import Table
 
 
 class FrozenModel(Protocol):
-    """The part of ``AnovaModel`` that exports and sheets are made from; see there."""
+    """The part of ``AnovaModel`` that exports, sheets and edits know; see there."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def encoder(self) -> TableEncoder:
@@ -38,7 +40,7 @@ class FrozenModel(Protocol):
         """Standard deviation of each value over the bags."""
 
     @property
-    def posteriors(self) -> tuple[Posterior, ...] | None:
+    def posteriors(self) -> tuple[Posterior | None, ...] | None:
         """What is known about the truth behind each component; None without bands."""
 
     @property
@@ -66,6 +68,22 @@ class FrozenModel(Protocol):
         """Baseline hazard of a survival model."""
 
     @property
+    def shapes(self) -> dict[str, str]:
+        """Shape of f along some features."""
+
+    @property
+    def provenance(self) -> Any:
+        """Where the model comes from."""
+
+    @property
+    def edits(self) -> Any:
+        """Log of the edits, and what they replaced; None without edits."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features."""
 
@@ -91,5 +109,11 @@ class FrozenModel(Protocol):
     def by_component(self) -> dict[Component, FloatArray]:
         """Grids of shape (M_1, ..., M_d, n_outputs), by component."""
 
+    def by_output(self) -> list[dict[Component, FloatArray]]:
+        """Grids of shape (M_1, ..., M_d) of each output, by component."""
+
     def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Component scores of rows that are numbers already, one column for each feature."""
+
+
+Model = TypeVar("Model", bound=FrozenModel)

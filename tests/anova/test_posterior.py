@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnn.anova.posterior import Posterior, folded_quantiles
+from tpnn.anova.posterior import N_FREE, Posterior, folded_quantiles
 
 SIZES: Any = pytest.mark.parametrize("sizes", [(7,), (3, 4), (2, 3, 2)])
 
@@ -87,14 +87,17 @@ def test_differences_are_those_of_the_dense_covariance(sizes: tuple[int, ...]) -
 def test_a_difference_to_itself_is_known() -> None:
     weights = np.zeros((3, 4))
     weights[1, 2] = 1.0
-    widths = random_posterior((3, 4)).uncertainty().minus(weights).half_widths(0.95)
-    assert widths[1, 2] == pytest.approx(0.0, abs=1e-6)
-    assert (np.delete(widths.reshape(12, 2), 6, axis=0) > 0.01).all()
+    difference = random_posterior((3, 4)).uncertainty().minus(weights)
+    for kind in ("pointwise", "simultaneous"):
+        widths = difference.half_widths(0.95, kind)
+        assert widths[1, 2] == pytest.approx(0.0, abs=1e-6)
+        assert (np.delete(widths.reshape(12, 2), 6, axis=0) > 0.01).all()
+        assert widths.max() < 20 * difference.errors().max()
 
 
 @SIZES
 def test_simultaneous_bands_hold_whole_curves(sizes: tuple[int, ...]) -> None:
-    """Of curves drawn from the dense posterior, with and without a bias."""
+    """Of curves drawn from the dense posterior, with a scale in doubt, with and without a bias."""
     posterior = random_posterior(sizes)
     for shifted in (0.0, 1.0):
         known = Posterior(
@@ -105,7 +108,8 @@ def test_simultaneous_bands_hold_whole_curves(sizes: tuple[int, ...]) -> None:
         rng = np.random.default_rng(1)
         for output in range(2):
             bias, covariance = dense(known, output)
-            curves = rng.multivariate_normal(bias, covariance, 4000)
+            factor = np.sqrt(N_FREE / rng.chisquare(N_FREE, (4000, 1)))
+            curves = bias + factor * rng.multivariate_normal(0 * bias, covariance, 4000)
             share = (np.abs(curves) <= both[..., output].ravel()).all(1).mean()
             assert share == pytest.approx(0.8, abs=0.045)
 

@@ -128,6 +128,43 @@ def test_a_lower_level_covers_less() -> None:
     assert shares[0] < 0.6 < 0.9 < shares[2]
 
 
+@pytest.mark.slow
+def test_simultaneous_bands_hold_whole_curves() -> None:
+    """Nominally 95 % of the curves; bands of that level at every node hold fewer of them."""
+    whole: dict[str, list[bool]] = {"pointwise": [], "simultaneous": []}
+    for seed in range(15):
+        X, f, rng = uniform(seed)
+        model = TPNNRegressor(order=1, **FAST).fit(X, f + rng.normal(size=N))
+        for kind, held in whole.items():
+            for name, truth in zip("ab", effects(np.linspace(0, 1, N)), strict=True):
+                frame = model.explain().component(name).to_frame(level=0.95, kind=kind)
+                curve = np.interp(frame[name], np.linspace(0, 1, N), truth)
+                curve -= np.average(curve, weights=frame["density"])
+                held.append(bool(((frame["lower"] <= curve) & (curve <= frame["upper"])).all()))
+    assert np.mean(whole["simultaneous"]) >= 0.9
+    assert np.mean(whole["pointwise"]) < 0.9
+
+
+@pytest.mark.slow
+def test_bands_of_levels_and_of_missing_values_cover_their_effects() -> None:
+    """Three levels and a missing value, each an effect of its own."""
+    known = {"Ulm": 1.0, "Bonn": 0.0, "Trier": -0.5}
+    inside = []
+    for seed in range(8):
+        X, f, rng = uniform(seed)
+        X["town"] = rng.choice(list(known), N, p=[0.5, 0.4, 0.1])
+        is_missing = rng.random(N) < 0.2
+        X.loc[is_missing, "c"] = np.nan
+        y = f + X["town"].map(known) + 0.8 * is_missing + rng.normal(size=N)
+        explanation = TPNNRegressor(order=1, **FAST).fit(X, y).explain()
+        town, c = (explanation.component(name).to_frame(level=0.95) for name in ("town", "c"))
+        for frame, truth in ((town, town["town"].map(known)), (c, 0.8 * c["c"].isna())):
+            centred = truth - np.average(truth, weights=frame["density"])
+            held = (frame["lower"] <= centred) & (centred <= frame["upper"])
+            inside.append(np.average(held, weights=frame["density"]))
+    assert np.mean(inside) >= 0.86, inside
+
+
 def errors(found: Any) -> np.ndarray:
     return np.concatenate([p.uncertainty().errors().ravel() for p in found.values()])
 

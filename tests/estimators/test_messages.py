@@ -10,7 +10,19 @@ import pandas as pd
 import pytest
 
 from tests.conftest import QUICK
-from tpnn import Explanation, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, purify, scorecard
+from tpnn import (
+    Explanation,
+    Grow,
+    TPNNClassifier,
+    TPNNRegressor,
+    TPNNSurvival,
+    compare,
+    merge,
+    monitor,
+    purify,
+    scorecard,
+    validate,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "messages.md"
 LINES = [
@@ -31,7 +43,8 @@ def names() -> dict[str, Any]:
     estimators = {"R": TPNNRegressor, "C": TPNNClassifier, "S": TPNNSurvival}
     known = {name: quick(kind) for name, kind in estimators.items()}
     return {**known, "X": X, "y": y, "np": np, "model": model, "Grow": Grow, "purify": purify,
-            "Explanation": Explanation, "scorecard": scorecard}  # fmt: skip
+            "Explanation": Explanation, "scorecard": scorecard, "merge": merge, "compare": compare,
+            "monitor": monitor, "validate": validate}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), LINES, ids=[call.strip(" `") for call, _ in LINES])

@@ -15,7 +15,7 @@ from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.parameters import NEW_SPELLINGS, RULES
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
-MOST_PARAMETERS = 20
+MOST_PARAMETERS = 21
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:, 0] + X[:, 1] * X[:, 2]
@@ -40,6 +40,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_bags": [0, 2.0],
     "max_nodes": [1, 70000, {1: 1}, {"2": 8}],
     "validation_fraction": [0.0, 1.0],
+    "bands": [1, "simultaneous"],
     "device": ["tpu", 0],
     "n_jobs": [0, 1.5, True],
     "time_limit": [0, -3],

@@ -265,8 +265,9 @@ def test_no_time_for_a_refit_is_said(table: Any) -> None:
     X, y = table
     model = TPNNRegressor(**QUICK, max_components=2, time_limit=1e-6).fit(X, y)
     assert len(model.components_) == 2
-    notes = [event.get("note") for event in model.history_]
+    notes = [record["note"] for record in model.history_]
     assert "the time limit left no time for a refit" in notes
+    assert "the time limit left no time for bands" in notes
     refitted = model.path().model(2)  # takes its time
     assert np.mean((refitted.predict(X) - y) ** 2) < np.mean((model.predict(X) - y) ** 2)
 
@@ -312,3 +313,24 @@ def test_memory_counts_what_a_fit_may_need(table: Any, monkeypatch: pytest.Monke
     with pytest.raises(MemoryError, match=r"^interactions: the components of 4 features up to"):
         TPNNRegressor(**{**QUICK, "max_nodes": {1: 32, 2: 12}}).fit(X.assign(level=X.smooth**3), y)
     TPNNRegressor(**{**QUICK, "n_bags": 1}).fit(X, y)
+
+
+# Bands
+
+
+@pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
+def test_without_bands_the_model_is_the_same_and_none_are_computed(
+    kind: Any, table: Any, labels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = table
+    events = np.column_stack([np.exp(y), np.ones(len(y))])
+    target = {TPNNRegressor: y, TPNNClassifier: labels, TPNNSurvival: events}[kind]
+    fitted = kind(**QUICK).fit(X, target)
+    assert fitted.model_.posteriors is not None
+    assert fitted.path().model(2).posteriors is not None
+    monkeypatch.setattr("tpnn.estimators.refits.posteriors", fail)
+    plain = kind(**QUICK, bands=False).fit(X, target)
+    assert plain.model_.posteriors is None
+    assert plain.path().model(2).posteriors is None
+    for one, other in zip(plain.model_.tables, fitted.model_.tables, strict=True):
+        assert np.array_equal(one, other)

@@ -106,6 +106,8 @@ def test_a_model_without_bands_says_so_and_shows_none() -> None:
     for ask in (lambda: table.to_frame(level=0.95), lambda: table.band):
         with pytest.raises(ValueError, match=r"^level: bands need a model that was fitted with"):
             ask()
+    with pytest.raises(ValueError, match=r"^kind: bands need a model .* or leave kind out\.$"):
+        table.to_frame(kind="simultaneous")
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 95, float("nan"), "0.95", None])

@@ -12,8 +12,8 @@ import pytest
 from tests.models import random_model, table_model
 from tests.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tpnn import AnovaModel, TPNNClassifier, scorecard
+from tpnn.edits.constrain import constrain
 from tpnn.loss.links import LINKS
-from tpnn.model.constrain import constrain
 from tpnn.sheets.monotone import monotone_shift
 from tpnn.sheets.scorecard import ScoreCard
 

@@ -30,6 +30,7 @@ SIGNS = {**MONOTONE, "convex": 1.0, "concave": -1.0}
 CURVED = ("convex", "concave")
 N_SWEEPS = 5  # over the constrained features, while clipping
 RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
+SMALLEST_MASS = 1e-12  # of a node in a projection, which needs positive ones
 USABLE_SHARE = 0.99  # of a main effect's rise that interactions may use up
 SMALLEST_NEED = 1e-300  # keeps a division by no need from being 0 / 0
 LARGEST_SLOPE = 1e300  # differences of larger ones could overflow
@@ -215,6 +216,8 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
     from sklearn.isotonic import isotonic_regression
 
     known, weights = table[: axis.n_regular], axis.weights[: axis.n_regular]
+    if not weights.all():  # nodes that an edit has added
+        weights = np.maximum(weights, SMALLEST_MASS)
     if len(known) == 0:  # missing values have no order
         fitted = known
     elif shape in CURVED:

@@ -8,7 +8,7 @@ Phi are products of a few smooth functions of the features, d and R the mean and
 covariance of their coefficients, and v is the variance of what is rough. The band is f +- h with
 P(|N(m - f, C)| <= h) = level at every node: 1.96 standard errors where m = f, more elsewhere. Over
 many fits it covers the truth over that share of the data on average, as the bands of smoothing
-splines do (Nychka, 1988).
+splines do (Nychka, 1988). The simultaneous band f +- c h holds whole curves with that probability.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ LEVEL = 0.95  # of bands, unless another one is asked for
 FARTHEST_RATIO = 8.0  # of bias to standard error; beyond it one tail is all that counts
 N_RATIOS, N_BISECTIONS = 400, 60
 N_DRAWS, DRAWS_AT_ONCE = 1000, 100  # of whole curves
+N_FREE = 8  # nu, degrees of freedom of the variances of whole curves
 SMALLEST_ERROR = 1e-300
 
 
@@ -81,33 +82,36 @@ class Uncertainty:
         """Half the width h of the band around the values that are shown, shape of ``rough``."""
         check_level(level)
         check_kind(kind)
-        errors = self._errors()
-        ratios = self.functions @ self.shifts / np.maximum(errors, SMALLEST_ERROR)
-        reaches = []
-        for output, ratio in enumerate(np.moveaxis(ratios, -1, 0)):
-            single = level if kind == POINTWISE else self._single_level(output, level, ratio)
-            reaches.append(folded_quantiles(np.abs(ratio), single))
-        return self.units * errors * np.stack(reaches, -1)
+        errors, bias = self._errors(), self.functions @ self.shifts
+        ratio = np.abs(bias) / np.maximum(errors, SMALLEST_ERROR)
+        widths = errors * folded_quantiles(ratio, level)
+        if kind == SIMULTANEOUS:
+            outputs = range(widths.shape[-1])
+            widths = widths * [self._stretch(k, level, bias, widths) for k in outputs]
+        return self.units * widths
 
-    def _single_level(self, output: int, level: float, ratio: FloatArray) -> float:
-        """Level of the pointwise band that holds all nodes at once with probability ``level``.
+    def _stretch(self, output: int, level: float, bias: FloatArray, widths: FloatArray) -> float:
+        """Factor c >= 1 for which c h holds all nodes of an output with probability ``level``.
 
-        A curve with the standardised values t is inside the band of level p at a node with bias r
-        if P(|N(r, 1)| <= |t|) <= p; the largest of these over the nodes decides for a whole curve.
+        Whole curves are drawn: m - f + g (Phi R z + sqrt(v) e), with normal z and e. The variances
+        of the posterior are estimates; g^2 = nu / chi^2_nu, the same at all nodes of a curve, says
+        how far they may be off. Errors e that are independent have the largest maximum, so
+        neighbouring nodes whose errors are alike make the band too wide rather than too narrow.
         """
-        from scipy.special import ndtr
-
-        scale = np.maximum(self._errors()[..., output].ravel(), SMALLEST_ERROR)[:, None]
-        functions = self.functions.reshape(len(scale), -1)
-        smooth = functions @ self.roots[output] / scale
-        rest = np.sqrt(self.rough[..., output].ravel())[:, None] / scale
-        bias, rng, largest = ratio.reshape(-1, 1), np.random.default_rng(0), []
+        width = np.maximum(widths[..., output].reshape(-1, 1), SMALLEST_ERROR)  # (M, 1)
+        parts = (
+            bias[..., output].reshape(-1, 1),
+            self.functions.reshape(len(width), -1) @ self.roots[output],
+            np.sqrt(self.rough[..., output].reshape(-1, 1)),
+        )
+        centre, smooth, rest = [(part / width).astype(np.float32) for part in parts]
+        rng, largest = np.random.default_rng(0), []
         for _ in range(N_DRAWS // DRAWS_AT_ONCE):
-            curves = smooth @ rng.normal(size=(smooth.shape[1], DRAWS_AT_ONCE))
-            curves += rest * rng.normal(size=curves.shape)
-            reach = np.abs(bias + curves)
-            largest.append((ndtr(reach - bias) - ndtr(-reach - bias)).max(0))
-        return float(max(np.quantile(np.concatenate(largest), level), level))
+            curves = smooth @ rng.standard_normal((smooth.shape[1], DRAWS_AT_ONCE), np.float32)
+            curves += rest * rng.standard_normal(curves.shape, np.float32)
+            curves *= np.sqrt(N_FREE / rng.chisquare(N_FREE, size=DRAWS_AT_ONCE))
+            largest.append(np.abs(centre + curves).max(0))
+        return float(max(np.quantile(np.concatenate(largest), level), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,7 +49,7 @@ def purify_tables(
                     intercept = intercept + part
                     continue
                 finer = [axes[size][feature] for feature in target]
-                pure[target] += _move(part, [own[axis] for axis in kept], finer)
+                pure[target] += moved(part, [own[axis] for axis in kept], finer)
     return intercept, pure
 
 
@@ -61,12 +61,12 @@ def _part(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int])
     return table
 
 
-def _move(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> FloatArray:
-    """Interpolate a table from coarse to fine nodes along every axis."""
+def moved(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> FloatArray:
+    """Interpolate a table from coarse to fine nodes along every axis; others may follow."""
     for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
-        if old.n_nodes == new.n_nodes:
+        if old is new or _has_same_nodes(old, new):
             continue
-        lower, fraction = old.locate(_as_numbers(new))
+        lower, fraction = old.locate(as_numbers(new))
         fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
         left = part.take(lower, axis)
         right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
@@ -74,7 +74,14 @@ def _move(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> Flo
     return part
 
 
-def _as_numbers(axis: Axis) -> FloatArray:
+def _has_same_nodes(one: Axis, two: Axis) -> bool:
+    """Whether two axes of a feature have the same nodes in the same order."""
+    if one.n_nodes != two.n_nodes:
+        return False
+    return one.groups is None or two.groups is None or np.array_equal(one.groups, two.groups)
+
+
+def as_numbers(axis: Axis) -> FloatArray:
     """Nodes as numbers that another axis of the same feature can locate."""
     if axis.groups is None:
         return axis.values

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lapack
@@ -64,28 +65,31 @@ class Blocks:
             start += span.size
         return cls(places, np.array(orders, np.intp), np.array(kinds, np.intp))
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
         """Number of coefficients of each block."""
         return np.array([len(place) for place in self.places], np.intp)
 
+    @cached_property
+    def numbers(self) -> IntArray:
+        """Number of the block of each coefficient, (K,)."""
+        numbers = np.empty(self.sizes.sum(), np.intp)
+        for number, place in enumerate(self.places):
+            numbers[place] = number
+        return numbers
+
     def sums(self, values: FloatArray) -> FloatArray:
         """Sum over the coefficients (K,) of each block."""
-        return np.array([values[place].sum() for place in self.places])
+        return np.bincount(self.numbers, values, len(self.places)).astype(np.float64)
 
     def repeated(self, values: FloatArray) -> FloatArray:
         """Value of its block for each coefficient, (K,)."""
-        full = np.empty(self.sizes.sum())
-        for place, value in zip(self.places, values, strict=True):
-            full[place] = value
-        return full
+        return values[self.numbers]
 
     def kind_means(self, values: FloatArray) -> FloatArray:
         """Geometric mean over the blocks of the same kind."""
-        means = np.empty(len(values))
-        for kind in np.unique(self.kinds):
-            same = self.kinds == kind
-            means[same] = np.exp(np.log(values[same]).mean())
+        counts = np.maximum(np.bincount(self.kinds), 1)
+        means: FloatArray = np.exp(np.bincount(self.kinds, np.log(values)) / counts)[self.kinds]
         return means
 
     def start(self) -> FloatArray:

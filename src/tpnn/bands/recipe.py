@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._threads import ONE_BLAS_THREAD
+from tpnn._threads import ONE_BLAS_THREAD, Workers
 from tpnn._typing import BoolArray, FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
@@ -31,6 +31,7 @@ from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
 
 N_REWEIGHTINGS = 2  # of losses that are no parabolas
+FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes longer than the work
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +67,9 @@ def posteriors(
     Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
     TimeoutError if the limits are reached.
     """
-    with ONE_BLAS_THREAD, limits.workers() as workers:
-        functions = spans(solution.components, problem.encoder.axes)
+    functions = spans(solution.components, problem.encoder.axes)
+    n_values = len(problem.rows.y) * sum(span.size for span in functions)
+    with ONE_BLAS_THREAD, limits.workers() if n_values > FEW_VALUES else Workers(1) as workers:
         design = Design(solution.components, functions, problem.codes, workers)
         bags = split_bags(problem, solution, functions)
         models = smooth_posteriors(problem, design, bags, limits)

@@ -77,17 +77,17 @@ class Span:
 
     def sums(self, tables: FloatArray) -> FloatArray:
         """Sum phi_i times grids (M_1, ..., M_d, ...) over all nodes, (k, ...)."""
-        found = np.einsum("mi,m...->i...", self.factors[0], tables, optimize=True)
+        found = np.tensordot(self.factors[0], tables, (0, 0))
         for factor in self.factors[1:]:
-            found = np.einsum("mi,im...->i...", factor, found, optimize=True)
+            found = np.einsum("mi,im...->i...", factor, found)
         return np.asarray(found)
 
     def tables(self, coefficients: FloatArray) -> FloatArray:
         """Grids sum_i c_i phi_i, (M_1, ..., M_d, ...), of coefficients (k, ...)."""
         values = coefficients
         for factor in self.factors[:0:-1]:
-            values = np.einsum("mi,i...->im...", factor, values, optimize=True)
-        return np.asarray(np.einsum("mi,i...->m...", self.factors[0], values, optimize=True))
+            values = np.einsum("mi,i...->im...", factor, values)
+        return np.asarray(np.tensordot(self.factors[0], values, (1, 0)))
 
 
 def eigenfunctions(axis: Axis, order: int) -> tuple[FloatArray, FloatArray]:

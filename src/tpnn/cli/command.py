@@ -17,6 +17,7 @@ MODULES = {
     "demo": "tpnn.cli.demo",
     "explain": "tpnn.cli.explain",
     "fit": "tpnn.cli.fit",
+    "log": "tpnn.cli.log",
     "predict": "tpnn.cli.predict",
     "report": "tpnn.cli.report",
     "summary": "tpnn.cli.summary",

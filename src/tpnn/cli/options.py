@@ -25,6 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_predict(commands)
     _add_explain(commands)
     _add_summary(commands)
+    _add_log(commands)
     _add_compare(commands)
     _add_report(commands)
     demo = _command(commands, "demo", "fit California housing prices and show the result")
@@ -106,6 +107,12 @@ def _add_summary(commands: Any) -> None:
     summary = _command(commands, "summary", "say what a model consists of")
     _add_model_file(summary)
     summary.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_log(commands: Any) -> None:
+    log = _command(commands, "log", "print the edits of a model, and check that none is missing")
+    _add_model_file(log)
+    log.add_argument("--json", action="store_true", help="print them as JSON")
 
 
 def _add_compare(commands: Any) -> None:

@@ -65,6 +65,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         n_bags: int | str = "auto",
         max_nodes: int | dict[int, int] = 256,
         validation_fraction: float = 0.15,
+        bands: bool = True,
         device: str = "auto",
         n_jobs: int | None = None,
         time_limit: float | None = None,
@@ -84,6 +85,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         self.n_bags = n_bags
         self.max_nodes = max_nodes
         self.validation_fraction = validation_fraction
+        self.bands = bands
         self.device = device
         self.n_jobs = n_jobs
         self.time_limit = time_limit

@@ -70,6 +70,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         n_bags: int | str = "auto",
         max_nodes: int | dict[int, int] = 256,
         validation_fraction: float = 0.15,
+        bands: bool = True,
         device: str = "auto",
         n_jobs: int | None = None,
         time_limit: float | None = None,
@@ -81,8 +82,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
             max_components=max_components, selection=selection, heredity=heredity,
             monotone=monotone, categorical=categorical, offset=offset, solver=solver,
             n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
-            device=device, n_jobs=n_jobs, time_limit=time_limit, random_state=random_state,
-            verbose=verbose,
+            bands=bands, device=device, n_jobs=n_jobs, time_limit=time_limit,
+            random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 

@@ -184,6 +184,7 @@ RULES: dict[str, Rule] = {
         lambda value: is_positive(value) and value < 1,
         0.15,
     ),
+    "bands": FLAG,
     "device": Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
     "n_jobs": Rule(
         "None or a whole number other than 0",

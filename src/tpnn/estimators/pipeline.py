@@ -19,13 +19,13 @@ import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import ComponentSet, InteractionRules, resolve_feature
+from tpnn.anova.shape_rule import check_shape
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory, check_rows
 from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly, with_bands
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
 from tpnn.model.model import AnovaModel
-from tpnn.model.shape_rule import check_shape
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
 from tpnn.problem.solution import Event, Progress

@@ -15,9 +15,9 @@ from tpnn.anova.posterior import Posterior
 from tpnn.bands.joint import RowErrors
 from tpnn.bands.recipe import posteriors
 from tpnn.calibrate.calibration import calibrated
+from tpnn.edits.constrain import constrain
 from tpnn.estimators.budget import limit_event
 from tpnn.explain.path import Path, Step
-from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
 from tpnn.problem.balance import balanced

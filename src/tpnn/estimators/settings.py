@@ -36,11 +36,11 @@ class Settings:
     n_bags: int | str
     max_nodes: int | Mapping[int, int]
     validation_fraction: float
+    bands: bool
     device: str
     n_jobs: int | None
     time_limit: float | None
     seed: int
-    bands: bool = True  # whether posteriors are computed; not yet a parameter of the estimators
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Settings:

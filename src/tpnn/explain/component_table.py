@@ -97,7 +97,7 @@ class ComponentTable:
         """One line per node and output: feature values, effect, lower, upper and density.
 
         The band from ``lower`` to ``upper`` covers the true effect over 95 % of the data, on
-        average; simultaneous bands cover all of it in 95 % of fits.
+        average; simultaneous bands cover all of it in about 95 % of fits.
 
         A feature that has one of these names becomes the column "effect (feature)" and so on.
 

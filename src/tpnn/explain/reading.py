@@ -97,12 +97,13 @@ class Reading:
             tables=tuple(table[..., one] for table in self.model.tables),
             spreads=tuple(spread[..., one] for spread in self.model.spreads),
             posteriors=self.model.posteriors
-            and tuple(posterior.of_output(one.start) for posterior in self.model.posteriors),
+            and tuple(known and known.of_output(one.start) for known in self.model.posteriors),
             intercepts=self.model.intercepts[one],
             link=LINKS["identity"],
             stored_terms=None,
             output_names=(),
             classes=(),
+            edits=None,
         )
         return replace(self, model=model)
 

@@ -25,8 +25,9 @@ RAW, RESPONSE = "raw", "response"
 BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on average."
 BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
 NO_BANDS = (
-    "level: bands need a model that was fitted with them, found one without: it was saved before "
-    "bands were, comes from another library, or ran out of time. Fit again, or leave level out."
+    "{}: bands need a model that was fitted with them, found one without: it was fitted with "
+    "bands=False, saved before bands were, comes from another library, ran out of time, or the "
+    "component was edited, which makes its band void. Fit again with bands=True, or leave {} out."
 )
 FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
 
@@ -78,8 +79,9 @@ class ScaledEffect:
     ) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of the band of the effect; arguments as in ``to_frame``."""
         if self.uncertainty is None:
-            if level is not None:
-                raise ValueError(NO_BANDS)
+            if level is not None or kind != POINTWISE:
+                name = "kind" if level is None else "level"
+                raise ValueError(NO_BANDS.format(name, name))
             unknown = np.full(self.difference.shape, np.nan)
             return unknown, unknown
         widths = self.uncertainty.half_widths(LEVEL if level is None else level, kind)

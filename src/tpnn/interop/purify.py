@@ -15,10 +15,10 @@ import numpy as np
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
+from tpnn.edits.constrain import rounding_error
 from tpnn.interop.ebm import sum_of_ebm
 from tpnn.interop.tables import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
-from tpnn.model.constrain import rounding_error
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
@@ -79,12 +79,12 @@ def purify(
             f"{type(model).__name__}. Tabulate other models on a grid and pass the tables."
         )
     if X is not None:
-        given = replace(given, encoder=_reweighted(given, X))
-    pure = _purified(given)
+        given = replace(given, encoder=reweighted(given, X))
+    pure = purified(given)
     return _with_known(pure, model) if isinstance(model, AnovaModel) else pure
 
 
-def _purified(given: TableSum) -> AnovaModel:
+def purified(given: TableSum) -> AnovaModel:
     """Model with the components given and those that received a part beyond rounding."""
     axes = given.encoder.axes
     tables = dict(given.tables)
@@ -127,7 +127,7 @@ def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
     return replace(pure, spreads=spreads, shapes=model.shapes)
 
 
-def _reweighted(given: TableSum, X: Any) -> TableEncoder:
+def reweighted(given: TableSum, X: Any) -> TableEncoder:
     """Nodes of a sum of tables with the masses of other rows; unused features keep theirs."""
     encoder, used = given.encoder, {feature for component in given.tables for feature in component}
     columns = encoder.columns(encoder.read(X))

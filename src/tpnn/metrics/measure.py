@@ -59,12 +59,12 @@ def measure(
     in_rows = None if model.encoder.offset_column is None else model.offset_of(table)
     known = checked_offset(offset if in_rows is None else in_rows, len(raw))
     predicted = model.link.inverse(raw)
-    truth = _checked_truth(y, len(predicted))
+    truth = checked_truth(y, len(predicted))
     if len(truth) == 0:
         return Metrics()
     if model.link.name in ("logit", "softmax"):
         shares = predicted if predicted.ndim == 2 else np.column_stack([1 - predicted, predicted])
-        codes, classes = _coded(model, truth, shares.shape[1])
+        codes, classes = coded(model, truth, shares.shape[1])
         return class_metrics(codes, classes, shares, known)
     times = model.link.name == "log" and truth.shape == (len(predicted), 2) != predicted.shape
     if model.baseline is not None or times:
@@ -72,7 +72,7 @@ def measure(
     return _number_metrics(model, truth, predicted, known, power)
 
 
-def _checked_truth(y: Any, n_rows: int) -> NDArray[Any]:
+def checked_truth(y: Any, n_rows: int) -> NDArray[Any]:
     """Targets as an array, one column as (n_rows,)."""
     refuse_masked("y", y)
     truth = np.asarray(y)
@@ -110,7 +110,7 @@ def _number_metrics(
     return number_metrics(actual, predicted, offset, model.output_names)
 
 
-def _coded(
+def coded(
     model: AnovaModel, truth: NDArray[Any], n_classes: int
 ) -> tuple[IntArray, Sequence[Label]]:
     """Find the number of each row's class, and the classes, which an older file does not know.

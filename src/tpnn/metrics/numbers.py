@@ -74,7 +74,7 @@ def rate_metrics(
     deviances = [mean_tweedie_deviance(actual, p, power=asked) for p in both]
     explained = [1 - deviance / deviances[1] if deviances[1] else 0.0 for deviance in deviances]
     scores = [
-        Score(f"Mean {_deviance_name(asked)} deviance", *map(float, deviances)),
+        Score(f"Mean {deviance_name(asked)} deviance", *map(float, deviances)),
         Score("Share of the deviance explained", *map(float, explained)),
         Score(
             "Actual over expected", *(float(actual.sum() / p.sum()) for p in (predicted, constant))
@@ -116,6 +116,7 @@ def _squares(actual: FloatArray, predicted: FloatArray, constant: FloatArray) ->
     return [Score("R2", *(round(float(r2_score(truth, p)), R2_DECIMALS) for p in both)), rmse]
 
 
-def _deviance_name(power: float) -> str:
+def deviance_name(power: float) -> str:
+    """Name of the deviance of a Tweedie power."""
     known = {POISSON_POWER: "Poisson", GAMMA_POWER: "gamma"}
     return known.get(power, f"Tweedie (power {power:g})")

@@ -8,8 +8,9 @@ always were: ``kept`` (positions of the features that were not left out, and the
 ``has_offset``, ``offset_column`` (name, place and whether it is an exposure),
 ``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
 ``baseline_times`` and ``baseline_log_hazard`` of a survival model and ``posterior_...`` of a model
-with bands among the arrays, ``n_functions`` of each posterior in the header, ``calibration`` in the
-header and ``calibration_...`` among the arrays of a model with prediction intervals. A file has the
+with bands among the arrays, ``n_functions`` of each posterior in the header, null where an edit
+made it void, ``calibration`` in the header and ``calibration_...`` among the arrays of a model with
+prediction intervals, and ``edits`` of an edited model in both (``tpnn.model.past``). A file has the
 oldest version whose readers predict it right. Readers of version 1 would ignore an
 ``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
 these have version 2. Readers of both would find the columns of an array at wrong positions where
@@ -49,9 +50,11 @@ from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
+from tpnn.edits.log import EditLog
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
+from tpnn.model.past import pack_edits, unpack_edits
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
@@ -93,7 +96,8 @@ class Fields(TypedDict):
     has_offset: bool
     baseline: Baseline | None
     provenance: Provenance | None
-    posteriors: tuple[Posterior, ...] | None
+    posteriors: tuple[Posterior | None, ...] | None
+    edits: EditLog | None
     calibration: Calibration | None
 
 
@@ -144,11 +148,14 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["baseline"] is not None:
         arrays["baseline_times"], arrays["baseline_log_hazard"] = fields["baseline"]
     if fields["posteriors"] is not None:
-        header["n_functions"] = [p.roots.shape[-1] for p in fields["posteriors"]]
-        arrays |= _pack_posteriors(fields["posteriors"])
+        header["n_functions"] = [p and p.roots.shape[-1] for p in fields["posteriors"]]
+        arrays |= _pack_posteriors([p for p in fields["posteriors"] if p is not None])
     if fields["calibration"] is not None:
         header["calibration"], numbers = fields["calibration"].packed()
         arrays |= numbers
+    if fields["edits"] is not None:
+        header["edits"], before = pack_edits(fields["edits"], arrays, pack)
+        arrays |= before
     return header, arrays
 
 
@@ -187,6 +194,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_unpack_posteriors(header.get("n_functions"), shapes, arrays),
         calibration=None if known is None else Calibration.unpacked(known, arrays),
+        edits=unpack_edits(header.get("edits"), arrays, unpack),
     )
 
 
@@ -209,14 +217,15 @@ def _pack_posteriors(posteriors: Sequence[Posterior]) -> Arrays:
 
 
 def _unpack_posteriors(
-    counts: Sequence[int] | None,
+    counts: Sequence[int | None] | None,
     shapes: Sequence[tuple[int, ...]],
     arrays: Mapping[str, NDArray[Any]],
-) -> tuple[Posterior, ...] | None:
+) -> tuple[Posterior | None, ...] | None:
     """Posteriors of components whose grids have these shapes; None if the model has no bands."""
     if counts is None:
         return None
-    each = list(zip(shapes, counts, strict=True))
+    each = [(s, count) for s, count in zip(shapes, counts, strict=True) if count is not None]
+    shapes = [shape for shape, _ in each]
     sizes = [(size, count) for shape, count in each for size in shape[:-1]]
     factors = iter(_unflatten(arrays["posterior_factors"], sizes))
     by_component = [tuple(islice(factors, len(shape) - 1)) for shape in shapes]
@@ -224,7 +233,8 @@ def _unpack_posteriors(
     roots = _unflatten(arrays["posterior_roots"], [(s[-1], count, count) for s, count in each])
     rough = _unflatten(arrays["posterior_rough"], shapes)
     units = _unflatten(arrays["posterior_units"], [shape[-1:] for shape in shapes])
-    return tuple(map(Posterior, by_component, shifts, roots, rough, units))
+    found = map(Posterior, by_component, shifts, roots, rough, units)
+    return tuple(None if count is None else next(found) for count in counts)
 
 
 def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
@@ -237,8 +247,8 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     n_orders = len(header["orders"])
     kinds = [feature.kind for feature in features] * n_orders
     levels = [None if labels is None else tuple(labels) for labels in header["levels"]]
-    groups = _unpack_groups(features * n_orders, arrays["level_nodes"])
     has_unseen = header.get("has_unseen", [False] * len(sizes))
+    groups = _unpack_groups(features * n_orders, has_unseen, arrays["level_nodes"])
     axes = map(Axis, values, weights, kinds, levels, groups, header["has_missing"], has_unseen)
     by_order = {order: tuple(islice(axes, len(features))) for order in header["orders"]}
     names, labels = header["names"], header.get("labels")
@@ -253,14 +263,16 @@ def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     )
 
 
-def _unpack_groups(features: Sequence[Feature], flat: NDArray[Any]) -> list[Any]:
-    """Node of each level for nominal features, None for the others."""
+def _unpack_groups(
+    features: Sequence[Feature], has_unseen: Sequence[bool], flat: NDArray[Any]
+) -> list[Any]:
+    """Node of each level for nominal features and open ordered ones, None for the others."""
     nodes = iter(flat.astype(np.intp))
     return [
         np.array(list(islice(nodes, len(feature.levels))), np.intp)
-        if feature.kind == NOMINAL
+        if feature.kind == NOMINAL or is_open
         else None
-        for feature in features
+        for feature, is_open in zip(features, has_unseen, strict=True)
     ]
 
 

@@ -184,7 +184,7 @@ def _check_provenance(fields: Fields) -> None:
 
 
 def _check_posteriors(fields: Fields) -> None:
-    for posterior in fields["posteriors"] or ():
+    for posterior in filter(None, fields["posteriors"] or ()):
         *numbers, units = posterior.arrays
         single = all(array.dtype == np.float32 for array in numbers)
         finite = _is_finite(units) and all(np.isfinite(array).all() for array in numbers)

@@ -19,6 +19,7 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
+from tpnn.edits.log import EditLog, check_records
 from tpnn.loss.links import LINKS
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
@@ -72,6 +73,8 @@ def json_text(fields: Fields) -> str:
     }
     if fields["calibration"] is not None:
         document["calibration"] = fields["calibration"].as_dict()
+    if fields["edits"] is not None:  # the log; what it takes to undo is in files of ``save`` alone
+        document["edits"] = {"log": fields["edits"].records}
     return json.dumps(document, allow_nan=False)
 
 
@@ -110,12 +113,15 @@ def _posterior(posterior: Posterior) -> dict[str, Any]:
     return {"factors": [factor.tolist() for factor in posterior.factors], **arrays}
 
 
-def _posteriors(parts: Sequence[Mapping[str, Any]]) -> tuple[Posterior, ...] | None:
+def _posteriors(parts: Sequence[Mapping[str, Any]]) -> tuple[Posterior | None, ...] | None:
     stored: list[Any] = [part.get("posterior") for part in parts]
     if not any(stored):
         return None
-    found = []
+    found: list[Posterior | None] = []
     for given in stored:
+        if given is None:  # an edit made it void
+            found.append(None)
+            continue
         factors = tuple(_numbers(factor).astype(np.float32) for factor in given["factors"])
         rough, units = _numbers(given["rough"]).astype(np.float32), _numbers(given["units"])
         k, n_outputs = factors[0].shape[1], len(units)
@@ -165,7 +171,15 @@ def fields_of_json(document: Mapping[str, Any]) -> Fields:
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_posteriors(parts),
         calibration=None if known is None else Calibration.of(known),
+        edits=_edits(document.get("edits")),
     )
+
+
+def _edits(stored: Mapping[str, Any] | None) -> EditLog | None:
+    if stored is None:
+        return None
+    check_records(stored["log"])
+    return EditLog(tuple(stored["log"]))
 
 
 def _encoder(document: Mapping[str, Any]) -> TableEncoder:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import cast
 
-from tpnn.model.files import read_archive, unpack
+from tpnn.model.files import Fields, read_archive, unpack
 from tpnn.model.integrity import check_fields
 from tpnn.model.json_form import fields_of_json, is_json, read_json
 from tpnn.model.model import AnovaModel
@@ -20,6 +21,8 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
     header, arrays = ({}, {}) if document else read_archive(path)
     try:
         fields = fields_of_json(document) if document else unpack(header, arrays)
+        for former in fields["edits"].formers if fields["edits"] else ():
+            check_fields(cast(Fields, former))
         check_fields(fields)
         return AnovaModel(**fields)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -18,11 +18,15 @@ from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
+from tpnn.anova.shape_rule import check_shape
 from tpnn.anova.terms import Terms, step_terms
+from tpnn.edits.log import EditLog
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
+from tpnn.model.advice import Advice
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
+from tpnn.model.editable import Editable
 from tpnn.model.exports import Exports
 from tpnn.model.files import Fields, Label, pack, write_archive
 from tpnn.model.flat import flatten_tables
@@ -31,7 +35,6 @@ from tpnn.model.json_form import json_text
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
-from tpnn.model.shape_rule import check_shape
 from tpnn.model.uncertain import Uncertain
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
@@ -39,7 +42,7 @@ from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports, Uncertain):
+class AnovaModel(Exports, Editable, Advice, Uncertain):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -81,7 +84,10 @@ class AnovaModel(Exports, Uncertain):
     provenance : Provenance, optional
         Where the model comes from, if an estimator fitted it.
     posteriors : sequence of Posterior, optional
-        What is known about the truth behind each component; without them there are no bands.
+        What is known about the truth behind each component, None where an edit made it void;
+        without them there are no bands.
+    edits : EditLog, optional
+        Edits that led to this model, and what they replaced.
     calibration : Calibration, optional
         What held-out rows say about predictions; without it there are no prediction intervals.
     """
@@ -101,7 +107,8 @@ class AnovaModel(Exports, Uncertain):
     has_offset: bool = False
     baseline: Baseline | None = None
     provenance: Provenance | None = None
-    posteriors: tuple[Posterior, ...] | None = None
+    posteriors: tuple[Posterior | None, ...] | None = None
+    edits: EditLog | None = None
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
@@ -306,8 +313,8 @@ class AnovaModel(Exports, Uncertain):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model, the calibration and the scores in the provenance are left
-        out: they belong to the whole sum.
+        The baseline of a survival model, the calibration, the scores in the provenance and the log
+        of edits are left out: they belong to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -321,6 +328,7 @@ class AnovaModel(Exports, Uncertain):
             provenance=self.provenance and replace(self.provenance, scores={}),
             posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
             calibration=None,
+            edits=None,
         )
 
     def pruned(self) -> AnovaModel:

@@ -19,7 +19,7 @@ def read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
         "intercepts": read_only(state["intercepts"]),
         "stored_terms": terms and tuple(map(_read_only_terms, terms)),
         "baseline": baseline and baseline.frozen(),
-        "posteriors": posteriors and tuple(posterior.frozen() for posterior in posteriors),
+        "posteriors": posteriors and tuple(known and known.frozen() for known in posteriors),
         "calibration": calibration and calibration.frozen(),
     }
 

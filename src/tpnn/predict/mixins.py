@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from tpnn._typing import FloatArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
 from tpnn.table.frame import Table
+
+if TYPE_CHECKING:
+    from tpnn.recourse.recourse import Recourse
 
 
 class Predicts:
@@ -35,6 +38,15 @@ class Predicts:
         Returns a ``shap.Explanation`` if shap is installed, else an object with the same fields.
         """
         return self.explain(X).shap_values()
+
+    def recourse(self, row: Any, target: Any, **rules: Any) -> Recourse:
+        """Find the cheapest change of a row that reaches a prediction, or prove there is none.
+
+        ``target`` is a prediction of ``model_.predict``: for two classes the probability of the
+        second. Rules are ``fixed``, ``ranges``, ``max_changes`` and ``offset``, as of
+        :meth:`AnovaModel.recourse`.
+        """
+        return self.model_.recourse(self._read(row), target, **rules)
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, by: str | int | None = None, offset: Any = None

@@ -19,7 +19,7 @@ from tpnn.report.summary import describe, summarise
 from tpnn.report.written import Report
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("model.js", "words.js", "charts.js", "curves.js", "parts.js", "view.js")
+SCRIPTS = ("model.js", "words.js", "charts.js", "curves.js", "parts.js", "edits.js", "view.js")
 
 
 def write_report(

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._typing import FloatArray, IntArray
+from tpnn.edits.words import edit_words
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.path import Path
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
@@ -43,6 +44,8 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     shown = _shown_rows(explanation)
     indices, places = explanation.sobol_indices(), list(model.feature_names)
     return {
+        "digest": model.digest(),
+        "edits": _edits(model),
         "link": model.link.name,
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
@@ -62,6 +65,18 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(model, explanation.deviation())._asdict(),
     }
+
+
+def _edits(model: AnovaModel) -> list[list[str]]:
+    """Every edit that led to the model, and why, by whom and when it was made."""
+    records = () if model.edits is None else model.edits.records
+    return [
+        [
+            edit_words(record["edit"]),
+            "; ".join(filter(None, map(record.get, ("why", "by", "when")))),
+        ]
+        for record in records
+    ]
 
 
 def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
@@ -124,15 +139,17 @@ def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
 def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
     """Features, importance, share of the variance and mean band of every component."""
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
+    posteriors = model.posteriors or (None,) * len(model.components)
     return [
         {
             "features": list(features),
             "importance": importance[names],
             "share": shares[names],
             "band": float(np.mean(width)),
+            "hasBand": known is not None,
         }
-        for features, names, width in zip(
-            model.components, model.component_names, _half_widths(model), strict=True
+        for features, names, width, known in zip(
+            model.components, model.component_names, _half_widths(model), posteriors, strict=True
         )
     ]
 
@@ -141,7 +158,10 @@ def _half_widths(model: AnovaModel) -> list[FloatArray]:
     """Half the width of the pointwise band of 95 % of every component; zero without bands."""
     if model.posteriors is None:
         return [np.zeros_like(table) for table in model.tables]
-    return [posterior.uncertainty().half_widths() for posterior in model.posteriors]
+    return [
+        np.zeros_like(table) if known is None else known.uncertainty().half_widths()
+        for table, known in zip(model.tables, model.posteriors, strict=True)
+    ]
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:

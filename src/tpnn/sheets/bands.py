@@ -121,7 +121,7 @@ def _points(
     model: FrozenModel, feature: int, known: Feature, axis: Axis
 ) -> tuple[FloatArray, FloatArray]:
     """Values of a feature at which some component bends, and the mass of each."""
-    if known.kind == NOMINAL:
+    if axis.groups is not None:
         numbers = np.arange(float(len(known.levels)))
         nodes, _ = axis.locate(numbers)
         sizes = np.bincount(nodes, minlength=axis.n_nodes)

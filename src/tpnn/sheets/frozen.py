@@ -23,11 +23,12 @@ def title(names: Sequence[str]) -> str:
 
 
 def band_of(model: FrozenModel, place: int) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper end of the pointwise band of 95 % of a component; NaN without bands."""
+    """Lower and upper end of the pointwise band of 95 % of a component; NaN without a band."""
     table = model.tables[place]
     reach = np.full(table.shape, np.nan)
-    if model.posteriors is not None:
-        reach = model.posteriors[place].uncertainty().half_widths()
+    known = None if model.posteriors is None else model.posteriors[place]
+    if known is not None:
+        reach = known.uncertainty().half_widths()
     return table - reach, table + reach
 
 

@@ -206,7 +206,8 @@ class _Sheets:
 
     def _write_curve(self, sheet: Any, place: int, name: str, words: list[str]) -> list[Range]:
         """Nodes in rows; effect and band of 95 % of each output, and mass, in columns."""
-        table, has_bands = self.model.tables[place], self.model.posteriors is not None
+        table, known = self.model.tables[place], self.model.posteriors
+        has_bands = known is not None and known[place] is not None
         outputs = [f"{o}: " for o in self.model.output_names] or [""]
         whats = ["effect", *["lower end of the 95 % band", "upper end"] * has_bands]
         heads = [f"{output}{what}" for what in whats for output in outputs]

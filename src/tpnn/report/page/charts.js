@@ -182,14 +182,18 @@ function drawDown(svg, colours, ticks, left, anchor = "end") {
 class Effects {
   constructor(model, component, output, nodes, roomBelow) {
     this.points = nodes.map(node => model.atNode(component, node, output));
-    let low = Math.min(0, ...this.points.map(([effect, band]) => effect - band));
-    let high = Math.max(0, ...this.points.map(([effect, band]) => effect + band));
+    this.first = component.first ? Array.from(component.first.tables[output], units => units * model.data.packed.step) : []; // before all edits
+    let low = Math.min(0, ...this.points.map(([effect, band]) => effect - band), ...this.first);
+    let high = Math.max(0, ...this.points.map(([effect, band]) => effect + band), ...this.first);
     if (!(high > low)) [low, high] = [-1, 1];
     this.low = low - roomBelow * (high - low);
     this.high = high;
   }
 
   at(value, from, to) { return from + shareBetween(value, this.low, this.high) * (to - from); }
+
+  // Effect at a pixel.
+  value(pixel, from, to) { return this.low + (pixel - from) / (to - from) * (this.high - this.low); }
 
   ticks(count) { return tickWords(this.low, this.high, count); }
 }
@@ -213,6 +217,7 @@ function drawCurve(model, component, output, values, width) {
   const place = node => node === axis.regular ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
   for (const [tick] of effects.ticks(5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
   drawDensity(svg, colours, axis, x, bottom);
+  if (component.first) drawFirst(svg, colours, component.first.axis, x, effects.first.map(y));
   nodes.forEach((node, i) => { if (x.isLevels || node === axis.regular) drawPoint(svg, colours, place(node), y, ...effects.points[i]); });
   if (!x.isLevels) drawBand(svg, colours, curvePoints(axis, x, nodes, effects.points), y);
   drawAcross(svg, colours, x, bottom);
@@ -221,7 +226,18 @@ function drawCurve(model, component, output, values, width) {
   svg.append(label({x: (left + right) / 2, y: height - 8, fill: colours.ink, "text-anchor": "middle"}, feature.name + (x.unit ? " (log axis)" : ""), (right - left) / LETTER));
   const here = x.pixel(values[component.features[0]]);
   if (here !== null) drawRing(svg, colours, here, y(model.score(component, values, output)));
-  return {svg, pick: px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null};
+  const handles = nodes.map((node, i) => ({node, x: place(node), y: y(effects.points[i][0])}));
+  const pick = px => px >= left && px <= right ? {[component.features[0]]: x.value(px)} : null;
+  return {svg, pick, handles, range: effects.high - effects.low, effectAt: (_, py) => effects.value(py, bottom, top + 6)};
+}
+
+// The curve, or the levels, before all edits.
+function drawFirst(svg, colours, axis, x, heights) {
+  const style = {fill: "none", stroke: colours.faint, "stroke-width": 1.4, "stroke-dasharray": "4 3", class: "first"};
+  const places = Array.from(axis.values, (value, node) => x.at(x.isLevels ? node : Math.min(Math.max(value, x.low), x.high)));
+  if (!x.isLevels) svg.append(element("polyline", {points: places.map((place, node) => `${place},${heights[node]}`).join(" "), ...style}));
+  else places.forEach((cx, node) => svg.append(element("circle", {cx, cy: heights[node], r: 5.5, ...style})));
+  if (axis.missing) svg.append(element("circle", {cx: (x.strip[0] + x.strip[1]) / 2, cy: heights[axis.regular], r: 5.5, ...style}));
 }
 
 // Points of a curve as [pixel, effect, band]; a line between nodes is curved on a logarithmic axis.
@@ -270,6 +286,7 @@ function drawLevels(model, component, output, values, width) {
     svg.append(label({x: left - 8, y: line(place) + 4, fill: colours.ink, ...TICK_FONT, "text-anchor": "end"}, word, letters, short));
     svg.append(element("line", {x1: x(effect - band), x2: x(effect + band), y1: line(place), y2: line(place), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
     svg.append(element("circle", {cx: x(effect), cy: line(place), r: 4.5, fill: colours.low}));
+    if (component.first) svg.append(element("circle", {class: "first", cx: x(effects.first[nodes[place]]), cy: line(place), r: 5.5, fill: "none", stroke: colours.faint, "stroke-dasharray": "4 3"}));
   });
   const rest = drawn < axis.regular ? `: ${drawn} of ${axis.regular} levels, all are in the table` : "";
   svg.append(label({x: width / 2, y: height - 6, fill: colours.ink, "text-anchor": "middle"}, feature.name + rest, width / LETTER));
@@ -279,7 +296,8 @@ function drawLevels(model, component, output, values, width) {
     const place = Math.floor((py - top) / LEVEL_HEIGHT);
     return place >= 0 && place < nodes.length ? {[j]: nodeValue(axis, nodes[place])} : null;
   };
-  return {svg, pick};
+  const handles = nodes.map((node, i) => ({node, x: x(effects.points[i][0]), y: line(i)}));
+  return {svg, pick, handles, range: effects.high - effects.low, effectAt: px => effects.value(px, left + 8, right - 8)};
 }
 
 // Feature value that a node stands for.

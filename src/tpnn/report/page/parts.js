@@ -32,7 +32,7 @@ function valuesTable(model, component, output, showsAll) {
   const row = node => {
     const [effect, band] = model.atNode(component, node, output);
     const word = axis.words && node < axis.regular ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
-    const cells = [percent(axis.weights[node]), signed(effect), model.data.hasBands ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? [relativity(effect), node === base ? "base" : relativity(effect - atBase)] : [])];
+    const cells = [percent(axis.weights[node]), signed(effect), component.hasBand ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? [relativity(effect), node === base ? "base" : relativity(effect - atBase)] : [])];
     return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: middle(word, 40)}), ...cells.map(text => make("td", {textContent: text})));
   };
   const table = make("table", {className: "values"}, make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", title: name, textContent: middle(name, 28)})))));

@@ -22,6 +22,7 @@ class View {
     this.summary();
     this.about();
     this.listen();
+    this.editor = new Editor(this);
     this.update();
     this.showCurves();
   }
@@ -134,6 +135,7 @@ class View {
     this.showAnswer();
     this.showContributions();
     this.showChart();
+    this.editor.showCase();
   }
 
   showControl(j, feature, source) {
@@ -270,7 +272,7 @@ class View {
     byId("chart-title").replaceChildren(nameTag(component.names));
     this.showSlices(component);
     const draw = component.features.length === 1 ? drawMain : drawPair;
-    const {svg, pick} = draw(this.model, component, this.output, this.values, Math.max(300, host.clientWidth || 640));
+    const drawing = draw(this.model, component, this.output, this.values, Math.max(300, host.clientWidth || 640)), {svg, pick} = drawing;
     const at = event => {
       const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
       return pick((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
@@ -279,6 +281,7 @@ class View {
     svg.onpointermove = event => this.read(component, at(event) || {});
     svg.onpointerleave = () => this.read(component, {});
     host.replaceChildren(svg);
+    this.editor.show(component, drawing);
     this.read(component, {});
     this.showValues(component);
   }
@@ -304,7 +307,7 @@ class View {
     const values = Object.assign(this.values.slice(), changed);
     const where = component.features.map(j => `${this.data.features[j].name} = ${valueWord(this.data.features[j], values[j])}`);
     const effect = this.model.score(component, values, this.output);
-    const band = component.features.length > 1 && this.data.hasBands ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
+    const band = component.features.length > 1 && component.hasBand ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
     const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
     byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${band}`;
   }
@@ -341,10 +344,12 @@ class View {
   }
 
   about() {
-    const {written, version, fitRows, nRows, settings, features} = this.data;
+    const {written, version, fitRows, nRows, settings, features, edits} = this.data;
     const facts = [["Written", written], ["tpnn", version], ["Rows of the fit", fitRows ?? "not known"], ["Rows of this report", nRows], ["Features", features.length]];
     const row = ([name, value]) => make("tr", {}, make("th", {scope: "row", textContent: name}), make("td", {textContent: value}));
     fold(byId("facts-table"), facts.map(row));
+    byId("edits-block").hidden = !edits.length;
+    fold(byId("edits-table"), edits.map(row));
     byId("settings-block").hidden = !settings.length;
     fold(byId("settings"), settings.map(row));
   }
@@ -398,7 +403,7 @@ class View {
     byId("row").onchange = ({target: {value}}) => value === "" ? typical() : this.setAll(this.data.rows[+value], this.data.offsets[+value]);
     byId("reset").onclick = () => { byId("row").value = ""; typical(); };
     byId("export").onclick = () => this.export();
-    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); };
+    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); this.editor.showEdits(); };
     byId("filter").oninput = () => this.filter();
     byId("previous").onclick = () => this.step(-1);
     byId("next").onclick = () => this.step(1);

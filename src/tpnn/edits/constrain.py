@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._frozen import Model
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import constrained
 from tpnn.anova.posterior import Posterior
-from tpnn.model.model import AnovaModel
-from tpnn.model.shape_rule import check_shape
+from tpnn.anova.shape_rule import check_shape
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
 
-def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
+def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
@@ -77,7 +77,7 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
     return RELATIVE_ROUNDING * max(sizes, default=0.0)
 
 
-def _with_subsets(model: AnovaModel) -> AnovaModel:
+def _with_subsets(model: Model) -> Model:
     """Add all subsets of the components, zero where they are new."""
     components = model.components.with_subsets()
 

@@ -1,0 +1,1 @@
+"""Several models on common nodes, and their weighted mean."""

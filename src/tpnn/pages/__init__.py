@@ -1,0 +1,1 @@
+"""Static pages in the style of the report: headings, tables and charts in one HTML file."""

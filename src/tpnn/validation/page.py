@@ -1,0 +1,93 @@
+"""Page of a validation: a document that can be filed, with fields where a person must write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tpnn.pages.charts import Line, chart, charts
+from tpnn.pages.page import Section, field, page, table
+from tpnn.validation.headings import ANNEX_IV, SR_26_2
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Validated(Protocol):
+    """What the page shows of a ``Validation``; see there."""
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Scores."""
+
+    @property
+    def calibration(self) -> pd.DataFrame:
+        """Calibration."""
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """Weak slices."""
+
+    @property
+    def n_slices(self) -> int:
+        """Number of tests."""
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Protected groups."""
+
+    @property
+    def group_components(self) -> pd.DataFrame:
+        """Their differences by component."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Settings and provenance."""
+
+    @property
+    def false_alarm_rate(self) -> float:
+        """Chance of any false finding."""
+
+
+def validation_page(found: Validated) -> str:
+    """Write the page."""
+    import pandas as pd
+
+    facts = [("Rows", found.facts["rows"]), ("Weak slices", len(found.slices)),
+             ("Components", len(found.facts["components"]))]  # fmt: skip
+    settings = {**found.facts, **found.facts["provenance"].get("settings", {})}
+    lines = [(name, str(value)) for name, value in settings.items() if name != "provenance"]
+    rate = f"{100 * found.false_alarm_rate:g} %"
+    sections = [
+        Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
+                (table(found.scores),)),
+        Section("Calibration", "Mean prediction and mean target, from the smallest to the largest "
+                "prediction.", (charts(_curves(found.calibration)), table(found.calibration))),
+        Section("Weak slices", f"{found.n_slices} tests on slices of one and two features. If the "
+                f"model is right everywhere, the chance of any line here is {rate} at most.",
+                (table(found.slices),)),
+        Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
+                "and the components that it is the sum of.",
+                (table(found.groups), table(found.group_components))),
+        Section("Settings and provenance", "",
+                (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
+        Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
+        Section("SR 26-2", "To be written by a person.", tuple(map(field, SR_26_2))),
+    ]  # fmt: skip
+    lede = "Discrimination, calibration, weak slices and group differences."
+    return page("Validation", lede, facts, sections)
+
+
+def _curves(calibration: pd.DataFrame) -> list[str]:
+    """Draw targets above predictions for each output, beside the diagonal."""
+    drawn: list[str] = []
+    if not len(calibration):
+        return drawn
+    for output, frame in calibration.groupby("output", sort=False):
+        x = frame["time" if "time" in frame else "predicted"].to_numpy(np.float64)
+        pair = [Line("predicted", x, frame["predicted"].to_numpy(np.float64)),
+                Line("actual", x, frame["actual"].to_numpy(np.float64))]  # fmt: skip
+        drawn.append(chart(str(output) or "Calibration", pair))
+    return drawn
