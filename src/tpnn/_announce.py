@@ -55,9 +55,13 @@ class Announcer(Listener):
         if work not in self._announced:
             self._announced.add(work)
             text = f"Compiling the loops that {work}: {wait}, once for each installation."
-            LOGGER.info(text)
-            if not LOGGER.isEnabledFor(logging.INFO):
-                self.says[-1](text)
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Log a line; where nobody listens to the log, pass it to the fit or to the screen."""
+        LOGGER.info(text)
+        if not LOGGER.isEnabledFor(logging.INFO):
+            self.says[-1](text)
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.problem.test_problem import problem_of
 from tpnn.anova.measure import centre
+from tpnn.grow import widths
 from tpnn.grow.widths import choose_widths, smoother
 
 
@@ -68,3 +70,18 @@ def test_no_width_is_worse_than_none() -> None:
     problem, tables, held_out = wide_problem(noise=0.0)
     chosen = choose_widths(problem, tables, held_out)
     assert held_out_loss(problem, chosen) <= held_out_loss(problem, tables) + 1e-9
+
+
+def test_of_very_many_held_out_rows_the_first_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, tables, held_out = wide_problem()
+    most = 100
+    monkeypatch.setattr(widths, "MOST_HELD_OUT_ROWS", most * problem.n_bags)
+    expected = choose_widths(problem, tables, held_out)
+    for scores in held_out:
+        scores[most:] = 1e6
+    found = choose_widths(problem, tables, held_out)
+    assert all(np.array_equal(found[s], expected[s]) for s in tables)
+    for scores in held_out:
+        scores[:most] -= 5 * np.sign(scores[:most])
+    moved = choose_widths(problem, tables, held_out)
+    assert not all(np.array_equal(moved[s], expected[s]) for s in tables)

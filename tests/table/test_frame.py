@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
-from tpnn.table.frame import Column, Table, is_missing, read_column
+from tpnn.table.frame import Column, Table, read_column
 from tpnn.table.source import MAX_FEW_ROWS, all_finite
+from tpnn.table.values import is_missing
 
 DAY, HOUR = 86_400.0, 3_600.0
 

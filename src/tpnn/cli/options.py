@@ -85,8 +85,12 @@ def _add_model(group: Any) -> None:
 def _add_predict(commands: Any) -> None:
     predict = _command(commands, "predict", "predict the rows of a table")
     _add_model_file(predict)
-    predict.add_argument("data", help="CSV or Parquet file")
-    predict.add_argument("-o", "--output", help=TO_SCREEN)
+    predict.add_argument(
+        "data", help="CSV or Parquet file; or a folder or pattern of Parquet files of any size"
+    )
+    predict.add_argument(
+        "-o", "--output", help=f"{TO_SCREEN}; for many files, the folder to write one for each to"
+    )
     _add_csv(predict)
 
 

@@ -16,9 +16,11 @@ from sklearn.utils import column_or_1d
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.offset import checked_numbers, refuse_masked
-from tpnn.table.frame import is_missing
+from tpnn.table.stored import StoredColumns
+from tpnn.table.values import is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
+TABLE_MEMORY_SHARE = 0.5  # of the free memory, for a fit to a table that is read as a whole
 CGROUPS = (  # folder, limit and usage of a container's memory: version 2, version 1
     ("/sys/fs/cgroup", "memory.max", "memory.current"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -160,6 +162,22 @@ def available_memory() -> float:
     """
     machine = float(psutil.virtual_memory().available)
     return max(0.0, min([machine, *(_container_memory(*cgroup) for cgroup in CGROUPS)]))
+
+
+def memory_for_tables() -> float:
+    """Bytes up to which a fit to a table in files reads it as a whole."""
+    return TABLE_MEMORY_SHARE * available_memory()
+
+
+def refuse_stored(X: Any) -> None:
+    """Refuse a table larger than memory for a loss in which every row depends on others."""
+    if isinstance(X, StoredColumns):
+        raise ValueError(
+            f"X: a survival model needs all rows in memory, because the loss of each depends on "
+            f"the others at risk, found {X.shape[0]:,} rows of {X.shape[1]} columns in files and "
+            f"{available_memory() / 1e9:.1f} GB free. Pass fewer rows or columns, or fit whether "
+            "the event happens within a fixed time with TPNNClassifier."
+        )
 
 
 def _container_memory(folder: str, limit: str, usage: str) -> float:

@@ -16,7 +16,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import checked_groups, checked_target, checked_weights
+from tpnn.estimators.checks import (
+    checked_groups,
+    checked_target,
+    checked_weights,
+    memory_for_tables,
+)
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -26,6 +31,7 @@ from tpnn.model.files import storable_labels
 from tpnn.predict.mixins import PredictsClasses, check_class_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -96,6 +102,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         changes no probability.
         """
         self._begin(offset)
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))

@@ -37,6 +37,7 @@ from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
+BYTES_PER_SORTED_ROW, SORTED_BYTES = 40, 1 << 31  # of columns being sorted, and of all at once
 TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
 TRAINING_SHARE = 0.85  # of a limited time; bands need some of it
 TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
@@ -122,6 +123,8 @@ def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
     nodes = nodes_by_order(table.n_features, settings)
     rules = LevelRules(nominal, settings.min_level_rows)
     n_threads = threads_of(settings.n_jobs)
+    if table.shelf.is_on_disk:  # every thread sorts a column
+        n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
     return TableEncoder.fit(table, nodes, targets.weights, rules, n_threads)
 
 

@@ -29,6 +29,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
 from tpnn.search.select import Keep, Selection, ranking
 
+MOST_ROWS_OF_BANDS = 5_000_000  # distinct ones; some hundred bytes each, for tables of any kind
 PATH_SIZES = 10  # models of a path
 
 
@@ -135,6 +136,12 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
 def with_bands(solved: Solved, limits: Limits) -> Solved:
     """Add the posteriors of the components; if there are none, an event says why."""
     began, problem = time.monotonic(), solved.problem
+    n_rows = len(problem.rows.y)
+    if n_rows > MOST_ROWS_OF_BANDS:
+        note = f"no bands: {n_rows:,} rows, and memory for at most {MOST_ROWS_OF_BANDS:,}"
+        return replace(
+            solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
+        )
     try:
         found, errors = posteriors(problem, solved.solution, limits)
         return replace(solved, posteriors=found, row_errors=errors)

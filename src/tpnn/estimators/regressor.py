@@ -12,7 +12,13 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
 from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import check_range, checked_groups, checked_targets, checked_weights
+from tpnn.estimators.checks import (
+    check_range,
+    checked_groups,
+    checked_targets,
+    checked_weights,
+    memory_for_tables,
+)
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -22,6 +28,7 @@ from tpnn.predict.mixins import PredictsNumbers
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.report import FitFacts
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -93,21 +100,25 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         ----------
         X : DataFrame of pandas or polars, Arrow table, array (n_rows, n_features), or list of dicts
             Columns of numbers, dates, strings or categories; missing values get their own node.
+            Also a table in files, which may be larger than memory: a Parquet file, a folder of
+            them, a pattern such as "data/*.parquet", or a dataset of pyarrow.
         y : array of shape (n_rows,) or (n_rows, n_targets)
-            Targets.
+            Targets; for a table in files the name of their column, or a list of names.
         sample_weight : array of shape (n_rows,), optional
-            Weight of each row. A weight of zero leaves the row out, and whole numbers act like
-            repeated rows. If some weights are not whole, they change the rows' shares of the mass
-            but not the number of rows.
+            Weight of each row; for a table in files the name of a column. A weight of zero leaves
+            the row out, and whole numbers act like repeated rows. If some weights are not whole,
+            they change the rows' shares of the mass but not the number of rows.
         offset : array of shape (n_rows,), optional
             Known part of the raw score; refused where a parameter names a column for it.
         groups : array of shape (n_rows,), optional
             Names or numbers of groups of rows, such as the policy that a row belongs to. All rows
             of a group are on the same side wherever rows are held out: for stopping, for the search
             of interactions, for the selection and the path. Pass them if the model will predict for
-            groups that it has not seen.
+            groups that it has not seen. For a table in files, the name of a column.
         """
         self._begin(offset)
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
         target, names = checked_targets(y)
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)

@@ -9,7 +9,12 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import checked_groups, checked_weights
+from tpnn.estimators.checks import (
+    checked_groups,
+    checked_weights,
+    memory_for_tables,
+    refuse_stored,
+)
 from tpnn.estimators.docstrings import documented
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
@@ -18,6 +23,7 @@ from tpnn.metrics.survival import breslow, concordance
 from tpnn.predict.mixins import PredictsSurvival
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
+from tpnn.store.training import Training, read_training
 
 
 @documented
@@ -58,7 +64,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         Parameters
         ----------
         X : table
-            As in :meth:`TPNNRegressor.fit`.
+            As in :meth:`TPNNRegressor.fit`. A table in files must fit into memory, because the
+            loss of a row depends on all rows at risk.
         y : array of shape (n_rows, 2), or structured array or table with a boolean field
             Time until the event or until censoring, and whether the event was observed. Times
             alone, of shape (n_rows,), are all taken as events, with a warning.
@@ -68,6 +75,9 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             As in :meth:`TPNNRegressor.fit`.
         """
         self._begin(offset)
+        given = Training(X, y, sample_weight, groups)
+        X, y, sample_weight, groups = read_training(given, memory_for_tables())
+        refuse_stored(X)
         times, events = checked_survival(y)
         weights = checked_weights(sample_weight, len(times))
         counted = np.ones(len(times), bool) if weights is None else weights > 0

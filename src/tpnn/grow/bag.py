@@ -14,11 +14,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tpnn._shelf import MEMORY, Shelf
+from tpnn._threads import split
 from tpnn._typing import Float32Array, FloatArray, RealArray
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.stopping import EarlyStopping, Limits
 from tpnn.problem.whole import largest_of, sum_scale, totals
+
+ROWS_PER_BLOCK = 1 << 20  # whose slopes are computed at a time
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,15 @@ class Side:
         Weight of each row; on the training side the weights sum to the number of rows.
     raw : array of shape (n_rows, 1) or (n_rows, K)
         Raw scores of the fixed part: the offset and, while higher orders grow, the lower orders.
+    shelf : Shelf
+        Where large arrays over these rows are kept.
     """
 
     coded: Sequence[CodedComponents]
     y: RealArray
     weights: RealArray
     raw: RealArray
+    shelf: Shelf = MEMORY
 
 
 class Tables(NamedTuple):
@@ -181,10 +188,14 @@ class BagGrower:
     def _refresh(self, forest: Forest, training: Side) -> None:
         """Recompute the slopes of every row exactly."""
         raw = forest.scores(training)
-        gradient, hessian = self.objective.slopes(training.y, raw, training.weights)
-        for output, growth in enumerate(forest.growths):
-            growth.residual[:] = -training.weights[:, 0] * gradient[:, output]
-            growth.hessian[:] = training.weights[:, 0] * hessian[:, output]
+        longest = len(raw) if self.objective.couples_rows else ROWS_PER_BLOCK
+        for block in split(len(raw), longest):
+            some = slice(*block)
+            weights = training.weights[some]
+            gradient, hessian = self.objective.slopes(training.y[some], raw[some], weights)
+            for output, growth in enumerate(forest.growths):
+                growth.residual[some] = -weights[:, 0] * gradient[:, output]
+                growth.hessian[some] = weights[:, 0] * hessian[:, output]
         forest.slopes_changed()
 
     def _snapshot(self, forest: Forest, validation: Side, rounds: int) -> Grown:

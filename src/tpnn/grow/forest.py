@@ -126,7 +126,7 @@ class RectangleForest:
             main_tree=trees[0], pair_tree=trees[1],
         )  # fmt: skip
         self.grown = _new_growths(start, seed)
-        self.growths = [_new_slopes(len(training.y)) for _ in self.grown]
+        self.growths = [_new_slopes(training) for _ in self.grown]
 
     def visit(self, rounds: int) -> None:
         """Visit the components of every output for a few rounds."""
@@ -136,7 +136,7 @@ class RectangleForest:
 
     def scores(self, side: Side) -> Float32Array:
         """Raw scores of rows, (n_rows, K)."""
-        scores = np.empty((len(side.y), len(self.grown)), np.float32)
+        scores = side.shelf.empty((len(side.y), len(self.grown)), np.float32)
         for output, growth in enumerate(self.grown):
             raw = side.raw + np.float32(growth.intercept[0])  # (n_rows, 1)
             for part, tables in zip(side.coded, (growth.mains, growth.pairs), strict=False):
@@ -181,10 +181,10 @@ def _rows(training: Side) -> Rows:
     return Rows(fine.codes, coarse.codes, np.zeros(len(training.y), np.uint8), pairs)
 
 
-def _new_slopes(n_rows: int) -> Slopes:
+def _new_slopes(training: Side) -> Slopes:
     """Slopes of one output, before they are computed."""
-    zeros = np.zeros((2, n_rows), np.float32)
-    return Slopes(residual=zeros[0], hessian=zeros[1], scales=np.ones(2, np.float32))
+    rows = training.shelf.empty((2, len(training.y)), np.float32)
+    return Slopes(residual=rows[0], hessian=rows[1], scales=np.ones(2, np.float32))
 
 
 def _new_growths(start: Tables, seed: int) -> list[Growth]:

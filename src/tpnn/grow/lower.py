@@ -11,13 +11,13 @@ averages move to components of lower order.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD
-from tpnn._typing import Float32Array, FloatArray, RealArray
+from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component
 from tpnn.anova.constraints import constrained
 from tpnn.anova.purify import purify_tables
@@ -193,13 +193,22 @@ class LowerOrders:
         """Rows with a positive weight, their codes stored contiguously."""
         where = np.flatnonzero(weights)
         mains, *pairs = self.problem.coded
-        fine = np.ascontiguousarray(mains.codes[self.mains][:, where])
+        fine = self._codes_of(mains.codes, self.mains, where)
         coded = [CodedComponents(fine, np.arange(len(fine))[:, None], mains.n_nodes)]
         for part in pairs:
-            codes = np.ascontiguousarray(part.codes[:, where])
+            codes = self._codes_of(part.codes, range(len(part.codes)), where)
             coded.append(CodedComponents(codes, part.features, part.n_nodes))
-        rows = self.problem.rows
-        return Side(coded, rows.y[where], weights[where, None], rows.offset[where])
+        rows, shelf = self.problem.rows, self.problem.codes.shelf
+        y, masses = shelf.keep(rows.y[where]), shelf.keep(weights[where, None])
+        return Side(coded, y, masses, shelf.keep(rows.offset[where]), shelf)
+
+    def _codes_of(self, codes: CodeArray, features: Iterable[int], where: IntArray) -> CodeArray:
+        """Codes of some features on some rows."""
+        chosen = list(features)
+        found = self.problem.codes.shelf.empty((len(chosen), len(where)), codes.dtype)
+        for place, feature in enumerate(chosen):
+            found[place] = codes[feature][where]
+        return found
 
     def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
         """Weight of the last way in the mixture that minimises the held-out loss."""

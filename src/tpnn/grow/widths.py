@@ -20,6 +20,7 @@ from tpnn.problem.whole import totals
 from tpnn.table.axis import Axis
 
 CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)
+MOST_HELD_OUT_ROWS = 4_000_000  # of all bags together; more choose no better
 
 
 def smoother(positions: FloatArray, width: float) -> FloatArray:
@@ -45,11 +46,14 @@ def choose_widths(
     rows of small tables.
     """
     chosen = dict(tables)
-    bags, rows = np.nonzero(problem.rows.validation.T)
+    most = MOST_HELD_OUT_ROWS // problem.n_bags  # rows are in random order
+    of_bags = [np.flatnonzero(weights)[:most] for weights in problem.rows.validation.T]
+    bags = np.repeat(np.arange(problem.n_bags), [len(rows) for rows in of_bags])
+    rows = np.concatenate(of_bags)
     mass, y = problem.rows.validation[rows, bags][:, None], problem.rows.y[rows]
     n_outputs = problem.objective.n_outputs
     lanes = bags[:, None] * n_outputs + np.arange(n_outputs)
-    raw = np.concatenate(held_out)
+    raw = np.concatenate([scores[:most] for scores in held_out])
     for component, table in tables.items():
         axis = problem.encoder.axes[1][component[0]]
         if len(component) > 1 or not _has_steps(axis):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from tpnn._typing import FloatArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
+from tpnn.store.source import Source
 from tpnn.table.frame import Table
 
 if TYPE_CHECKING:
@@ -31,6 +33,23 @@ class Predicts:
         self._check_fitted()
         rows = None if X is None else self._read(X)
         return Explanation(self.model_, rows)
+
+    def predict_batches(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield what ``predict`` returns for a table in files, for some thousand rows at a time.
+
+        Parameters
+        ----------
+        X : path or pyarrow.dataset.Dataset
+            A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset.
+            Columns that the model does not need are not read. An offset must be one of the columns.
+        """
+        self._check_fitted()
+        for table in Source(X).tables(self.model_.encoder.column_names):
+            yield self.predict(table)
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Predict each row of a table; every task has its own."""
+        raise NotImplementedError
 
     def shap_values(self, X: Any) -> Any:
         """Exact Shapley values of the raw score under the product of the marginals.

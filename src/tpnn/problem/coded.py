@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._compile import compiled
+from tpnn._shelf import Shelf
 from tpnn._threads import split
 from tpnn._typing import CodeArray, Float32Array, FloatArray, Int32Array, IntArray, RealArray
 from tpnn.anova.components import Component
@@ -186,6 +187,11 @@ class Codes:
     def with_encoder(self, encoder: TableEncoder) -> Codes:
         """Codes of the same rows on other nodes."""
         return Codes(self.table, encoder, self.rows, self.n_threads)
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where large arrays over these rows are kept."""
+        return self.table.shelf
 
     @cached_property
     def by_order(self) -> dict[int, CodeArray]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._shelf import Shelf
 from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
@@ -37,10 +38,11 @@ class Bagging:
     seed: int
 
     def draw(
-        self, distinct: DistinctRows, n_threads: int | None
+        self, distinct: DistinctRows, n_threads: int | None, shelf: Shelf
     ) -> tuple[Float32Array, Float32Array, Float32Array]:
         """Training and held-out weights of every row in every bag, and the sizes of the bags."""
-        return draw_bags(distinct, self.n_bags, self.validation_fraction, self.seed, n_threads)
+        fraction = self.validation_fraction
+        return draw_bags(distinct, self.n_bags, fraction, self.seed, n_threads, shelf)
 
 
 @dataclass(frozen=True)
@@ -115,20 +117,23 @@ class Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
         columns = (encoder.numbers(table, j) for j in features)
-        keys = row_keys(columns, table.n_rows, n_threads)
+        keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
-        known = np.vstack([targets.y.T, all_offsets])
-        distinct = distinct_rows(keys, known, targets.weights, targets.groups)
-        y, offset = targets.y[distinct.rows], all_offsets[distinct.rows, None]
+        known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
+        y = table.shelf.keep(targets.y[distinct.rows])
+        offset = table.shelf.keep(all_offsets[distinct.rows, None])
         target = scaled(y, offset, distinct.weights, objective)
-        bags = bagging.draw(distinct, n_threads)
+        single = table.shelf.keep(target.y.astype(np.float32))
+        single_offset = table.shelf.keep(target.offset.astype(np.float32))
+        bags = bagging.draw(distinct, n_threads, table.shelf)
         return cls(
             encoder=encoder,
             features=features,
             codes=Codes(table, encoder, distinct.rows, n_threads),
             components=ComponentSet.up_to(encoder.n_features, 1),
             shapes=shapes,
-            rows=TrainingRows(target.y.astype(np.float32), target.offset.astype(np.float32), *bags),
+            rows=TrainingRows(single, single_offset, *bags),
             distinct=distinct,
             bagging=bagging,
             objective=target.objective,
@@ -172,7 +177,7 @@ class Problem:
     def with_bags(self, n_bags: int) -> Problem:
         """Change the number of bags; keep the rows."""
         bagging = replace(self.bagging, n_bags=n_bags)
-        bags = bagging.draw(self.distinct, self.codes.n_threads)
+        bags = bagging.draw(self.distinct, self.codes.n_threads, self.codes.shelf)
         rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
         return replace(self, rows=rows, bagging=bagging)
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._compile import compiled
+from tpnn._shelf import MEMORY, Shelf
 from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn.problem.bits import scrambled
@@ -31,6 +32,7 @@ HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on
 HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
 ROWS_PER_BLOCK = 8192  # of a few columns, which stay in the L2 cache
 COLUMNS_AT_A_TIME = 8  # doubles in a cache line
+BYTES_AT_A_TIME = 1 << 28  # of columns; fewer columns of a long table
 COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
@@ -53,9 +55,10 @@ def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None =
     Threads take blocks of rows; a few columns are read at a time.
     """
     keys, remaining = np.zeros(n_rows, np.uint64), iter(columns)
+    at_a_time = min(max(BYTES_AT_A_TIME // (8 * max(n_rows, 1)), 1), COLUMNS_AT_A_TIME)
     blocks = [slice(*block) for block in split(n_rows, ROWS_PER_BLOCK)]
     with Workers(n_threads) as workers:
-        while some := list(islice(remaining, COLUMNS_AT_A_TIME)):
+        while some := list(islice(remaining, at_a_time)):
 
             def mix(block: slice, some: list[FloatArray] = some) -> None:
                 for column in some:
@@ -124,37 +127,44 @@ def distinct_rows(
     targets: FloatArray,
     weights: FloatArray | None,
     groups: IntArray | None = None,
+    shelf: Shelf = MEMORY,
 ) -> DistinctRows:
     """Merge rows of one group that agree in all features and targets; drop rows of weight zero.
 
     ``targets`` has shape (n_targets, n_rows); by default each row has weight one. ``groups``
-    (n_rows,) are those that the user named; by default rows with equal features are a group.
+    (n_rows,) are those that the user named; by default rows with equal features are a group. What
+    is as long as the table is kept on the shelf.
     """
-    masses = np.ones(len(keys)) if weights is None else weights
-    kept = np.flatnonzero(masses > 0)
+    masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
     group_keys = keys if groups is None else scrambled(groups.astype(np.uint64) + np.uint64(1))
     further = [masses, *targets] if groups is None else [masses, *targets, keys]
-    order = _in_order(kept, group_keys, further)  # fixes all sums
-    key, group, target = keys[order], group_keys[order], targets[:, order]
+    order = shelf.keep(_in_order(group_keys, further))  # fixes all sums
+    key, target = shelf.keep(keys[order]), shelf.keep(targets[:, order])
+    group = key if groups is None else shelf.keep(group_keys[order])
     new_group = np.r_[True, group[1:] != group[:-1]]
     is_other = (key[1:] != key[:-1]) | (target[:, 1:] != target[:, :-1]).any(0)
-    starts = np.flatnonzero(new_group | np.r_[True, is_other])
-    merged = np.add.reduceat(masses[order], starts)
+    starts = shelf.keep(np.flatnonzero(new_group | np.r_[True, is_other]))
+    merged = shelf.keep(np.add.reduceat(masses[order], starts))
     return DistinctRows(
-        rows=order[starts],
-        weights=merged / merged.sum(),
-        groups=(np.cumsum(new_group) - 1)[starts],
-        group_keys=group[starts],
-        keys=scrambled(key[starts] + row_keys(target[:, starts], len(starts))),
-        size=_size(merged, len(kept)),
+        rows=shelf.keep(order[starts]),
+        weights=shelf.keep(merged / merged.sum()),
+        groups=shelf.keep((np.cumsum(new_group) - 1)[starts]),
+        group_keys=shelf.keep(group[starts]),
+        keys=shelf.keep(scrambled(key[starts] + row_keys(target[:, starts], len(starts)))),
+        size=_size(merged, len(order)),
         are_named=groups is not None,
     )
 
 
-def _in_order(rows: IntArray, keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
-    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on."""
+def _in_order(keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
+    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on.
+
+    The first of ``further`` are the masses; rows without mass are left out.
+    """
+    rows = np.flatnonzero(further[0] > 0)
     order: IntArray = rows[np.argsort(keys[rows])]
-    same = keys[order[1:]] == keys[order[:-1]]
+    in_order = keys[order]
+    same = in_order[1:] == in_order[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     some = order[tied]
     order[tied] = some[np.lexsort((some, *(part[some] for part in further), keys[some]))]
@@ -173,6 +183,7 @@ def draw_bags(
     validation_fraction: float,
     seed: int,
     n_threads: int | None = None,
+    shelf: Shelf = MEMORY,
 ) -> tuple[Float32Array, Float32Array, Float32Array]:
     """Training and held-out weights of every row in every bag, (n, n_bags), and the bag sizes.
 
@@ -183,27 +194,39 @@ def draw_bags(
     Groups that the user named are units that are never divided.
     """
     units, keys, divided = _units(distinct, validation_fraction)
-    mass = np.bincount(units, distinct.weights)
-    light = np.flatnonzero(~divided)
-    training, validation = (np.empty((len(units), n_bags), np.float32) for _ in range(2))
+    units, keys = shelf.keep(units), shelf.keep(keys)
+    mass = shelf.keep(np.bincount(units, distinct.weights))
+    light = shelf.keep(np.flatnonzero(~divided))
+    training, validation = (shelf.empty((len(units), n_bags), np.float32) for _ in range(2))
     sizes = np.empty(n_bags, np.float32)
 
     def draw(bag: int) -> None:
         salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
-        drawn = light[np.argsort(scrambled(keys[light] ^ salt))]
-        cumulated = np.cumsum(mass[drawn])
-        most = int((cumulated <= validation_fraction * mass[drawn].sum()).sum())
+        drawn = _drawn(scrambled(keys[light] ^ salt), mass[light], validation_fraction)
         held_out = np.where(divided, validation_fraction, 0.0)
-        held_out[drawn[: min(max(most, 1), len(drawn) - 1)]] = 1.0
+        held_out[light[drawn]] = 1.0
         share = held_out[units]
         kept = distinct.weights * (1 - share)
         sizes[bag] = distinct.size * kept.sum()
         training[:, bag] = kept / kept.sum()
-        validation[:, bag] = distinct.weights * share / (distinct.weights * share).sum()
+        left = distinct.weights * share
+        validation[:, bag] = left / left.sum()
 
-    with Workers(n_threads) as workers:
+    with Workers(1 if shelf.is_on_disk else n_threads) as workers:  # memory for one bag
         workers.map(draw, range(n_bags))
     return training, validation, sizes
+
+
+def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
+    """Return the first units by their keys that carry a share of the mass: at least one, not all.
+
+    ``keys`` and ``mass`` have shape (n_units,).
+    """
+    order = np.argsort(keys)
+    in_order = mass[order]
+    limit = share * in_order.sum()
+    most = int((np.cumsum(in_order, out=in_order) <= limit).sum())
+    return order[: min(max(most, 1), len(order) - 1)]
 
 
 def _units(

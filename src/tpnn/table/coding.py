@@ -124,7 +124,7 @@ def code_rows(
     Columns are read one after the other and coded by several threads.
     """
     codes: dict[int, CodeArray] = {
-        order: np.empty((len(axes), len(rows)), _code_type(axes))
+        order: table.shelf.empty((len(axes), len(rows)), _code_type(axes))
         for order, axes in encoder.axes.items()
     }
     reading = Lock()

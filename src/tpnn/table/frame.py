@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import UTC, date, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._shelf import MEMORY, Shelf
 from tpnn._typing import FloatArray
 from tpnn.table.source import (
     LARGEST_EXACT_INTEGER,
@@ -26,6 +27,8 @@ from tpnn.table.source import (
     frame_in_memory,
     is_rounded,
 )
+from tpnn.table.stored import StoredColumns
+from tpnn.table.values import is_missing, plain_label, without_zone
 
 NUMBER, DATE, DURATION, ORDERED, NOMINAL = "number", "date", "duration", "ordered", "nominal"
 TIME_KINDS = {"M": DATE, "m": DURATION}  # by NumPy's kind
@@ -126,6 +129,16 @@ class Table:
                 "while a minimum of 1 is required. Pass at least one column."
             )
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the table is in files, from which columns are read again and again."""
+        return isinstance(self.source, StoredColumns)
+
+    @property
+    def shelf(self) -> Shelf:
+        """Where large arrays made of this table are kept: in memory, unless it is in files."""
+        return self.source.shelf if isinstance(self.source, StoredColumns) else MEMORY
+
     @cached_property
     def is_finite(self) -> bool:
         """Whether the table is an array without missing or infinite values, found in one pass."""
@@ -157,7 +170,7 @@ class Table:
         if feature in self._labelled:
             return self._labelled[feature]
         column = read_column(self._raw(feature), self.name(feature))
-        if column.levels:
+        if column.levels and not self.is_stored:
             self._labelled[feature] = column
         if self.is_finite or feature in self._checked:
             return column
@@ -181,9 +194,12 @@ class Table:
         column = self.column(feature)
         if column.kind != NUMBER:
             return column
-        if feature not in self._as_levels:
-            self._as_levels[feature] = number_levels(self._raw(feature), column.values)
-        return self._as_levels[feature]
+        if feature in self._as_levels:
+            return self._as_levels[feature]
+        levels = number_levels(self._raw(feature), column.values)
+        if not self.is_stored:
+            self._as_levels[feature] = levels
+        return levels
 
     def _raw(self, feature: int) -> Any:
         """Column of a feature as the user passed it."""
@@ -301,7 +317,7 @@ def _number_of(label: Any, numbers_of: dict[Any, float], name: str) -> float:
     """Return the number of a label, the next one if it is new; NaN for a missing value."""
     if is_missing(label):
         return np.nan
-    return numbers_of.setdefault(_plain(label, name), float(len(numbers_of)))
+    return numbers_of.setdefault(plain_label(label, name), float(len(numbers_of)))
 
 
 def number_levels(raw: Any, values: FloatArray) -> Column:
@@ -352,7 +368,7 @@ def _read_objects(values: list[Any], name: str) -> Column:
         return Column(NUMBER, np.array(numbers, np.float64))
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
         if all(isinstance(value, kind) for value in known):
-            times = [None if is_missing(value) else _without_zone(value) for value in values]
+            times = [None if is_missing(value) else without_zone(value) for value in values]
             return _read_array(np.array(times, code), name)
     if not all(isinstance(value, str | bytes) for value in known):
         odd = next(value for value in known if not isinstance(value, str | bytes))
@@ -368,32 +384,3 @@ def _read_objects(values: list[Any], name: str) -> Column:
         for value in values
     ]
     return _read_levels(np.array(codes, np.float64), numbers_of, ordered=False, name=name)
-
-
-def _without_zone(time: Any) -> Any:
-    """Date or time in UTC, as NumPy reads it; one without a zone, or a duration, as it is."""
-    if getattr(time, "tzinfo", None) is None:
-        return time
-    return time.astimezone(UTC).replace(tzinfo=None)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    return isinstance(value, Real | Decimal | date | timedelta) and bool(value != value)
-
-
-def _plain(level: Any, name: str) -> Any:
-    """Label as str, int, float or bool, which a saved model can hold."""
-    value = level.item() if isinstance(level, np.generic) else level
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, str | int | float):
-        return value
-    if isinstance(value, date | timedelta):
-        return str(value)
-    raise TypeError(
-        f"X: levels must be strings, numbers or dates, found {value!r} of type "
-        f"{type(value).__name__} in {name!r}. Turn them into strings."
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from itertools import chain
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
 from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
+from tpnn.table.stored import StoredColumns
 
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
 SMALLEST_SIZE = 2.0**-1020  # of a number whose half, and every difference of halves, is exact
@@ -29,6 +31,13 @@ def frame_in_memory(X: Any) -> Any:
         return frame_of_dicts(X)
     if isinstance(X, np.ndarray | list | tuple):
         return None
+    if isinstance(X, StoredColumns):
+        return X
+    if is_in_files(X):
+        raise TypeError(
+            f"X: a table in memory is needed, found {_words_of_files(X)}. Pass it to "
+            "predict_batches, which reads some rows at a time, or read it yourself."
+        )
     if _is_pandas(X):  # the most frequent one, at once
         return X
     import narwhals as nw  # late: a saved model predicts on arrays with NumPy alone
@@ -43,6 +52,22 @@ def frame_in_memory(X: Any) -> Any:
         )
     is_stream = hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema")  # record batches
     return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
+
+
+def is_in_files(X: Any) -> bool:
+    """Whether X is the path of files, or a dataset of pyarrow, which is then imported already.
+
+    >>> is_in_files("folder/*.parquet"), is_in_files([[1.0]])
+    (True, False)
+    """
+    arrow = sys.modules.get("pyarrow.dataset")
+    is_dataset = arrow is not None and isinstance(X, arrow.Dataset)
+    return is_dataset or isinstance(X, str | os.PathLike)
+
+
+def _words_of_files(X: Any) -> str:
+    is_path = isinstance(X, str | os.PathLike)
+    return f"the path {os.fspath(X)!r}" if is_path else f"a {type(X).__name__} of pyarrow"
 
 
 def _is_pandas(X: Any) -> bool:
@@ -69,7 +94,7 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
 
 def column_labels(frame: Any) -> tuple[Any, ...]:
     """Return what a data frame calls its columns: strings or, in pandas, anything."""
-    if isinstance(frame, Records | Columns):
+    if isinstance(frame, Records | Columns | StoredColumns):
         return frame.columns
     import narwhals as nw
 

@@ -1,0 +1,1 @@
+"""Tables in files: opened and checked, read by column or by row, never whole in memory."""

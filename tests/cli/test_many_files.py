@@ -1,0 +1,76 @@
+"""``tpnn predict`` on a folder or a pattern of Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.commands import run
+from tests.conftest import QUICK
+from tpnn import TPNNClassifier, TPNNRegressor
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"a": rng.normal(size=300), "b": rng.choice(["u", "v"], 300)})
+
+
+@pytest.fixture
+def data(tmp_path: Path, frame: pd.DataFrame) -> Path:
+    """Three files, one of them in a folder of its own."""
+    for number, name in enumerate(("one.parquet", "three.parquet", "more/two.parquet")):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frame[100 * number : 100 * number + 100].to_parquet(path)
+    return tmp_path / "data"
+
+
+def test_each_file_gets_one_of_predictions(data: Path, tmp_path: Path, frame: Any) -> None:
+    model = TPNNRegressor(**QUICK).fit(frame, frame.a * (frame.b == "u"))
+    model.model_.save(tmp_path / "model.tpnn")
+    out = tmp_path / "new" / "out"
+    assert run("predict", tmp_path / "model.tpnn", data, "-o", out) == 0
+    files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+    assert files == [str(Path("more/two.parquet")), "one.parquet", "three.parquet"]
+    for file in files:
+        found = pd.read_parquet(out / file)
+        assert found.columns.tolist() == ["prediction"]
+        assert np.array_equal(found.prediction, model.predict(pd.read_parquet(data / file)))
+
+
+def test_a_pattern_stands_for_its_files(data: Path, tmp_path: Path, frame: Any) -> None:
+    model = TPNNClassifier(**QUICK).fit(frame, np.where(frame.a > 0, "high", "low"))
+    model.model_.save(tmp_path / "model.tpnn")
+    assert run("predict", tmp_path / "model.tpnn", data / "o*.parquet", "-o", tmp_path / "out") == 0
+    found = pd.read_parquet(tmp_path / "out" / "one.parquet")
+    assert np.array_equal(found["probability of low"], model.predict_proba(frame[:100])[:, 1])
+
+
+def test_outputs_that_cannot_be_are_refused(
+    data: Path, tmp_path: Path, frame: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TPNNRegressor(**QUICK).fit(frame, frame.a).model_.save(tmp_path / "model.tpnn")
+    for output, reason in (
+        ([], "for many files a folder is needed"),
+        (["-o", tmp_path / "model.tpnn"], "for many files a folder is needed"),
+        (["-o", data], "must not be a folder of files that are read"),
+        (["-o", data / "more"], "must not be a folder of files that are read"),
+    ):
+        assert run("predict", tmp_path / "model.tpnn", data, *output) == 1
+        assert reason in capsys.readouterr().err
+
+
+def test_a_file_that_fails_leaves_nothing_unfinished(
+    data: Path, tmp_path: Path, frame: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    TPNNRegressor(**QUICK).fit(frame, frame.a).model_.save(tmp_path / "model.tpnn")
+    bad = frame[:100].assign(a=np.inf)
+    bad.to_parquet(data / "three.parquet")
+    assert run("predict", tmp_path / "model.tpnn", data, "-o", tmp_path / "out") == 1
+    assert "found inf in column 'a'" in capsys.readouterr().err
+    assert not [file for file in (tmp_path / "out").rglob("*") if "three" in file.name]
