@@ -21,7 +21,7 @@ from evaluation.fuzz.faults import argument_of
 from evaluation.fuzz.laws import FOLDER, all_compiled, require
 from evaluation.fuzz.outcome import Outcome, failure
 from tpnn import AnovaModel, load_model
-from tpnn.model.files import _digest, read_archive, write_archive
+from tpnn.model.archive import _digest, read_archive, write_archive
 
 LONGEST_PROVENANCE = 1_000_000  # characters
 PROVENANCE_SHARE = 0.2  # of the damages to a header

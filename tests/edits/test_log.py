@@ -19,7 +19,7 @@ import pytest
 from tests.cli.commands import run
 from tpnn import AnovaModel, load_model
 from tpnn.edits.log import EditLog, record_hash
-from tpnn.model.files import read_archive, write_archive
+from tpnn.model.archive import read_archive, write_archive
 
 
 @pytest.fixture(scope="module")

@@ -328,7 +328,7 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     fitted = kind(**QUICK).fit(X, target)
     assert fitted.model_.posteriors is not None
     assert fitted.path().model(2).posteriors is not None
-    monkeypatch.setattr("tpnn.estimators.refits.posteriors", fail)
+    monkeypatch.setattr("tpnn.estimators.refits.infer", fail)
     plain = kind(**QUICK, bands=False).fit(X, target)
     assert plain.model_.posteriors is None
     assert plain.path().model(2).posteriors is None

@@ -13,7 +13,7 @@ import pytest
 
 from tpnn import load_model, purify
 from tpnn.interop.ebm import sum_of_ebm
-from tpnn.model.files import read_archive
+from tpnn.model.archive import read_archive
 
 
 def ebm(kind: str, X: pd.DataFrame, y: Any, **settings: Any) -> Any:

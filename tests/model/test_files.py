@@ -23,9 +23,10 @@ import tpnn
 from tests.models import random_model, small_model, with_bands
 from tpnn import AnovaModel, TPNNClassifier, load_model
 from tpnn.loss.links import LINKS
-from tpnn.model import files, interpolate_numba
+from tpnn.model import archive, files, interpolate_numba
+from tpnn.model.archive import read_archive, write_archive
 from tpnn.model.baseline import Baseline
-from tpnn.model.files import pack, read_archive, storable_labels, unpack, write_archive
+from tpnn.model.files import pack, storable_labels, unpack
 from tpnn.model.worth import ACCOUNT
 from tpnn.table.frame import OffsetColumn
 
@@ -165,9 +166,9 @@ def test_a_file_without_labels_is_still_read(saved: Any, tmp_path: Path) -> None
 
 def test_file_is_readable_with_numpy_alone(saved: Any) -> None:
     _, path, _ = saved
-    with np.load(path, allow_pickle=False) as archive:
-        assert archive["tables"].dtype == np.float64
-        assert json.loads(archive["header.json"])["version"] == files.FORMAT_VERSION == 1
+    with np.load(path, allow_pickle=False) as stored:
+        assert stored["tables"].dtype == np.float64
+        assert json.loads(stored["header.json"])["version"] == archive.FORMAT_VERSION == 1
 
 
 def test_loading_and_predicting_need_neither_torch_nor_numba(saved: Any) -> None:
@@ -303,11 +304,11 @@ def test_a_pickled_array_is_never_loaded(tmp_path: Path) -> None:
     path, bomb = tmp_path / "model", tmp_path / "bomb.npy"
     small_model(1).save(path)
     np.save(bomb, np.array([print], dtype=object), allow_pickle=True)
-    with zipfile.ZipFile(path) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path) as saved:
+        entries = {name: saved.read(name) for name in saved.namelist()}
     entries["tables.npy"] = bomb.read_bytes()
     del entries["digest.txt"]
-    entries["digest.txt"] = files._digest(entries).encode()
+    entries["digest.txt"] = archive._digest(entries).encode()
     rewrite(path, tmp_path / "edited", lambda name, _: entries[name])
     with pytest.raises(ValueError, match="and type object"):
         load_model(tmp_path / "edited")

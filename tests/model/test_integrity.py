@@ -15,7 +15,7 @@ from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
 from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
-from tpnn.model.files import _digest, read_archive, write_archive
+from tpnn.model.archive import _digest, read_archive, write_archive
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
@@ -280,7 +280,7 @@ def test_an_entry_that_would_fill_the_memory_is_refused_unread(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("header.json", json.dumps({"format": "tpnn-model", "version": 1}))
         archive.writestr("tables.npy", bytes(1 << 24))
-    monkeypatch.setattr("tpnn.model.files.SMALLEST_SIZE_LIMIT", 1 << 20)
+    monkeypatch.setattr("tpnn.model.archive.SMALLEST_SIZE_LIMIT", 1 << 20)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="would unpack to"):
         load_model(path)

@@ -18,7 +18,7 @@ from tests.conftest import QUICK
 from tests.models import small_model
 from tpnn import Grow, Provenance, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.estimators.provenance import json_value, target_names
-from tpnn.model.files import read_archive, write_archive
+from tpnn.model.archive import read_archive, write_archive
 
 GOOD = Provenance(
     task="regressor", version="1.2.3", date="2026-01-31T12:00:00Z", targets=("y",),

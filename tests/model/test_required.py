@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.report.pages import payload
 from tpnn import TPNNRegressor, load_model
-from tpnn.model.files import read_archive
+from tpnn.model.archive import read_archive
 
 LISTED = [("a",), ("a", "d")]
 

@@ -456,6 +456,11 @@ def test_thousands_of_levels_are_drawn_in_part_and_listed_in_full(
     assert len(shown(driver, "#values tr:not(.unfold-row)")) == 1501
 
 
+def in_fit(output: str) -> list[str]:
+    """Titles of what rows that bags held out show of a class."""
+    return [f"Calibration in the fit: {output}", "Actual over expected in the fit"]
+
+
 def test_each_task_has_its_curves(
     models: dict[str, AnovaModel], mixed: Any, fast: Any, driver: Any, tmp_path: Path
 ) -> None:
@@ -463,9 +468,9 @@ def test_each_task_has_its_curves(
     path = tmp_path / "page.html"
     three = np.array(["a", "b", "c"])[np.digitize(y, [-0.5, 0.7])]
     expected = {
-        "regression": (y, ["Predicted and actual"]),
-        "two classes": (y > 0, ["ROC curve: True", "Calibration: True"]),
-        "three classes": (three, ["ROC curve: a", "Calibration: a"]),
+        "regression": (y, ["Predicted and actual", "Predicted and actual in the fit"]),
+        "two classes": (y > 0, ["ROC curve: True", "Calibration: True", *in_fit("True")]),
+        "three classes": (three, ["ROC curve: a", "Calibration: a", *in_fit("a")]),
         "quantiles": (y, []),
     }
     for task, (target, titles) in expected.items():
@@ -476,7 +481,7 @@ def test_each_task_has_its_curves(
     write_report(models["three classes"], path, X, three)
     open_page(driver, path)
     driver.execute_script(SET, "#output", 2)
-    assert shown(driver, "#curves h3") == ["ROC curve: c", "Calibration: c"]
+    assert shown(driver, "#curves h3") == ["ROC curve: c", "Calibration: c", *in_fit("c")]
     times = np.column_stack([np.exp(y), y > 0])
     TPNNSurvival(**{**fast, "order": 1}).fit(X, times).report(path, X, times)
     open_page(driver, path)

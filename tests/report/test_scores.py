@@ -205,3 +205,17 @@ def test_several_targets_are_scored_together() -> None:
     assert measured(model, rows, predicted + 2.0)["RMSE"] == pytest.approx(2.0)
     with pytest.raises(ValueError, match=r"of shape \(40, 2\), found shape \(40,\)"):
         measured(model, rows, predicted[:, 0])
+
+
+def test_reliability_is_that_of_rows_that_bags_held_out(
+    mixed: Any, fast: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    model = TPNNClassifier(**fast).fit(X, np.where(y > 0, "yes", "no"))
+    model.report(tmp_path / "page.html")
+    (shown,) = payload(tmp_path / "page.html")["reliability"]
+    (found,) = model.model_.calibration.reliability
+    assert shown["output"] == "yes"
+    assert shown["actual"] == pytest.approx(found.actual, rel=1e-4)
+    assert shown["predicted"] == pytest.approx(found.predicted, rel=1e-4)
+    assert sum(shown["masses"]) == pytest.approx(1, rel=1e-3)

@@ -115,16 +115,17 @@ class Design:
         total = np.zeros((self.size + 1, self.size + 1))
         for low in range(start, stop, ROWS_PER_BLOCK):
             high = min(low + ROWS_PER_BLOCK, stop)
-            block = self._block(low, high)
+            block = np.column_stack([self.block(low, high), np.ones(high - low, np.float32)])
             block *= np.sqrt(precision[low:high, None]).astype(np.float32)
             total += block.T @ block
         return total
 
-    def _block(self, low: int, high: int) -> Float32Array:
-        """Rows of X from low to high, with a column of ones."""
+    def block(self, low: int, high: int) -> Float32Array:
+        """Rows of X from low to high."""
         rows = slice(low * self.step, (high - 1) * self.step + 1, self.step)
-        parts = [
+        nothing = np.empty((high - low, 0), np.float32)
+        parts = (
             span.rows(self.codes.cells(component, rows))
             for component, span in zip(self.components, self.spans, strict=True)
-        ]
-        return np.concatenate([*parts, np.ones((high - low, 1), np.float32)], axis=1)
+        )
+        return np.concatenate([nothing, *parts], axis=1)

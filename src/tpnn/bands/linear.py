@@ -78,6 +78,7 @@ class LinearModel:
         self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
         self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
         self.found: list[Coefficients] = []
+        self.information = 0.0  # about the intercept
         sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
         strengths, places = [float(c @ c) for c in fitted], design.places
         self.groups = []
@@ -89,6 +90,7 @@ class LinearModel:
     def solve(self, response: FloatArray, precision: FloatArray) -> FloatArray:
         """Find the posterior given observations z (n,) and precisions P; return their fit (n,)."""
         residual = response - self.design.values(self.beta)
+        self.information = float(precision.sum())
         found: dict[int, Coefficients] = {}
         for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
             found = {}

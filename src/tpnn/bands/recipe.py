@@ -10,7 +10,7 @@ the rest is judged by the jackknife of the bags. With c = <Phi, f> the coefficie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tpnn.anova.posterior import Posterior
 from tpnn.bands.design import Design
 from tpnn.bands.evidence import Coefficients
 from tpnn.bands.groups import most_functions
+from tpnn.bands.joint import RowErrors, row_errors
 from tpnn.bands.linear import LinearModel
 from tpnn.bands.rest import rough_variance
 from tpnn.bands.spans import Span, spans
@@ -69,14 +70,17 @@ class Inference:
         In the user's order and scale.
     tests : dict from component to ZeroTest
         Whether it is zero.
+    row_errors : RowErrors
+        Errors of the sum of the components on some rows, in the user's scale.
     """
 
     posteriors: dict[Component, Posterior]
     tests: dict[Component, ZeroTest]
+    row_errors: RowErrors
 
 
 def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
-    """Posterior and test of every component of a solution.
+    """Posterior and test of every component of a solution, and errors of their sum.
 
     Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
     TimeoutError if the limits are reached.
@@ -86,20 +90,21 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
     with ONE_BLAS_THREAD, limits.workers() if n_values > FEW_VALUES else Workers(1) as workers:
         design = Design(solution.components, functions, problem.codes, workers)
         bags = split_bags(problem, solution, functions)
-        by_output = smooth_posteriors(problem, design, bags, limits)
+        models = smooth_posteriors(problem, design, bags, limits)
         trained = 1 - problem.bagging.validation_fraction
         found, tests = {}, {}
         for number, (component, span) in enumerate(
             zip(design.components, design.spans, strict=True)
         ):
-            own = [coefficients[number] for coefficients in by_output]
+            own = [model.found[number] for model in models]
             rough = rough_variance(bags.rests[number], span.weights, trained)
             frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
             found[tuple(sorted(component))] = frozen
             tests[tuple(sorted(component))] = ZeroTest.of(own)
         if not all(np.isfinite(array).all() for p in found.values() for array in p.arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
-        return Inference(found, tests)
+        joint = row_errors(models, bags.rests, trained)
+        return Inference(found, tests, replace(joint, errors=problem.scale * joint.errors))
 
 
 def split_bags(problem: Problem, solution: Solution, found: Sequence[Span]) -> Bags:
@@ -138,8 +143,8 @@ def _held_out_mean(
 
 def smooth_posteriors(
     problem: Problem, design: Design, bags: Bags, limits: Limits
-) -> list[list[Coefficients]]:
-    """Posterior of the coefficients of each component, for each output.
+) -> list[LinearModel]:
+    """Posterior of the coefficients of all components, for each output.
 
     A loss that is no parabola is approached by one at the held-out scores, then once more by one at
     the posterior mean.
@@ -161,7 +166,7 @@ def smooth_posteriors(
                 raise TimeoutError("the time limit left no time for bands")
             fit = model.solve(response[:, number], precision[:, number])
             scores[:, number] = bags.offsets[:, number] + fit
-    return [model.found for model in models]
+    return models
 
 
 def _frozen(

@@ -10,7 +10,7 @@ from typing import Any
 import tpnn
 from tpnn.cli.explain import ranking
 from tpnn.cli.writing import Lines, print_table
-from tpnn.model.files import read_archive
+from tpnn.model.archive import read_archive
 from tpnn.model.json_form import is_json, read_json
 
 FACT_NAMES = {  # of the provenance

@@ -308,6 +308,7 @@ def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel
         link=LINKS["identity"],
         classes=(),
         baseline=None,
+        calibration=None,
     )
 
 

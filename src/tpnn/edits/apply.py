@@ -181,8 +181,8 @@ def _changed(before: Model, after: Model) -> set[Component]:
 def _after(model: Model, changed: set[Component], before: Model) -> Model:
     """Leave out what no longer belongs to a model of which some components were changed.
 
-    Spreads and bands of these are void, terms and scores of all. Shapes stay where the certificate
-    still holds. The baseline of a survival model stays: it is the hazard at f = 0.
+    Spreads and bands of these are void, terms, scores and calibration of all. Shapes stay where the
+    certificate still holds. The baseline of a survival model stays: it is the hazard at f = 0.
     """
     spreads = zip(model.components, model.spreads, strict=True)
     posteriors = zip(model.components, model.posteriors or (), strict=False)
@@ -192,6 +192,7 @@ def _after(model: Model, changed: set[Component], before: Model) -> Model:
         model,
         spreads=tuple(np.zeros_like(array) if s in changed else array for s, array in spreads),
         posteriors=known if any(known) else None,
+        calibration=None,
         stored_terms=None,
         baseline=before.baseline,
         provenance=provenance and replace(provenance, scores={}),

@@ -59,7 +59,8 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
         and wider.facts._replace(components=tuple(compress(wider.facts.components, kept))),
         intercepts=model.intercepts + shifts,
         stored_terms=None,
-        baseline=None,  # it belonged to the model before
+        baseline=None,  # it belonged to the model before,
+        calibration=None,  # as this did
         shapes={names[index]: shape for index, shape in indices.items()},
     )
 

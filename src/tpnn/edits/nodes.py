@@ -109,6 +109,7 @@ def refined(model: Model, order: int, finer: Mapping[int, Callable[[Axis], Axis]
         tables=all_moved(model.tables),
         spreads=all_moved(model.spreads),
         posteriors=posteriors,
+        calibration=None,
     )
 
 

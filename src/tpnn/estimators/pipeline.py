@@ -1,6 +1,7 @@
 """The pipeline: from a table and its targets to a path of fitted models, stage by stage.
 
-    read -> encode -> build -> search -> solve -> select -> refit -> bands -> freeze -> constrain
+    read -> encode -> build -> search -> solve -> select -> refit -> bands
+         -> freeze -> constrain -> balance -> calibrate
 
 Each stage takes records and returns a record. Only this module and ``refits`` join the solvers, the
 search and the fitted model.
@@ -83,7 +84,7 @@ def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Prog
     selection = select_components(solved, keep, limits)
     kept = refit(solved, selection, progress)
     kept = with_bands(kept, limits) if settings.bands else kept
-    model = frozen(kept, task)
+    model = frozen(kept, task, settings.bands)
     cut = cut_selection(selection, solved.problem, began)
     refitter = Refitter(
         solved=solved, keep=keep, task=task, kept=kept.components, bands=settings.bands

@@ -12,14 +12,17 @@ from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
+from tpnn.bands.joint import RowErrors
 from tpnn.bands.recipe import infer
 from tpnn.bands.zero_test import ZeroTest
+from tpnn.calibrate.calibration import calibrated
 from tpnn.edits.constrain import constrain
 from tpnn.estimators.budget import limit_event
 from tpnn.estimators.facts import facts_of
 from tpnn.explain.path import Path, Step
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
+from tpnn.problem.balance import balanced
 from tpnn.problem.problem import Problem, Task
 from tpnn.problem.solution import Event, NoProgress, Progress, Solution
 from tpnn.problem.solver import Solver
@@ -60,6 +63,8 @@ class Solved:
         What is known about the truth behind each component, where that was asked for.
     tests : dict from component to ZeroTest
         Whether it is zero, for the same components.
+    row_errors : RowErrors, optional
+        How far the raw scores of some rows may be from the truth, in the same case.
     """
 
     problem: Problem
@@ -73,6 +78,7 @@ class Solved:
     searched: frozenset[int] = frozenset()
     posteriors: Mapping[Component, Posterior] | None = None
     tests: Mapping[Component, ZeroTest] = field(default_factory=dict)
+    row_errors: RowErrors | None = None
 
     @property
     def components(self) -> ComponentSet:
@@ -146,7 +152,12 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
         )
     try:
         known = infer(problem, solved.solution, limits)
-        return replace(solved, posteriors=known.posteriors, tests=known.tests)
+        return replace(
+            solved,
+            posteriors=known.posteriors,
+            tests=known.tests,
+            row_errors=known.row_errors,
+        )
     except TimeoutError as error:
         event = limit_event(problem, str(error), began)
     except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves
@@ -230,7 +241,7 @@ class Refitter:
         selection = Selection.of_all(self.kept) if own else Selection.of_all(order, n_components)
         kept = refit(self.free, selection, NoProgress())
         kept = with_bands(kept, self.free.limits) if self.bands else kept
-        return replace(frozen(kept, self.task), provenance=self.provenance)
+        return replace(frozen(kept, self.task, self.bands), provenance=self.provenance)
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(HeldOut(self.solved.problem, self.solved.solution, counted), self.keep)
@@ -265,8 +276,11 @@ class Refitter:
         return Step(len(kept), added, full.loss + mean, error)
 
 
-def frozen(solved: Solved, task: Task) -> AnovaModel:
-    """Average the bags, bring the model into its shapes and leave out features without use."""
+def frozen(solved: Solved, task: Task, is_calibrated: bool) -> AnovaModel:
+    """Average the bags, impose shapes, balance the totals, leave out features without use.
+
+    Held-out rows then calibrate the predictions, if that is asked for.
+    """
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
         posteriors = tuple(known[s] for s in model.components)
@@ -274,7 +288,11 @@ def frozen(solved: Solved, task: Task) -> AnovaModel:
         model = replace(model, posteriors=posteriors, facts=facts)
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
-    return (constrain(model, shapes) if shapes else model).pruned()
+    shaped = constrain(model, shapes) if shapes else model
+    model = balanced(shaped, solved.problem).pruned()
+    if not is_calibrated:
+        return model
+    return calibrated(model, solved.problem, solved.solution, solved.row_errors)
 
 
 def _halves(problem: Problem) -> tuple[BoolArray, BoolArray]:

@@ -21,7 +21,8 @@ from tpnn.explain.contributions import contributions
 from tpnn.explain.reasons import Reason, reasons
 from tpnn.explain.response import RAW, is_factor, ratio_name, reference_row
 from tpnn.loss.links import LINKS
-from tpnn.model.model import AnovaModel, squeezed
+from tpnn.model.flat import squeezed
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.frame import Table
 

@@ -101,6 +101,15 @@ class Objective:
         """Whether f is the logarithm of a mean: another unit of y moves only its constant."""
         return self.link.name == "log" and not self.couples_rows
 
+    @property
+    def predicts_means(self) -> bool:
+        """Whether predictions are means, so that their sums should be those of the targets.
+
+        Quantiles and relative risks are no means, and the constant of a robust or custom loss is
+        not to be moved by a few outliers.
+        """
+        return self.power is not None or self.name in ("squared_error", "log_loss")
+
     def in_units_of_dispersion(self, y: AnyArray, raw: AnyArray, weights: AnyArray) -> Objective:
         """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
 

@@ -1,7 +1,4 @@
-"""The file of a model: named arrays and a JSON header in one archive, without pickle.
-
-The file is a zip archive: ``header.json``, one ``.npy`` per array, and ``digest.txt`` with the
-SHA-256 of all of them. NumPy and the standard library read it; nothing in it can run code.
+"""The file of a model: its fields as a JSON header and named arrays, without pickle.
 
 Parts that not every model has are there only where they are needed, so that other files are as they
 always were: ``kept`` (positions of the features that were not left out, and the number of all),
@@ -9,8 +6,9 @@ always were: ``kept`` (positions of the features that were not left out, and the
 ``labels`` of columns whose names are no strings and ``has_unseen`` in the header,
 ``baseline_times`` and ``baseline_log_hazard`` of a survival model and ``posterior_...`` of a model
 with bands among the arrays, ``n_functions`` of each posterior in the header, null where an edit
-made it void, and ``edits`` of an edited model in both (``tpnn.model.past``). A file has the oldest
-version whose readers predict it right. Readers of version 1 would ignore an
+made it void, ``calibration`` in the header and ``calibration_...`` among the arrays of a model with
+prediction intervals, and ``edits`` of an edited model in both (``tpnn.model.past``). A file has the
+oldest version whose readers predict it right. Readers of version 1 would ignore an
 ``offset_column`` and predict without the offset, and ignore nodes of unseen levels, so files with
 these have version 2. Readers of both would find the columns of an array at wrong positions where
 ``kept`` features are not all, so files with these and without names have version 3; with names,
@@ -26,56 +24,36 @@ names begin with that key, and readers that do not know it ignore it. So a reade
 and arrays that it does not know, and loses them when it saves the model again.
 
 ``pack`` turns the fields of a model into a header and arrays, ``unpack`` turns them back;
-``write_archive`` and ``read_archive`` move header and arrays to and from the disk.
+``tpnn.model.archive`` moves header and arrays to and from the disk.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import math
-import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
-from tpnn._writing import write_file
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.edits.log import EditLog
 from tpnn.loss.links import LINKS, Link
+from tpnn.model.archive import FORMAT_VERSION, NEWEST_VERSION, SECOND_VERSION, Arrays, Header
 from tpnn.model.baseline import Baseline
+from tpnn.model.calibration import Calibration
 from tpnn.model.past import pack_edits, unpack_edits
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import NOMINAL, OffsetColumn
 
-FORMAT_NAME = "tpnn-model"
-FORMAT_VERSION = 1  # of all files
-SECOND_VERSION = 2  # but those with an offset column or with nodes of unseen levels
-NEWEST_VERSION = 3  # and those without names from which features were left out
-SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
-LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
-ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
-
-ARRAY_HEADERS = {  # by version of NumPy's format
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-
 Label = str | int | float
-Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
 
 
 class Fields(TypedDict):
@@ -99,6 +77,7 @@ class Fields(TypedDict):
     posteriors: tuple[Posterior | None, ...] | None
     edits: EditLog | None
     facts: Facts | None
+    calibration: Calibration | None
 
 
 def pack(fields: Fields) -> tuple[Header, Arrays]:
@@ -152,6 +131,9 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["posteriors"] is not None:
         header["n_functions"] = [p and p.roots.shape[-1] for p in fields["posteriors"]]
         arrays |= _pack_posteriors([p for p in fields["posteriors"] if p is not None])
+    if fields["calibration"] is not None:
+        header["calibration"], numbers = fields["calibration"].packed()
+        arrays |= numbers
     if fields["edits"] is not None:
         header["edits"], before = pack_edits(fields["edits"], arrays, pack)
         arrays |= before
@@ -173,6 +155,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
     components = ComponentSet(tuple(tuple(features) for features in header["components"]))
     encoder = _unpack_encoder(header, arrays)
     n_outputs, provenance = len(arrays["intercept"]), header.get("provenance")
+    known = header.get("calibration")
     shapes = [(*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs) for s in components]
     return Fields(
         encoder=encoder,
@@ -191,6 +174,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fie
         baseline=_unpack_baseline(arrays),
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_unpack_posteriors(header.get("n_functions"), shapes, arrays),
+        calibration=None if known is None else Calibration.unpacked(known, arrays),
         edits=unpack_edits(header.get("edits"), arrays, unpack),
         facts=Facts.of(header["facts"]) if "facts" in header else None,
     )
@@ -294,95 +278,6 @@ def _unflatten(flat: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[ND
     ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp)
     pieces = np.split(flat, ends[:-1]) if shapes else []
     return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-
-
-def write_archive(
-    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
-    """Write header and arrays so that a crash leaves either the old file or the new one."""
-    named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
-    entries = {"header.json": json.dumps(named).encode()}
-    for name, array in arrays.items():
-        content = io.BytesIO()
-        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-        entries[f"{name}.npy"] = content.getvalue()
-    buffer = io.BytesIO()
-    _write_zip(buffer, entries | {"digest.txt": _digest(entries).encode()})
-    write_file(path, buffer.getvalue())
-
-
-def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Header and arrays of a file, after checking that it is complete, unchanged and not newer."""
-    if Path(path).is_dir():
-        raise IsADirectoryError(
-            f"path: must be a file written by AnovaModel.save, found the folder "
-            f"{os.fspath(path)!r}. Pass the file in it."
-        )
-    data = Path(path).read_bytes()
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_size(archive, len(data))
-            entries = {name: archive.read(name) for name in archive.namelist()}
-        header = json.loads(entries["header.json"])
-        digest = entries.pop("digest.txt").decode()
-        known, version = header["format"] == FORMAT_NAME, int(header["version"])
-    except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
-        raise unreadable(path, error) from error
-    if not known or version > NEWEST_VERSION:
-        raise ValueError(
-            f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
-            f"{header['format']!r} version {version}. Upgrade tpnn to read it."
-        )
-    if digest != _digest(entries):
-        raise ValueError(
-            f"path: the content of {os.fspath(path)!r} must match its own checksum, found that it "
-            "does not: the file was changed after it was saved. Save the model again."
-        )
-    stored = {name: data for name, data in entries.items() if name.endswith(".npy")}
-    try:
-        return header, {name.removesuffix(".npy"): _array(data) for name, data in stored.items()}
-    except Exception as error:  # whatever NumPy raises on a wrong header
-        raise unreadable(path, error) from error
-
-
-def unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
-    """Return the error of a file that is no model."""
-    return ValueError(
-        f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
-        f"truncated or of another kind ({error!r}). Save the model again."
-    )
-
-
-def _array(data: bytes) -> NDArray[Any]:
-    """Array of an entry; nothing is allocated for numbers that its header promises and lacks."""
-    file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    shape, is_fortran, dtype = ARRAY_HEADERS[version](file)
-    if dtype.hasobject or is_fortran or min(shape, default=0) < 0:
-        raise ValueError(f"an array of shape {shape} and type {dtype}")
-    return np.frombuffer(data[file.tell() :], dtype, math.prod(shape)).reshape(shape).copy()
-
-
-def _check_size(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse an archive that would fill the memory; a model is not that much smaller on disk."""
-    unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(SMALLEST_SIZE_LIMIT, LARGEST_COMPRESSION * size):
-        raise ValueError(f"{size} bytes that would unpack to {unpacked}")
-
-
-def _write_zip(file: IO[bytes], entries: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in entries.items():
-            entry = zipfile.ZipInfo(name, date_time=ARCHIVE_DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-
-
-def _digest(entries: Mapping[str, bytes]) -> str:
-    whole = hashlib.sha256()
-    for name in sorted(entries):
-        whole.update(name.encode() + b"\0" + hashlib.sha256(entries[name]).digest())
-    return whole.hexdigest()
 
 
 def storable_labels(labels: Any) -> list[Label]:

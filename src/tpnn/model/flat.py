@@ -121,3 +121,8 @@ def stack_tables(
         strides=np.array([table.strides for table in tables]).T[:, :, None],
         places=np.array([[places[order, j] for j in table.component] for table in tables]).T,
     )
+
+
+def squeezed(values: FloatArray) -> FloatArray:
+    """Values (..., n_outputs) without the last axis where there is one output only."""
+    return values[..., 0] if values.shape[-1] == 1 else values

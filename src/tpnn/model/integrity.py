@@ -45,6 +45,7 @@ def check_fields(fields: Fields) -> None:
     if fields["facts"] is not None:
         broken = fields["facts"].first_broken_rule(len(fields["components"]))
         _require(broken is None, f"facts: {broken}")
+    _check_calibration(fields)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -193,3 +194,16 @@ def _check_posteriors(fields: Fields) -> None:
         _require(single and finite, "posteriors must be finite, in single precision")
         positive = (posterior.rough >= 0).all() and (units >= 0).all()
         _require(bool(positive), "variances and units of posteriors must not be negative")
+
+
+def _check_calibration(fields: Fields) -> None:
+    calibration = fields["calibration"]
+    if calibration is None:
+        return
+    sizes = tuple(axis.n_nodes for axis in fields["encoder"].axes[1])
+    broken = calibration.first_broken_rule(sizes, len(fields["intercepts"]))
+    _require(broken is None, f"calibration: {broken}")
+    are_classes = fields["link"].name in ("logit", "softmax")
+    has_intervals = len(calibration.scores) > 0
+    needs_scale = has_intervals and not are_classes
+    _require(needs_scale == (calibration.scale is not None), "a scale is for intervals of numbers")

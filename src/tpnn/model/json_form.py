@@ -22,8 +22,10 @@ from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.edits.log import EditLog, check_records
 from tpnn.loss.links import LINKS
+from tpnn.model.archive import NEWEST_VERSION, unreadable
 from tpnn.model.baseline import Baseline
-from tpnn.model.files import NEWEST_VERSION, Fields, file_version, unreadable
+from tpnn.model.calibration import Calibration
+from tpnn.model.files import Fields, file_version
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
@@ -71,6 +73,8 @@ def json_text(fields: Fields) -> str:
         else {name: array.tolist() for name, array in baseline._asdict().items()},
         "provenance": None if provenance is None else provenance.as_dict(),
     }
+    if fields["calibration"] is not None:
+        document["calibration"] = fields["calibration"].as_dict()
     if fields["edits"] is not None:  # the log; what it takes to undo is in files of ``save`` alone
         document["edits"] = {"log": fields["edits"].records}
     if fields["facts"] is not None:
@@ -151,7 +155,7 @@ def fields_of_json(document: Mapping[str, Any]) -> Fields:
     """Fields of a model from what ``json_text`` made of them."""
     parts, provenance = document["components"], document["provenance"]
     components = ComponentSet(tuple(tuple(part["features"]) for part in parts))
-    baseline = document["baseline"]
+    baseline, known = document["baseline"], document.get("calibration")
     return Fields(
         encoder=_encoder(document),
         components=components,
@@ -170,6 +174,7 @@ def fields_of_json(document: Mapping[str, Any]) -> Fields:
         and Baseline(_numbers(baseline["times"]), _numbers(baseline["log_hazard"])),
         provenance=None if provenance is None else Provenance.of(provenance),
         posteriors=_posteriors(parts),
+        calibration=None if known is None else Calibration.of(known),
         edits=_edits(document.get("edits")),
         facts=Facts.of(document["facts"]) if "facts" in document else None,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import cast
 
-from tpnn.model.files import Fields, read_archive, unpack
+from tpnn.model.archive import read_archive
+from tpnn.model.files import Fields, unpack
 from tpnn.model.integrity import check_fields
 from tpnn.model.json_form import fields_of_json, is_json, read_json
 from tpnn.model.model import AnovaModel

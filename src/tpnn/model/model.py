@@ -25,23 +25,26 @@ from tpnn.edits.log import EditLog
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.advice import Advice
+from tpnn.model.archive import write_archive
 from tpnn.model.baseline import Baseline
+from tpnn.model.calibration import Calibration
 from tpnn.model.editable import Editable
 from tpnn.model.exports import Exports
-from tpnn.model.files import Fields, Label, pack, write_archive
-from tpnn.model.flat import flatten_tables
+from tpnn.model.files import Fields, Label, pack
+from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.json_form import json_text
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
+from tpnn.model.uncertain import Uncertain
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports, Editable, Advice):
+class AnovaModel(Exports, Editable, Advice, Uncertain):
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -89,6 +92,8 @@ class AnovaModel(Exports, Editable, Advice):
         Edits that led to this model, and what they replaced.
     facts : Facts, optional
         What the rows of the fit say about each component, for :meth:`summary`.
+    calibration : Calibration, optional
+        What held-out rows say about predictions; without it there are no prediction intervals.
     """
 
     encoder: TableEncoder
@@ -109,6 +114,7 @@ class AnovaModel(Exports, Editable, Advice):
     posteriors: tuple[Posterior | None, ...] | None = None
     edits: EditLog | None = None
     facts: Facts | None = None
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         vars(self).update(read_only_arrays(vars(self)))
@@ -312,8 +318,8 @@ class AnovaModel(Exports, Editable, Advice):
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model, the facts of the fit, the scores in the provenance and the
-        log of edits are left out: they belong to the whole sum.
+        The baseline of a survival model, the facts of the fit, the calibration, the scores in the
+        provenance and the log of edits are left out: they belong to the whole sum.
         """
         chosen = ComponentSet(tuple(components))
         kept = [component in set(chosen) for component in self.components]
@@ -326,6 +332,7 @@ class AnovaModel(Exports, Editable, Advice):
             baseline=None,
             provenance=self.provenance and replace(self.provenance, scores={}),
             posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
+            calibration=None,
             edits=None,
             facts=None,
         )
@@ -351,6 +358,7 @@ class AnovaModel(Exports, Editable, Advice):
             encoder=self.encoder.pick(kept),
             components=ComponentSet(tuple(map(moved, self.components))),
             stored_terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms),
+            calibration=self.calibration and self.calibration.renumbered(place),
         )
 
     def terms(self) -> list[Terms]:
@@ -387,8 +395,3 @@ class AnovaModel(Exports, Editable, Advice):
 
     def _fields(self) -> Fields:
         return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
-
-
-def squeezed(values: FloatArray) -> FloatArray:
-    """Values (..., n_outputs) without the last axis where there is one output only."""
-    return values[..., 0] if values.shape[-1] == 1 else values

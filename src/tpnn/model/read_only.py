@@ -12,7 +12,7 @@ from tpnn.table.axis import read_only
 def read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that hold arrays, made read-only."""
     terms, baseline = state["stored_terms"], state.get("baseline")
-    posteriors = state.get("posteriors")
+    posteriors, calibration = state.get("posteriors"), state.get("calibration")
     return {
         "tables": tuple(map(read_only, state["tables"])),
         "spreads": tuple(map(read_only, state["spreads"])),
@@ -20,6 +20,7 @@ def read_only_arrays(state: Mapping[str, Any]) -> dict[str, Any]:
         "stored_terms": terms and tuple(map(_read_only_terms, terms)),
         "baseline": baseline and baseline.frozen(),
         "posteriors": posteriors and tuple(known and known.frozen() for known in posteriors),
+        "calibration": calibration and calibration.frozen(),
     }
 
 

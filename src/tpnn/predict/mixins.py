@@ -78,6 +78,35 @@ class Predicts:
         """
         return self.model_.recourse(self._read(row), target, **rules)
 
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, by: str | int | None = None, offset: Any = None
+    ) -> Any:
+        """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
+
+        They are calibrated on rows that bags held out, at no further fit. The share holds on
+        average over rows like those of the fit and, with ``by``, within each group.
+
+        Parameters
+        ----------
+        X : table
+            Rows.
+        coverage : float, default=0.9
+            Share of the targets that lie inside, between 0 and 1.
+        by : str or int, optional
+            A feature with few values, by name or position, each value of which is a group.
+        offset : array of shape (n_rows,), optional
+            Known part of the raw score, as in ``predict``.
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n_rows,) or (n_rows, n_outputs)
+            Ends of the intervals of a regressor; with a log link never below 0.
+        is_inside : array of bool, shape (n_rows, n_classes)
+            Of a classifier instead: which classes are in the set of each row.
+        """
+        table = self._read(X)
+        return self.model_.predict_interval(table, coverage, by, offset)
+
     def _read(self, X: Any) -> Table:
         """Read a table to predict on; error messages name this class."""
         self._check_fitted()
@@ -92,14 +121,19 @@ class PredictsNumbers(Predicts):
 
     _task = "regressor"
 
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
         """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
 
         Several quantiles never cross, because they are sorted. With an exposure, the prediction is
         the expected total for the exposure of each row. ``model_.predict`` returns the same.
+
+        ``return_std=True`` returns a pair: predictions, and the standard error of each, which says
+        how far the estimated mean may be off. Single targets lie farther away from it: see
+        ``predict_interval``.
         """
         table = self._read(X)
-        return self.model_.predict(table, offset)
+        predicted = self.model_.predict(table, offset)
+        return (predicted, self.model_.mean_errors(table, offset)) if return_std else predicted
 
 
 class PredictsClasses(Predicts):
@@ -108,27 +142,37 @@ class PredictsClasses(Predicts):
     classes_: NDArray[Any]
     _task = "classifier"
 
-    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
+    def decision_function(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
         """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
 
         The scores of more than two classes sum to zero, which makes them unique.
+        ``return_std=True`` returns a pair: scores, and the standard error of each.
         """
         table = self._read(X)
         check_class_offset(offset, len(self.classes_))
-        return self.model_.raw_scores(table, offset)
+        raw = self.model_.raw_scores(table, offset)
+        return (raw, self.model_.standard_errors(table)) if return_std else raw
 
-    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
-        """Probability of each class, shape (n_rows, n_classes)."""
+    def predict_proba(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
+        """Probability of each class, shape (n_rows, n_classes).
+
+        ``return_std=True`` returns a pair: probabilities, and the standard error of each.
+        """
         table = self._read(X)
         check_class_offset(offset, len(self.classes_))
-        return self.model_.predict_proba(table, offset)
+        shares = self.model_.predict_proba(table, offset)
+        if not return_std:
+            return shares
+        errors = self.model_.mean_errors(table, offset)
+        return shares, errors if errors.ndim == 2 else np.column_stack([errors, errors])
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,).
 
-        ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead.
+        ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead. Labels
+        have no standard error; those of ``predict_proba`` and ``decision_function`` do.
         """
-        raw = self.decision_function(X, offset)
+        raw: FloatArray = self.decision_function(X, offset)
         best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
         return np.take(self.classes_, best)
 
@@ -138,14 +182,16 @@ class PredictsSurvival(Predicts):
 
     _task = "survival"
 
-    def predict(self, X: Any, offset: Any = None) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
         """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
 
         ``model_.predict``, also that of ``tpnn.load_model``, returns the risk itself;
-        ``model_.raw_scores`` returns this logarithm.
+        ``model_.raw_scores`` returns this logarithm. ``return_std=True`` returns a pair: log risks,
+        and the standard error of each.
         """
         table = self._read(X)
-        return self.model_.raw_scores(table, offset)
+        raw = self.model_.raw_scores(table, offset)
+        return (raw, self.model_.standard_errors(table)) if return_std else raw
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
         """Probability of surviving beyond each time, shape (n_rows, n_times)."""

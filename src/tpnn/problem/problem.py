@@ -84,6 +84,8 @@ class Problem:
         y = shift + scale * target.
     has_offset : bool
         Whether the user passed an offset.
+    targets : Targets
+        Targets, weights and offsets as the user passed them, for all rows of the table.
     """
 
     encoder: TableEncoder
@@ -99,6 +101,7 @@ class Problem:
     shift: FloatArray
     scale: FloatArray
     has_offset: bool
+    targets: Targets
 
     @classmethod
     def build(
@@ -138,6 +141,7 @@ class Problem:
             shift=target.shift,
             scale=target.scale,
             has_offset=bool(targets.offset.any()),
+            targets=targets,
         )
 
     @cached_property

@@ -14,6 +14,7 @@ from tpnn.explain.explanation import Explanation
 from tpnn.explain.path import Path
 from tpnn.explain.response import base_node, ratio_name
 from tpnn.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
+from tpnn.model.calibration import Reliability
 from tpnn.model.model import AnovaModel
 from tpnn.model.summary import HEADINGS, Summary
 from tpnn.report.facts import FitFacts
@@ -63,6 +64,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
+        "reliability": _reliability(model),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(model, explanation.deviation())._asdict(),
     }
@@ -116,7 +118,7 @@ def _path(path: Path) -> dict[str, Any]:
     }
 
 
-def _shortened(record: Roc | Groups | SurvivalCurve) -> dict[str, Any]:
+def _shortened(record: Roc | Groups | SurvivalCurve | Reliability) -> dict[str, Any]:
     """Write a record's numbers with ``CURVE_DIGITS`` significant digits."""
     return {
         name: [_plain(float(f"{x:.{CURVE_DIGITS}g}")) for x in value.tolist()]
@@ -124,6 +126,17 @@ def _shortened(record: Roc | Groups | SurvivalCurve) -> dict[str, Any]:
         else value
         for name, value in record._asdict().items()
     }
+
+
+def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
+    """Means of predictions and targets of rows that bags held out, in groups, of each output."""
+    if model.calibration is None:
+        return []
+    found = model.calibration.reliability
+    last = str(model.classes[-1]) if len(model.classes) == 2 else ""
+    names = model.output_names or (last,)
+    shown = zip(names, found, strict=True) if found else ()
+    return [{"output": name} | _shortened(one) for name, one in shown]
 
 
 def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:

@@ -41,22 +41,22 @@ function spanOf(numbers) {
   return high > low ? {low: low - 0.03 * (high - low), high: high + 0.03 * (high - low)} : {low: low - (Math.abs(low) || 1) / 2, high: high + (Math.abs(low) || 1) / 2};
 }
 
-function calibrationFigure(groups, isClass) {
+function calibrationFigure(groups, isClass, rows = "Rows", when = "") {
   const span = spanOf([...groups.predicted, ...groups.actual]);
   if (isClass) [span.low, span.high] = [span.low < 0.4 * span.high ? 0 : span.low, Math.min(1, span.high)];
   const svg = drawLines("Calibration", {...span, name: isClass ? "mean predicted probability" : "mean prediction"}, {...span, name: isClass ? "observed share" : "mean of the target"},
     [{points: pairs(groups.predicted, groups.actual), colour: "low", dots: true}], true);
-  const title = isClass ? "Calibration" : "Predicted and actual";
-  return figure(groups.output ? `${title}: ${groups.output}` : title, svg, `Rows in ${groups.n_rows.length} groups by prediction. Points on the dashed line are as predicted.`);
+  const title = (isClass ? "Calibration" : "Predicted and actual") + when;
+  return figure(groups.output ? `${title}: ${groups.output}` : title, svg, `${rows} in ${groups.predicted.length} groups by prediction. Points on the dashed line are as predicted.`);
 }
 
 // Actual over expected: sums of the target over sums of the predictions.
-function ratioFigure(groups) {
+function ratioFigure(groups, rows = `${groups.n_rows.reduce((a, b) => a + b, 0)} rows`, when = "") {
   const ratios = groups.actual.map((actual, i) => actual / groups.predicted[i]), n = ratios.length;
   const top = Math.max(1.2, ...ratios) * 1.05;
   const svg = drawLines("Actual over expected", {low: 0.5, high: n + 0.5, name: "group, by prediction"}, {low: 0, high: top, name: "actual / expected"},
     [{points: [[0.5, 1], [n + 0.5, 1]], colour: "faint", dashed: true}, {points: ratios.map((ratio, i) => [i + 1, ratio]), colour: "low", dots: true}]);
-  return figure("Actual over expected", svg, `From the lowest to the highest prediction per unit of exposure, ${groups.n_rows.reduce((a, b) => a + b, 0)} rows in ${n} groups.`);
+  return figure("Actual over expected" + when, svg, `From the lowest to the highest prediction per unit of exposure, ${rows} in ${n} groups.`);
 }
 
 function survivalFigure(title, curves, colours, note) {
@@ -87,6 +87,11 @@ function scoreFigures(data, output) {
   for (const groups of own(data.groups)) {
     figures.push(calibrationFigure(groups, isClass));
     if (data.link === "log") figures.push(ratioFigure(groups));
+  }
+  for (const groups of own(data.reliability)) {
+    const seen = "of the fit, each predicted by bags that had not seen it,", when = " in the fit";
+    figures.push(calibrationFigure(groups, isClass, `Rows ${seen}`, when));
+    if (groups.predicted.every(mean => mean > 0)) figures.push(ratioFigure(groups, `rows ${seen}`, when));
   }
   if (data.survival.length) {
     const source = data.hasBaseline ? "" : " The baseline hazard is that of these rows, because the model has none.";

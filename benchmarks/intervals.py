@@ -1,0 +1,188 @@
+"""Prediction intervals and sets of classes beside others: ``python -m benchmarks.intervals``.
+
+Every cell is one method on one split of one data set, a line of ``intervals.jsonl``; what has a
+line is not measured again. All methods wrap the same estimator:
+
+- *held-out rows*: ``predict_interval`` of one fit;
+- *split, local scale*: a fit to half of the training rows, a scale fitted to log |residual| of a
+  quarter, calibrated on the last quarter;
+- *CV+*: MAPIE's, five refits;
+- *split*: sets of classes of a fit to three quarters, calibrated on the last (MAPIE's ``lac``,
+  whose check of the estimator refuses tables with levels).
+
+Widths are in standard deviations of the test targets. Data sets are found in the folder
+``TPNN_DATA``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.say import say
+from evaluation.cells import Line, append, read
+from evaluation.tables import markdown
+from tpnn import TPNNClassifier, TPNNRegressor, datasets
+from tpnn._typing import BoolArray, FloatArray
+
+LINES = Path(__file__).parent / "intervals.jsonl"
+COVERAGE, TRAINING_SHARE, N_REFITS = 0.9, 0.8, 5
+NUMBERS = ("abalone", "wine", "calhousing", "online_news_subset")
+CLASSES = ("fico_heloc", "churn", "credit_subset", "drybean", "letter", "madelon", "celeba_attr")
+MOST_CLASS_ROWS = 6000  # training rows of classifiers
+PLAIN: dict[str, Any] = {"order": 1, "n_bags": 4}  # of tables with many classes or features
+DIGITS = {"covered": 3, "width": 3, "cpu_s": 0}  # of what the tables show
+SETTINGS = dict.fromkeys(("drybean", "letter", "madelon"), PLAIN)
+
+
+class Split(NamedTuple):
+    """Training and test rows."""
+
+    X: pd.DataFrame
+    y: Any
+    X_test: pd.DataFrame
+    y_test: Any
+
+
+def split_of(name: str, seed: int) -> Split:
+    """Split a data set at random."""
+    X, y = datasets.load(name)
+    order, n_training = (
+        np.random.default_rng(seed).permutation(len(X)),
+        int(TRAINING_SHARE * len(X)),
+    )
+    training, test = order[:n_training], order[n_training:]
+    if name in CLASSES:
+        training = training[:MOST_CLASS_ROWS]
+    values = y.to_numpy()
+    return Split(X.iloc[training], values[training], X.iloc[test], values[test])
+
+
+def held_out(split: Split, regressor: Any) -> tuple[FloatArray, FloatArray]:
+    """Intervals of one fit."""
+    lower, upper = regressor.fit(split.X, split.y).predict_interval(split.X_test, COVERAGE)
+    return lower, upper
+
+
+def split_local(split: Split, regressor: Any) -> tuple[FloatArray, FloatArray]:
+    """Split conformal intervals with a scale of their own."""
+    n_rows = len(split.y)
+    first, second, third = np.split(np.arange(n_rows), [n_rows // 2, 3 * n_rows // 4])
+    regressor.fit(split.X.iloc[first], split.y[first])
+
+    def residuals(rows: Any) -> FloatArray:
+        return np.asarray(np.abs(split.y[rows] - regressor.predict(split.X.iloc[rows])))
+
+    sizes = residuals(second)
+    logs = np.log(np.maximum(sizes, np.quantile(sizes, 0.1)))
+    scale = TPNNRegressor(order=1, random_state=0, verbose=0).fit(split.X.iloc[second], logs)
+    scores = np.sort(residuals(third) / np.exp(scale.predict(split.X.iloc[third])))
+    factor = scores[int(np.ceil(COVERAGE * (len(scores) + 1))) - 1]
+    reach = factor * np.exp(scale.predict(split.X_test))
+    means = regressor.predict(split.X_test)
+    return means - reach, means + reach
+
+
+def cross_plus(split: Split, regressor: Any) -> tuple[FloatArray, FloatArray]:
+    """Return MAPIE's CV+."""
+    from mapie.regression import CrossConformalRegressor
+
+    crossed = CrossConformalRegressor(regressor, confidence_level=COVERAGE, cv=N_REFITS)
+    crossed.fit_conformalize(split.X, split.y)
+    ends = crossed.predict_interval(split.X_test)[1][:, :, 0]
+    return ends[:, 0], ends[:, 1]
+
+
+def held_out_sets(split: Split, classifier: Any) -> BoolArray:
+    """Return the sets of one fit."""
+    found: BoolArray = classifier.fit(split.X, split.y).predict_interval(split.X_test, COVERAGE)
+    return found
+
+
+def split_sets(split: Split, classifier: Any) -> BoolArray:
+    """Return split conformal sets: classes whose probability is that of enough calibration rows."""
+    rows = np.arange(3 * len(split.y) // 4)
+    classifier.fit(split.X.iloc[rows], split.y[rows])
+    rest = np.arange(len(rows), len(split.y))
+    codes = np.searchsorted(classifier.classes_, split.y[rest])
+    scores = np.sort(1 - classifier.predict_proba(split.X.iloc[rest])[np.arange(len(rest)), codes])
+    largest = scores[int(np.ceil(COVERAGE * (len(scores) + 1))) - 1]
+    return np.asarray(1 - classifier.predict_proba(split.X_test) <= largest)
+
+
+METHODS: dict[str, Callable[[Split, Any], Any]] = {
+    "held-out rows": held_out,
+    "split, local scale": split_local,
+    "CV+": cross_plus,
+}
+SET_METHODS: dict[str, Callable[[Split, Any], Any]] = {
+    "held-out rows": held_out_sets,
+    "split": split_sets,
+}
+
+
+def measure(name: str, method: str, seed: int) -> Line:
+    """Coverage and width, or mean size, of one method."""
+    split, are_classes = split_of(name, seed), name in CLASSES
+    kind: Any = TPNNClassifier if are_classes else TPNNRegressor
+    estimator = kind(random_state=seed, verbose=0, **SETTINGS.get(name, {}))
+    began = time.process_time()
+    found = (SET_METHODS if are_classes else METHODS)[method](split, estimator)
+    line: Line = {"data": name, "model": method, "split": seed, "n_test": len(split.y_test)}
+    line["cpu_s"] = time.process_time() - began
+    if are_classes:
+        codes = np.searchsorted(estimator.classes_, split.y_test)
+        line["covered"] = float(found[np.arange(len(codes)), codes].mean())
+        line["width"] = float(found.sum(1).mean())
+        line["accuracy"] = float(estimator.score(split.X_test, split.y_test))
+    else:
+        lower, upper = found
+        line["covered"] = float(((lower <= split.y_test) & (split.y_test <= upper)).mean())
+        line["width"] = float((upper - lower).mean() / np.std(split.y_test))
+    return line
+
+
+def as_table(lines: list[Line], names: tuple[str, ...], methods: tuple[str, ...]) -> str:
+    """Coverage and width of each method, a row for each data set."""
+    head = ["data", "test rows", *(f"{method}: {what}" for method in methods
+                                   for what in ("coverage", "width", "CPU s"))]  # fmt: skip
+    rows = [head]
+    for name in names:
+        of_name = [line for line in lines if line["data"] == name]
+        if of_name:
+            cells = [_mean(of_name, m, what) for m in methods for what in DIGITS]
+            rows.append([name, str(of_name[0]["n_test"]), *cells])
+    return markdown(rows)
+
+
+def _mean(lines: list[Line], method: str, what: str) -> str:
+    values = [line[what] for line in lines if line["model"] == method]
+    return f"{np.mean(values):.{DIGITS[what]}f}" if values else ""
+
+
+def main() -> None:
+    """Measure what has no line yet, and print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.intervals", description=__doc__)
+    parser.add_argument("--data", nargs="+", default=(*NUMBERS, *CLASSES))
+    parser.add_argument("--splits", type=int, default=1, help="of each data set, 1 by default")
+    given = parser.parse_args()
+    known = {(line["data"], line["model"], line["split"]) for line in read(LINES)}
+    for seed in range(given.splits):
+        for name in given.data:
+            for method in SET_METHODS if name in CLASSES else METHODS:
+                if (name, method, seed) not in known:
+                    append(LINES, measure(name, method, seed))
+                    say(f"{name}, {method}, split {seed}")
+    lines = read(LINES)
+    print(as_table(lines, NUMBERS, tuple(METHODS)))
+    print(as_table(lines, CLASSES, tuple(SET_METHODS)))
+
+
+if __name__ == "__main__":
+    main()

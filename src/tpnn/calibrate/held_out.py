@@ -1,0 +1,88 @@
+"""HeldOutRows: predictions of training rows by the bags that did not see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.model.model import AnovaModel
+from tpnn.problem.interpolated import interpolated, training_columns
+from tpnn.problem.problem import Problem
+from tpnn.problem.solution import Solution
+
+MOST_ROWS = 20_000  # more say little more
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldOutRows:
+    """Rows that some bag held out, in the unit of the user.
+
+    Parameters
+    ----------
+    places : array of shape (n,)
+        Places among the distinct rows of the problem.
+    raw : array of shape (n, K)
+        Raw score, offset included: mean of the bags that held the row out.
+    offset : array of shape (n,)
+        Known part of it.
+    y : array of shape (n, K)
+        Targets; of classes, indicators of each class, or of the second of two.
+    weights : array of shape (n,)
+        Mass of each row, of sum one.
+    """
+
+    places: IntArray
+    raw: FloatArray
+    offset: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:
+    """Held-out predictions of up to ``MOST_ROWS`` rows; None where no bag held out a whole row.
+
+    What the intercept of the model was moved after the bags were averaged is added. A row that is
+    divided between the two sides of a bag is not held out.
+    """
+    rows = problem.rows
+    is_out: BoolArray = (rows.validation > 0) & (rows.training == 0)
+    places = np.flatnonzero(is_out.any(1))
+    places = places[:: -(-len(places) // MOST_ROWS) or 1]
+    if not len(places):
+        return None
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    moved = model.intercepts - (problem.shift + problem.scale * constants.mean(0))
+    chosen = problem.distinct.rows[places]
+    scores = _held_out_means(problem, solution, chosen, is_out[places])
+    offset = problem.targets.offset[chosen]
+    mass = problem.distinct.weights[places]
+    return HeldOutRows(
+        places=places,
+        raw=problem.shift + problem.scale * scores + moved + offset[:, None],
+        offset=offset,
+        y=problem.targets.y[chosen],
+        weights=mass / mass.sum(),
+    )
+
+
+def _held_out_means(
+    problem: Problem, solution: Solution, rows: IntArray, is_out: BoolArray
+) -> FloatArray:
+    """Raw scores (n, K) of rows on the training scale, mean of the bags that hold out.
+
+    Offsets are left out.
+    """
+    given = zip(solution.components, solution.tables, strict=True)
+    tables = {component: problem.by_bag(component, table) for component, table in given}
+    columns = training_columns(problem, tables, rows)
+    constants = problem.by_output(solution.intercepts)
+    total = np.zeros((len(rows), constants.shape[1]))
+    for bag in range(problem.n_bags):
+        here = is_out[:, bag]
+        if here.any():
+            own = {component: table[..., bag, :] for component, table in tables.items()}
+            parts = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem, own, constants[bag], parts)
+    return np.asarray(total / is_out.sum(1, keepdims=True))

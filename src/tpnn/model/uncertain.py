@@ -1,0 +1,228 @@
+"""Uncertain: how sure a model is of what it predicts for a row."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from tpnn._frozen import FrozenModel
+from tpnn._typing import FloatArray, IntArray, RealArray
+from tpnn.anova.components import Component, resolve_feature
+from tpnn.model.calibration import Calibration, Scale
+from tpnn.model.flat import flatten_tables
+from tpnn.model.interpolate import Predictor
+from tpnn.model.presum import SumPredictor
+from tpnn.table.frame import Table
+
+EXAMPLE_COVERAGE = 0.9
+
+
+class Calibrated(FrozenModel, Protocol):
+    """The part of ``AnovaModel`` that tells how sure it is; see there."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What held-out rows say about predictions."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+
+    @property
+    def _sum_predictor(self) -> SumPredictor:
+        """Sum of all components on rows."""
+
+    def standard_errors(self, X: Any) -> FloatArray:
+        """Return the standard error of the raw score of each row."""
+
+
+class Uncertain:
+    """Methods of a frozen model that tell intervals and standard errors."""
+
+    def predict_interval(
+        self: Calibrated, X: Any, coverage: float = 0.9, by: Any = None, offset: Any = None
+    ) -> Any:
+        """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
+
+        They are calibrated on rows that bags held out, so they need no further fit. The share holds
+        on average over rows like those of the fit, whatever the noise; with ``by`` it holds within
+        each group, too.
+
+        Parameters
+        ----------
+        X : table
+            Rows.
+        coverage : float, default=0.9
+            Share of the targets that lie inside, between 0 and 1.
+        by : str or int, optional
+            A feature with few values, by name or position, each value of which is a group.
+        offset : array of shape (n_rows,), optional
+            Known part of the raw score, as in ``predict``.
+
+        Returns
+        -------
+        pair of arrays of shape (n_rows,) or (n_rows, n_outputs)
+            Lower and upper ends, in the unit of the target; where the link is the logarithm, never
+            below 0. Of several targets, each has its own interval. Or, for a classifier,
+        array of bool, shape (n_rows, n_classes)
+            Which classes are in the set of each row. The most probable one always is.
+        """
+        check_coverage(coverage)
+        known = _needed(self.calibration)
+        table = self.encoder.read(X)
+        factors = _factors(self, known, table, coverage, by)
+        if known.scale is None:
+            shares = self.link.inverse(self.raw_scores(table, offset))
+            shares = shares if shares.ndim == 2 else np.column_stack([1 - shares, shares])
+            return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
+        raw = self.raw_scores(table, offset)
+        reach = factors * scale_at(self, known.scale, table, raw.reshape(len(raw), -1))
+        reach, means = reach.reshape(raw.shape), self.link.inverse(raw)
+        lower, upper = means - reach, means + reach
+        return (lower.clip(0.0) if self.link.name == "log" else lower), upper
+
+    def standard_errors(self: Calibrated, X: Any) -> FloatArray:
+        """Return the standard error of the raw score of each row, shape (n_rows[, n_outputs]).
+
+        It is that of the joint posterior of all components, whose errors partly cancel: an additive
+        model of its logarithm, fitted to that of training rows. An offset is known without error.
+        """
+        if self.calibration is None or self.calibration.errors is None:
+            raise ValueError(
+                "return_std: a model with bands is needed, found one without: fitted with "
+                "bands=False, changed after its fit, or saved by a version that had no standard "
+                "errors. Fit again."
+            )
+        table = self.encoder.read(X)
+        raw = np.empty((self.n_outputs, table.n_rows))
+        raw[:] = self.intercepts[:, None]
+        self._sum_predictor.add(_columns(self, table), raw)
+        errors = scale_at(self, self.calibration.errors, table, raw.T)
+        return errors[:, 0] if self.n_outputs == 1 else errors
+
+    def mean_errors(self: Calibrated, X: Any, offset: Any = None) -> FloatArray:
+        """Return the standard error of what ``predict`` returns, of the same shape.
+
+        By the derivative of the inverse link: mu se for a log link, p (1 - p) se for two classes,
+        and for class k of several the root of sum_l (p_k ([k = l] - p_l) se_l)^2.
+        """
+        table = self.encoder.read(X)
+        errors, raw = self.standard_errors(table), self.raw_scores(table, offset)
+        return errors_of_means(self.link.name, self.link.inverse(raw), raw, errors)
+
+
+def scale_at(model: Calibrated, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
+    """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
+    logs = np.empty((model.n_outputs, table.n_rows))
+    for output, column in enumerate(raw.T):
+        logs[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
+    effects: dict[Component, FloatArray] = {
+        (j,): effect for j, effect in zip(scale.features, scale.tables, strict=True)
+    }
+    Predictor(model.encoder.axes, flatten_tables(effects)).add(_columns(model, table), logs)
+    return np.exp(logs.T)
+
+
+def _columns(model: Calibrated, table: Table) -> list[FloatArray]:
+    """Columns as numbers; raw scores warn of values that fit has not seen, once is enough."""
+    return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
+
+
+def errors_of_means(
+    link: str, means: FloatArray, raw: FloatArray, errors: FloatArray
+) -> FloatArray:
+    """Turn standard errors of raw scores into those of means, by the inverse link's derivative.
+
+    Quantiles are sorted raw scores; their errors go with them.
+    """
+    if link == "log":
+        return means * errors
+    if link == "logit":
+        return means * (1 - means) * errors
+    if link == "quantiles":
+        return np.take_along_axis(errors, np.argsort(raw, axis=-1, kind="stable"), axis=-1)
+    if link == "softmax":  # sum over l of (p_k [k = l] - p_k p_l)^2 se_l^2
+        squares = errors**2
+        others = (means**2 * squares).sum(-1, keepdims=True) - means**2 * squares
+        found: FloatArray = means * np.sqrt((1 - means) ** 2 * squares + others)
+        return found
+    return errors
+
+
+def check_coverage(coverage: Any) -> None:
+    """Refuse a coverage that is no share between 0 and 1."""
+    if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
+        raise ValueError(
+            f"coverage: must be a number above 0 and below 1, found {coverage!r}. Pass "
+            f"{EXAMPLE_COVERAGE} for intervals that hold 90 % of the targets."
+        )
+
+
+def _needed(calibration: Calibration | None) -> Calibration:
+    if calibration is None or not len(calibration.scores):
+        raise ValueError(
+            "predict_interval: a model that was calibrated on held-out rows is needed, found one "
+            "that was not: of quantiles, survival or a custom loss, fitted with bands=False, "
+            "changed after its fit, or saved by a version that did not calibrate. Fit again, with "
+            "the objective of a mean."
+        )
+    return calibration
+
+
+def _factors(
+    model: Calibrated, known: Calibration, table: Table, coverage: float, by: Any
+) -> FloatArray:
+    """Score that a share ``coverage`` of rows do not exceed, (1, n_outputs) or (n_rows, ...)."""
+    if by is None:
+        return score_at(known.scores, coverage, "")[None]
+    feature = resolve_feature(by, model.feature_names, "by")
+    name, scores = model.feature_names[feature], known.group_of(feature)
+    if not scores:
+        names = [model.feature_names[j] for j in known.group_features]
+        raise ValueError(
+            f"by: must be a feature with few values, each of which is a group, found {name!r}. "
+            f"Such features of this model are {names[:10]}."
+        )
+    nodes = _group_nodes(model, table, feature)
+    present = np.unique(nodes)
+    unseen = [node for node in present.tolist() if node not in scores]
+    if unseen:
+        n_rows = int(np.isin(nodes, unseen).sum())
+        raise ValueError(
+            f"by: every value of {name!r} must be one that held-out rows had, found others in "
+            f"{n_rows} of {len(nodes)} rows. Leave out those rows, or by."
+        )
+    each = [score_at(scores[node], coverage, f" in every group of {name!r}") for node in present]
+    return np.stack(each)[np.searchsorted(present, nodes)]
+
+
+def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
+    """Smallest of sorted scores (n, K) whose rank among n + 1 is a share of at least ``coverage``.
+
+    >>> score_at(np.array([[1.0], [2.0], [3.0]]), 0.75, "")
+    array([3.])
+    """
+    rank = int(np.ceil(round(float(coverage) * (len(scores) + 1), 9)))
+    if rank > len(scores):
+        needed = int(np.ceil(round(float(coverage) / (1 - float(coverage)), 9)))
+        raise ValueError(
+            f"coverage: {float(coverage):g} needs at least {needed} held-out rows{where}, found "
+            f"{len(scores)}. Lower it, or fit more rows."
+        )
+    return np.asarray(scores[rank - 1], np.float64)
+
+
+def _group_nodes(model: Calibrated, table: Table, feature: int) -> IntArray:
+    """Node of each row's value (n_rows,), -1 where no node has it."""
+    axis, x = model.encoder.axes[1][feature], model.encoder.numbers(table, feature)
+    missing = axis.missing_node if axis.has_missing else -1
+    if axis.groups is not None:
+        is_level = np.isfinite(x) & (x < len(axis.groups))
+        nodes = np.where(is_level, axis.groups[np.where(is_level, x, 0).astype(np.intp)], -1)
+    else:
+        values = axis.values[: axis.n_regular]
+        near = np.searchsorted(values, x).clip(0, len(values) - 1)
+        nodes = np.where(values[near] == x, near, -1)
+    return np.where(np.isnan(x), missing, nodes)
