@@ -95,3 +95,9 @@ def test_several_outputs_count_their_number() -> None:
 def test_nothing_is_known_of_a_component_without_functions() -> None:
     nothing = Coefficients(np.empty(0), np.empty((0, 0)), np.empty(0))
     assert ZeroTest.of([nothing]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [1e5, 1e7, 1e20, 1e300])
+def test_values_of_any_size_have_a_probability(value: float) -> None:
+    with np.errstate(all="raise"):
+        assert chi_square_tail(np.array([1.0, 0.5]), value) == 1e-300

@@ -28,6 +28,7 @@ from tpnn.bands.evidence import Coefficients
 DETECTABLE = 10.0  # information of the best known coefficient, relative to its prior precision
 SMALLEST_SHARE = 1e-9  # of the largest information; what is known less is rounding
 SMALLEST_P_VALUE = 1e-300
+LARGEST_VALUE = 1e6  # of largest weights; what is beyond it has no probability left
 N_BISECTIONS = 100
 NEAR_MEAN = 1e-4  # distance from the mean, in standard deviations, at which the tail has a limit
 
@@ -88,6 +89,8 @@ def chi_square_tail(weights: FloatArray, value: float) -> float:
     if value <= 0:
         return 1.0
     value, w = value / weights.max(), weights / weights.max()
+    if value > LARGEST_VALUE:
+        return SMALLEST_P_VALUE
     deviation = float(np.sqrt(2 * (w**2).sum()))
     if abs(value - w.sum()) < NEAR_MEAN * deviation:  # the formula is 0 / 0 at the mean
         sides = (w.sum() + side * NEAR_MEAN * deviation for side in (-2.0, 2.0))
