@@ -14,6 +14,7 @@ from evaluation.fuzz.columns import Column
 
 NAMED = ("pandas", "polars", "pyarrow")
 UNNAMED = ("numbered", "numpy", "masked", "lists")
+LARGEST_EXACT_INTEGER = 2**53
 CONTAINERS = tuple(
     name for name in (*NAMED, *UNNAMED) if name not in ("polars", "pyarrow") or find_spec(name)
 )
@@ -116,12 +117,18 @@ def _numpy(columns: Sequence[Column]) -> Any:
     held = {column.kind for column in columns}
     if held == {kinds.INTEGER} and not any(None in column.values for column in columns):
         return np.array([column.values for column in columns], np.int64).T
-    if held <= {kinds.FLOAT, kinds.INTEGER, kinds.INFINITE, kinds.BOOLEAN, kinds.EMPTY}:
+    numbers = {kinds.FLOAT, kinds.INTEGER, kinds.INFINITE, kinds.BOOLEAN, kinds.EMPTY}
+    if held <= numbers and not (held == {kinds.INTEGER} and any(map(_has_large, columns))):
         return np.array([column.values for column in columns], np.float64).T
     matrix = np.empty((len(columns[0].values), len(columns)), object)
     for place, column in enumerate(columns):
         matrix[:, place] = column.values
     return matrix
+
+
+def _has_large(column: Column) -> bool:
+    """Whether a column holds whole numbers that are no doubles, which a model may refuse."""
+    return any(value is not None and abs(value) > LARGEST_EXACT_INTEGER for value in column.values)
 
 
 def _masked(columns: Sequence[Column]) -> Any:

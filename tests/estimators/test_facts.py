@@ -49,7 +49,7 @@ def test_p_values_of_what_a_search_chose_count_the_candidates(found: Solved) -> 
     given = replace(found, posteriors=known.posteriors, tests=known.tests)
     task = Task(found.problem.objective)
     plain, searched = (
-        frozen(replace(given, searched=orders), task).facts
+        frozen(replace(given, searched=orders), task, is_calibrated=False).facts
         for orders in (frozenset[int](), frozenset({2}))
     )
     assert plain is not None

@@ -48,7 +48,8 @@ def row_errors(
     """
     whole = models[0].design
     step = -(-len(whole.codes.rows) // ENOUGH_ROWS)
-    squares = np.stack([_smooth_variances(model, step) for model in models], axis=1)
+    with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors
+        squares = np.stack([_smooth_variances(model, step) for model in models], axis=1)
     return RowErrors(step, np.sqrt(squares + _rough_variances(whole, rests, step, trained)))
 
 

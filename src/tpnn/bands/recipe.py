@@ -101,9 +101,10 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
             frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
             found[tuple(sorted(component))] = frozen
             tests[tuple(sorted(component))] = ZeroTest.of(own)
-        if not all(np.isfinite(array).all() for p in found.values() for array in p.arrays):
-            raise np.linalg.LinAlgError("the posterior is not finite")
         joint = row_errors(models, bags.rests, trained)
+        arrays = [joint.errors, *(array for p in found.values() for array in p.arrays)]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise np.linalg.LinAlgError("the posterior is not finite")
         return Inference(found, tests, replace(joint, errors=problem.scale * joint.errors))
 
 

@@ -300,7 +300,8 @@ class TableEncoder:
         """
         axis = self.axes[min(self.axes)][feature]
         name = self.names[feature] if self.names else axis.values.tobytes()
-        return name, axis.weights.tobytes(), repr(self.features[feature][:2])
+        kind = repr(self.features[feature][:2]) if axis.n_regular else ""  # none without values
+        return name, axis.weights.tobytes(), kind
 
 
 def _are_matched_by_name(known: tuple[str, ...], found: tuple[str, ...]) -> bool:
