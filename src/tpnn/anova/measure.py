@@ -115,8 +115,8 @@ def centre(table: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
 def product_mean(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
     """Mean of a grid (M_1, ..., M_d, ...) under the product of the marginals, (...).
 
-    >>> product_mean(np.array([[1.0, 2.0], [3.0, 8.0]]), [np.array([0.5, 0.5])] * 2)
-    np.float64(3.5)
+    >>> float(product_mean(np.array([[1.0, 2.0], [3.0, 8.0]]), [np.array([0.5, 0.5])] * 2))
+    3.5
     """
     for mass in weights:
         values = np.tensordot(mass, values, axes=(0, 0))
