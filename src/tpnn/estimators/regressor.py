@@ -101,7 +101,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         X : DataFrame of pandas or polars, Arrow table, array (n_rows, n_features), or list of dicts
             Columns of numbers, dates, strings or categories; missing values get their own node.
             Also a table in files, which may be larger than memory: a Parquet file, a folder of
-            them, a pattern such as "data/*.parquet", or a dataset of pyarrow.
+            them, a pattern such as ``"data/*.parquet"``, or a dataset of pyarrow.
         y : array of shape (n_rows,) or (n_rows, n_targets)
             Targets; for a table in files the name of their column, or a list of names.
         sample_weight : array of shape (n_rows,), optional
