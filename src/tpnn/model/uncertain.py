@@ -164,9 +164,9 @@ def _needed(calibration: Calibration | None) -> Calibration:
     if calibration is None or not len(calibration.scores):
         raise ValueError(
             "predict_interval: a model that was calibrated on held-out rows is needed, found one "
-            "that was not: of quantiles, survival or a custom loss, fitted with bands=False, "
-            "changed after its fit, or saved by a version that did not calibrate. Fit again, with "
-            "the objective of a mean."
+            "that was not: of quantiles, survival or a custom loss, of a handful of rows, fitted "
+            "with bands=False, changed after its fit, or saved by a version that did not "
+            "calibrate. Fit again, with the objective of a mean and more rows."
         )
     return calibration
 
