@@ -18,7 +18,8 @@ from tpnn.table.coding import code_rows
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 
-columns = arrays(float, st.integers(2, 60), elements=st.floats(-1e6, 1e6, allow_subnormal=False))
+numbers = st.floats(-1e6, 1e6).map(lambda x: x if abs(x) >= 2.0**-1020 else 0.0)
+columns = arrays(float, st.integers(2, 60), elements=numbers)
 
 
 def test_weights_count_like_repeated_rows() -> None:
