@@ -19,7 +19,9 @@ ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 
 
 @pytest.mark.filterwarnings("ignore:y. times and events are needed, found times alone:UserWarning")
-@parametrize_with_checks([kind(**s) for s in (QUICK, QUICK_DESCENT) for kind in ESTIMATORS])
+@parametrize_with_checks(
+    [kind(**s, order=2) for s in (QUICK, QUICK_DESCENT) for kind in ESTIMATORS]
+)
 def test_estimator_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

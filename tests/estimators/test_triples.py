@@ -134,13 +134,16 @@ def test_bags_by_default_are_as_many_for_weights_as_for_copies() -> None:
         (4999, 1, 16),
         (5000, 1, 8),
         (10**6, 1, 8),
+        (10**7, 1, 4),
+        (5 * 10**7, 1, 2),
+        (5 * 10**7, 3, 2),
         (499, 2, 16),
         (499, 7, 8),
         (4999, 3, 8),
     ],
 )
-def test_small_tables_get_more_bags(n_rows: int, n_outputs: int, expected: int) -> None:
-    """Several outputs share the cost; none has fewer than eight."""
+def test_the_fewer_rows_the_more_bags(n_rows: int, n_outputs: int, expected: int) -> None:
+    """Several outputs share the cost of more than eight."""
     assert Grow().enough_bags(n_rows, n_outputs) == expected
 
 

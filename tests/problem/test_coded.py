@@ -115,6 +115,35 @@ def test_histogram_is_the_adjoint_of_gather(case: Case) -> None:
     assert on_rows == pytest.approx(on_tables, rel=1e-4)
 
 
+@pytest.mark.parametrize(("start", "step"), [(0, 1), (7, 1), (3, 4)])
+@pytest.mark.parametrize("component", [(0,), (1, 0), (2, 0, 1)])
+def test_values_and_sums_of_every_so_many_th_row(
+    component: tuple[int, ...], start: int, step: int
+) -> None:
+    rng = np.random.default_rng(0)
+    codes = problem_of(rng.normal(size=(60, 3)), rng.normal(size=60)).codes
+    shape = tuple(codes.encoder.axes[len(component)][j].n_nodes for j in component)
+    table, rows = rng.normal(size=shape), np.arange(len(codes.rows))[::step]
+    values = np.ones(len(rows) - start)
+    codes.add_values(component, table, start, step, values)
+    assert np.array_equal(values, 1 + table[codes.cells(component, rows[start:])])
+    of_rows, expected = rng.normal(size=len(rows)), np.zeros(shape)
+    np.add.at(expected, codes.cells(component, rows), of_rows)
+    assert np.allclose(codes.sums(component, shape, step, of_rows), expected, atol=1e-12)
+
+
+def test_shares_of_a_grid_on_some_rows() -> None:
+    rng = np.random.default_rng(0)
+    codes = problem_of(rng.normal(size=(60, 3)), rng.normal(size=60)).codes
+    shape = tuple(codes.encoder.axes[2][j].n_nodes for j in (2, 1))
+    table, rows = rng.normal(size=(*shape, 3)), np.array([5, 0, 9])
+    shares, values = np.array([0.5, 1.0, 0.25]), np.ones((len(codes.rows), 3))
+    codes.add_shares((2, 1), table, rows, shares, values)
+    expected = np.ones_like(values)
+    expected[rows] += shares[:, None] * table[codes.cells((2, 1), rows)]
+    assert np.allclose(values, expected)
+
+
 def test_codes_are_coded_once_for_each_order() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     codes = problem_of(X, X[:, 0]).codes

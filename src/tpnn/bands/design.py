@@ -7,7 +7,6 @@ Gram matrix through blocks of rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -78,10 +77,9 @@ class Design:
         n_rows = len(self.codes.rows[self.rows])
 
         def part(piece: tuple[int, int]) -> FloatArray:
-            rows = slice(piece[0] * self.step, (piece[1] - 1) * self.step + 1, self.step)
             total = np.zeros(piece[1] - piece[0])
             for component, table in zip(self.components, tables, strict=True):
-                total += self.codes.values(component, table, rows)
+                self.codes.add_values(component, table, piece[0], self.step, total)
             return total
 
         return np.concatenate(self.workers.map(part, split(n_rows, -(-n_rows // N_SUMS))))
@@ -90,10 +88,9 @@ class Design:
         """X' v, (K,), of a value for each row."""
 
         def part(number: int) -> FloatArray:
-            component, span = self.components[number], self.spans[number]
-            cells = np.ravel_multi_index(self.codes.cells(component, self.rows), span.shape)
-            table = np.bincount(cells, values, math.prod(span.shape)).astype(np.float64)
-            return span.deviations * span.sums(table.reshape(span.shape))
+            span = self.spans[number]
+            table = self.codes.sums(self.components[number], span.shape, self.step, values)
+            return span.deviations * span.sums(table)
 
         found = self.workers.map(part, range(len(self.spans)))
         return np.concatenate([np.empty(0), *found])

@@ -132,14 +132,22 @@ def _held_out_mean(
 
     Rows that no bag held out get the mean of all bags.
     """
-    offset = problem.rows.offset.astype(np.float64)[:, None]
-    values = offset + constants  # (n, n_bags, K)
-    for component, table in zip(components, tables, strict=True):
-        values += problem.codes.values(component, table)
     held_out = problem.rows.validation > 0
-    held_out = held_out | ~held_out.any(1, keepdims=True)
-    means = np.einsum("nbk,nb->nk", values, held_out / held_out.sum(1, keepdims=True))
-    return np.asarray(means)
+    held_out = np.column_stack([held_out, ~held_out.any(1)])  # (n, n_bags + 1)
+    means = np.repeat(problem.rows.offset.astype(np.float64), constants.shape[1], axis=1)
+    constants = _with_mean(constants)
+    tables = [_with_mean(table) for table in tables]
+    for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
+        shares = 1 / held_out[rows].sum(1)
+        means[rows] += shares[:, None] * constants[bag]
+        for component, table in zip(components, tables, strict=True):
+            problem.codes.add_shares(component, table[..., bag, :], rows, shares, means)
+    return means
+
+
+def _with_mean(values: FloatArray) -> FloatArray:
+    """Values (..., n_bags, K), and the mean of the bags as if it were one more: n_bags + 1."""
+    return np.concatenate([values, values.mean(-2, keepdims=True)], axis=-2)
 
 
 def smooth_posteriors(

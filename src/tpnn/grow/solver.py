@@ -31,8 +31,9 @@ GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
 TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
-BAGS_BY_ROWS = {500: 32, 5000: 16}  # of tables with fewer rows than these; the rows are few, so
-BAGS = 8  # more bags cost little
+# Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
+BAGS_BY_ROWS = {500: 32, 5_000: 16, 4_000_000: 8, 20_000_000: 4}
+FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
 
 
 class Grow(BaseEstimator):
@@ -100,8 +101,8 @@ class Grow(BaseEstimator):
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags beyond which more gain little; outputs share the cost."""
-        bags = next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), BAGS)
-        return max(bags // n_outputs, BAGS)
+        bags = next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), FEWEST_BAGS)
+        return max(bags // n_outputs, min(bags, BAGS_OF_SEVERAL_OUTPUTS))
 
     def bytes_per_component(self, order: int, n_nodes: int) -> float:
         """Peak memory of one component of one bag."""

@@ -104,6 +104,49 @@ def _histogram(
                         table[cell, bag] += gradient[i, bag]
 
 
+@compiled(inline="always")
+def _find_cells(columns: Any, sizes: Any, low: int, high: int, step: int, cells: Any) -> None:
+    """Set the cells of the rows low * step, (low + 1) * step, ..., in row-major order."""
+    cells[: high - low] = 0
+    for axis in range(len(columns)):
+        column = columns[axis]
+        for i in range(low, high):
+            cells[i - low] = cells[i - low] * sizes[axis] + column[i * step]
+
+
+@compiled()
+def _add_values(columns: Any, sizes: Any, step: int, table: Any, start: int, values: Any) -> None:
+    """Add the value of a grid, flat, to every row; they begin with row ``start`` of all."""
+    cells, stop = np.empty(ROWS_PER_BLOCK, np.int64), start + len(values)
+    for low in range(start, stop, ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, stop)
+        _find_cells(columns, sizes, low, high, step, cells)
+        for i in range(low, high):
+            values[i - start] += table[cells[i - low]]
+
+
+@compiled()
+def _add_sums(columns: Any, sizes: Any, step: int, values: Any, sums: Any) -> None:
+    """Add the value of every row to its cell of a grid, flat."""
+    cells = np.empty(ROWS_PER_BLOCK, np.int64)
+    for low in range(0, len(values), ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, len(values))
+        _find_cells(columns, sizes, low, high, step, cells)
+        for i in range(low, high):
+            sums[cells[i - low]] += values[i]
+
+
+@compiled()
+def _add_shares(columns: Any, sizes: Any, table: Any, rows: Any, shares: Any, values: Any) -> None:
+    """Add the value of a grid (cells, K), times a share, to some of the rows."""
+    for place in range(len(rows)):
+        row, cell = rows[place], 0
+        for axis in range(len(columns)):
+            cell = cell * sizes[axis] + columns[axis][row]
+        for output in range(values.shape[1]):
+            values[row, output] += shares[place] * table[cell, output]
+
+
 @dataclass(frozen=True)
 class CodedComponents:
     """Components of one order over coded rows.
@@ -208,6 +251,41 @@ class Codes:
         """Node of each feature of a component on some rows."""
         codes = self.by_order[len(component)]
         return tuple(codes[feature][rows] for feature in component)
+
+    def add_values(
+        self, component: Component, table: FloatArray, start: int, step: int, values: FloatArray
+    ) -> None:
+        """Add the values of a component's grid (M_1, ..., M_d) to ``values`` (n,).
+
+        They belong to the rows start * step, (start + 1) * step, and so on.
+        """
+        _add_values(*self._columns(component, table.shape), step, table.reshape(-1), start, values)
+
+    def sums(
+        self, component: Component, shape: tuple[int, ...], step: int, values: FloatArray
+    ) -> FloatArray:
+        """Sum a value of every ``step``-th row (n,) over the cells of a component's grid."""
+        sums = np.zeros(shape)
+        _add_sums(*self._columns(component, shape), step, values, sums.reshape(-1))
+        return sums
+
+    def add_shares(
+        self,
+        component: Component,
+        table: FloatArray,
+        rows: IntArray,
+        shares: FloatArray,
+        values: FloatArray,
+    ) -> None:
+        """Add a grid (M_1, ..., M_d, K), times the share of each row, to some rows of ``values``."""
+        flat = np.ascontiguousarray(table).reshape(-1, table.shape[-1])
+        _add_shares(*self._columns(component, table.shape[:-1]), flat, rows, shares, values)
+
+    def _columns(
+        self, component: Component, shape: tuple[int, ...]
+    ) -> tuple[tuple[CodeArray, ...], tuple[int, ...]]:
+        codes = self.by_order[len(component)]
+        return tuple(codes[feature] for feature in component), shape
 
     def values(
         self, component: Component, table: FloatArray, rows: Any = slice(None), lanes: Any = None

@@ -22,9 +22,10 @@ def training_columns(
 ) -> list[FloatArray]:
     """Columns of some rows of the user's table as numbers; empty where no component needs them."""
     used = {feature for component in components for feature in component}
+    encoder, codes = problem.encoder, problem.codes
     return [
-        problem.encoder.numbers(problem.codes.table, j)[rows] if j in used else np.empty(0)
-        for j in range(problem.encoder.n_features)
+        codes.shelf.keep(encoder.numbers(codes.table, j)[rows]) if j in used else np.empty(0)
+        for j in range(encoder.n_features)
     ]
 
 

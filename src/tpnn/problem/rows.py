@@ -202,15 +202,16 @@ def draw_bags(
 
     def draw(bag: int) -> None:
         salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
-        drawn = _drawn(scrambled(keys[light] ^ salt), mass[light], validation_fraction)
+        drawn = _drawn(shelf.keep(scrambled(keys[light] ^ salt)), mass[light], validation_fraction)
         held_out = np.where(divided, validation_fraction, 0.0)
         held_out[light[drawn]] = 1.0
         share = held_out[units]
-        kept = distinct.weights * (1 - share)
-        sizes[bag] = distinct.size * kept.sum()
-        training[:, bag] = kept / kept.sum()
         left = distinct.weights * share
-        validation[:, bag] = left / left.sum()
+        validation[:, bag] = np.divide(left, left.sum(), out=left)
+        np.subtract(1, share, out=share)
+        kept = np.multiply(distinct.weights, share, out=share)
+        sizes[bag] = distinct.size * kept.sum()
+        training[:, bag] = np.divide(kept, kept.sum(), out=kept)
 
     with Workers(1 if shelf.is_on_disk else n_threads) as workers:  # memory for one bag
         workers.map(draw, range(n_bags))

@@ -84,7 +84,8 @@ def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Ob
         squared = objective.name == "squared_error"
         measure = mean_and_deviation if squared else median_and_quartiles
         shift, scale = measure(y, weights)
-        y = (y - shift) / scale
+        y -= shift
+        y /= scale
         if not squared:  # the loss is linear out there, so that clipping moves no minimum
             y = np.clip(y, -LARGEST_TARGET, LARGEST_TARGET)
     elif objective.is_relative:
@@ -99,9 +100,12 @@ def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Ob
 def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
     mean = np.where((y == y[0]).all(0), y[0], weights @ y)  # the sum of equal values is rounded
-    largest = np.abs(y - mean).max(0)  # squares of huge values must not overflow
-    largest[largest == 0] = 1.0
-    deviation = largest * np.sqrt(weights @ ((y - mean) / largest) ** 2)
+    centred = y - mean
+    largest = np.maximum(centred.max(0), -centred.min(0))  # squares of huge values must not
+    largest[largest == 0] = 1.0  # overflow
+    centred /= largest
+    centred **= 2
+    deviation = largest * np.sqrt(weights @ centred)
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
