@@ -277,7 +277,7 @@ class Codes:
         shares: FloatArray,
         values: FloatArray,
     ) -> None:
-        """Add a grid (M_1, ..., M_d, K), times the share of each row, to some rows of ``values``."""
+        """Add a grid (M_1, ..., M_d, K), times a share for each row, to some rows of ``values``."""
         flat = np.ascontiguousarray(table).reshape(-1, table.shape[-1])
         _add_shares(*self._columns(component, table.shape[:-1]), flat, rows, shares, values)
 
