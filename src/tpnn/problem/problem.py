@@ -123,7 +123,7 @@ class Problem:
         distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
-        target = scaled(y, offset, distinct.weights, objective)
+        target = scaled(y, offset, distinct.weights, objective, table.shelf)
         single = table.shelf.keep(target.y.astype(np.float32))
         single_offset = table.shelf.keep(target.offset.astype(np.float32))
         bags = bagging.draw(distinct, n_threads, table.shelf)

@@ -193,8 +193,7 @@ def draw_bags(
     between the two sides in that proportion. So are all units if there are too few to draw from.
     Groups that the user named are units that are never divided.
     """
-    units, keys, divided = _units(distinct, validation_fraction)
-    units, keys = shelf.keep(units), shelf.keep(keys)
+    units, keys, divided = _units(distinct, validation_fraction, shelf)
     mass = shelf.keep(np.bincount(units, distinct.weights))
     light = shelf.keep(np.flatnonzero(~divided))
     training, validation = (shelf.empty((len(units), n_bags), np.float32) for _ in range(2))
@@ -231,22 +230,22 @@ def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
 
 
 def _units(
-    distinct: DistinctRows, validation_fraction: float
+    distinct: DistinctRows, validation_fraction: float, shelf: Shelf
 ) -> tuple[IntArray, KeyArray, BoolArray]:
     """Return the unit of every row (n,), and for every unit its key and whether it is divided."""
     if distinct.are_named:
         firsts = np.unique(distinct.groups, return_index=True)[1]
         return distinct.groups, distinct.group_keys[firsts], np.zeros(len(firsts), bool)
     limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
-    group_mass = np.bincount(distinct.groups, distinct.weights)[distinct.groups]
+    group_mass = shelf.keep(np.bincount(distinct.groups, distinct.weights)[distinct.groups])
     heavy = group_mass > limit
     first = np.r_[True, distinct.groups[1:] != distinct.groups[:-1]]
-    starts = np.flatnonzero(first | heavy)
-    units = np.cumsum(first | heavy) - 1
+    starts = shelf.keep(np.flatnonzero(first | heavy))
+    units = shelf.keep(np.cumsum(first | heavy) - 1)
     mass = np.bincount(units, distinct.weights)
     common = heavy[starts] & (mass > COMMON_TARGET_SHARE * group_mass[starts])
     divided = (mass > limit) | common
     if (~divided).sum() * validation_fraction < 1:
         divided[:] = True
-    keys = np.where(heavy, distinct.keys, distinct.group_keys)[starts]
-    return units, keys, divided
+    keys = np.where(heavy, distinct.keys, distinct.group_keys)
+    return units, shelf.keep(keys[starts]), divided

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpnn._shelf import MEMORY, Shelf
 from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.losses import Objective, weighted_quantiles
 
@@ -76,11 +77,17 @@ def centred_offset(
     return offset - median if abs(median) > LARGEST_MEDIAN_OFFSET else offset
 
 
-def scaled(y: FloatArray, offset: FloatArray, weights: FloatArray, objective: Objective) -> Scaled:
+def scaled(
+    y: FloatArray,
+    offset: FloatArray,
+    weights: FloatArray,
+    objective: Objective,
+    shelf: Shelf = MEMORY,
+) -> Scaled:
     """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
     shift, scale = np.zeros(1), np.ones(1)
     if objective.standardised:  # the offset is subtracted from the target
-        y, offset = y - offset, np.zeros_like(offset)
+        y, offset = shelf.keep(y - offset), np.zeros_like(offset)
         squared = objective.name == "squared_error"
         measure = mean_and_deviation if squared else median_and_quartiles
         shift, scale = measure(y, weights)
