@@ -8,7 +8,7 @@ and are written once, here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +23,9 @@ from tpnn.problem.stopping import EarlyStopping, Limits
 from tpnn.problem.whole import largest_of, sum_scale, totals
 
 ROWS_PER_BLOCK = 1 << 20  # whose slopes are computed at a time
+SLOPES, VISIT, CHECK = "slopes", "visit", "check"  # stages of growth
+
+Stages = Generator[tuple[str, int], Any, "Grown"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,18 @@ def set_scales(growth: Any) -> None:
     growth.scales[:] = [sum_scale(float(largest_of(v)[0]), len(v)) for v in values]
 
 
+def compute_slopes(objective: Objective, side: Side, raw: RealArray, slopes: Sequence[Any]) -> None:
+    """Set ``residual`` and ``hessian`` (n_rows,) of every output, given raw scores (n_rows, K)."""
+    longest = len(raw) if objective.couples_rows else ROWS_PER_BLOCK
+    for block in split(len(raw), longest):
+        some = slice(*block)
+        weights = side.weights[some]
+        gradient, hessian = objective.slopes(side.y[some], raw[some], weights)
+        for output, own in enumerate(slopes):
+            own.residual[some] = -weights[:, 0] * gradient[:, output]
+            own.hessian[some] = weights[:, 0] * hessian[:, output]
+
+
 def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
     """Mean loss of the held-out rows, given their raw scores (n_rows, K)."""
     losses = objective.losses(side.y, raw, side.weights)
@@ -161,20 +176,44 @@ class BagGrower:
 
     def grow(self, forest: Forest, training: Side, validation: Side) -> Grown:
         """Add trees to a forest until the held-out loss stops falling; return the best state."""
+        stages, checked = self.stages(forest), None
+        while True:
+            try:
+                stage, rounds = stages.send(checked)
+            except StopIteration as end:
+                best: Grown = end.value
+                return best
+            if stage == VISIT:
+                forest.visit(rounds)
+            elif stage == SLOPES:
+                scores = forest.scores(training)
+                compute_slopes(self.objective, training, scores, forest.growths)
+                forest.slopes_changed()
+            else:
+                held_out = forest.scores(validation)
+                checked = held_out, held_out_loss(self.objective, validation, held_out)
+
+    def stages(self, forest: Forest) -> Stages:
+        """Say what growth does in turn, wherever the rows are; return the best state.
+
+        It yields a stage and the number of rounds: ``SLOPES`` of all rows are to be computed, the
+        components to be visited (``VISIT``), or the held-out rows to be asked (``CHECK``). What is
+        sent after a check are their raw scores and their loss.
+        """
         stopping = EarlyStopping(1, self.patience, tolerance=forest.tolerance, grace=forest.grace)
-        self._refresh(forest, training)
-        best = self._snapshot(forest, validation, 0)
-        stopping.update(np.array([best.loss]), 0)
+        yield SLOPES, 0
+        held_out, loss = yield CHECK, 0
+        best = Grown(tables=forest.tables(), rounds=0, held_out=held_out, loss=loss)
+        stopping.update(np.array([loss]), 0)
         every = forest.rounds_per_check
         for done in range(0, self.max_rounds, every):
             if self.limits.are_reached() or stopping.has_stalled:
                 break
             for visit in range(forest.visits_per_check):
                 if done + visit > 0 and not forest.keeps_slopes:
-                    self._refresh(forest, training)
-                forest.visit(done)
-            held_out = forest.scores(validation)
-            loss = held_out_loss(self.objective, validation, held_out)
+                    yield SLOPES, done
+                yield VISIT, done
+            held_out, loss = yield CHECK, done + every
             if stopping.update(np.array([loss]), done + every)[0]:
                 best = Grown(
                     tables=forest.tables(), rounds=done + every, held_out=held_out, loss=loss
@@ -184,21 +223,3 @@ class BagGrower:
     def noted(self, note: str) -> str:
         """Note of a bag that has just stopped growing, with the time limit if that stopped it."""
         return f"{note}, until the time limit" if self.limits.are_reached() else note
-
-    def _refresh(self, forest: Forest, training: Side) -> None:
-        """Recompute the slopes of every row exactly."""
-        raw = forest.scores(training)
-        longest = len(raw) if self.objective.couples_rows else ROWS_PER_BLOCK
-        for block in split(len(raw), longest):
-            some = slice(*block)
-            weights = training.weights[some]
-            gradient, hessian = self.objective.slopes(training.y[some], raw[some], weights)
-            for output, growth in enumerate(forest.growths):
-                growth.residual[some] = -weights[:, 0] * gradient[:, output]
-                growth.hessian[some] = weights[:, 0] * hessian[:, output]
-        forest.slopes_changed()
-
-    def _snapshot(self, forest: Forest, validation: Side, rounds: int) -> Grown:
-        held_out = forest.scores(validation)
-        loss = held_out_loss(self.objective, validation, held_out)
-        return Grown(tables=forest.tables(), rounds=rounds, held_out=held_out, loss=loss)

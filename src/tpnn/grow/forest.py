@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn._typing import Float32Array, FloatArray, IntArray, RealArray
 from tpnn.anova.constraints import MONOTONE
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import Side, Tables, set_scales
@@ -82,8 +83,22 @@ class Layout:
         )
 
 
+class Extent(NamedTuple):
+    """Number of training rows of a bag, and their mass, in rows."""
+
+    n_rows: int
+    mass: float
+
+    @classmethod
+    def of(cls, weights: RealArray) -> Extent:
+        """Extent of training rows with the given weights (n_rows, 1)."""
+        return cls(len(weights), float(totals(weights)[0]))
+
+
 class RectangleForest:
     """Main effects and pairs of one bag.
+
+    Where others hold the rows, ``training`` has none: then only ``plan`` and ``grown`` are used.
 
     Parameters
     ----------
@@ -99,6 +114,8 @@ class RectangleForest:
         Seed of the random cuts.
     pair_tree : TreeSettings, optional
         Trees of pairs; None if main effects grow alone.
+    extent : Extent, optional
+        All training rows of the bag, by default those of ``training``.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -114,12 +131,14 @@ class RectangleForest:
         start: Tables,
         seed: int,
         pair_tree: TreeSettings | None = None,
+        extent: Extent | None = None,
     ) -> None:
         self.layout, self.objective = layout, objective
         has_pairs = start.by_order[1].shape[1] > 0
         self.grows_pairs = pair_tree is not None and has_pairs
         self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
-        trees = _trees(objective, training, pair_tree, start.by_order[1].shape[1])
+        size = extent or Extent.of(training.weights)
+        trees = _trees(objective, size, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
         self.plan = Plan(
             pairs=self.rows.pairs, sizes=layout.sizes, kinds=layout.kinds, signs=layout.signs,
@@ -130,9 +149,13 @@ class RectangleForest:
 
     def visit(self, rounds: int) -> None:
         """Visit the components of every output for a few rounds."""
-        also_pairs = self.grows_pairs and rounds >= ROUNDS_OF_MAINS_ALONE
+        also_pairs = self.visits_pairs(rounds)
         for slopes, growth in zip(self.growths, self.grown, strict=True):
             grow_rounds(self.rows, slopes, growth, self.plan, SLOPE_REFRESH_ROUNDS, also_pairs)
+
+    def visits_pairs(self, rounds: int) -> bool:
+        """Whether pairs are visited after so many rounds."""
+        return self.grows_pairs and rounds >= ROUNDS_OF_MAINS_ALONE
 
     def scores(self, side: Side) -> Float32Array:
         """Raw scores of rows, (n_rows, K)."""
@@ -151,14 +174,19 @@ class RectangleForest:
         return Tables([mains, pairs], np.concatenate([g.intercept for g in self.grown]))
 
     def slopes_changed(self) -> None:
-        """Raise the age of the sums of the hessian; old sums are recomputed."""
-        for slopes, growth in zip(self.growths, self.grown, strict=True):
+        """Choose new scales, and raise the age of the sums of the hessian."""
+        for slopes in self.growths:
             set_scales(slopes)
+        self.age_masses()
+
+    def age_masses(self) -> None:
+        """Raise the age of the sums of the hessian; old sums are recomputed."""
+        for growth in self.grown:
             growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
 
 
 def _trees(
-    objective: Objective, training: Side, pair: TreeSettings | None, n_pairs: int
+    objective: Objective, size: Extent, pair: TreeSettings | None, n_pairs: int
 ) -> tuple[TreeSettings, TreeSettings]:
     """Adapt the trees of main effects and pairs to the loss and the numbers of rows and pairs."""
     main = MAIN_TREE
@@ -167,10 +195,9 @@ def _trees(
     pair = pair or LARGE_PAIR_TREE
     share = max(min(MANY_PAIRS / max(n_pairs, 1), 1.0), SMALLEST_RATE_SHARE)
     pair = pair._replace(rate=share * pair.rate)
-    if len(training.y) > MANY_ROWS:
+    if size.n_rows > MANY_ROWS:
         main, pair = (t._replace(rate=max(t.rate, MANY_ROWS_RATE)) for t in (main, pair))
-    size = float(totals(training.weights)[0])
-    main, pair = (tree_for_size(tree, size) for tree in (main, pair))
+    main, pair = (tree_for_size(tree, size.mass) for tree in (main, pair))
     return bounded_tree(main, objective), bounded_tree(pair, objective)
 
 

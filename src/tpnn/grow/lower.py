@@ -11,22 +11,23 @@ averages move to components of lower order.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD
-from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray, RealArray
+from tpnn._typing import FloatArray, RealArray
 from tpnn.anova.components import Component
 from tpnn.anova.constraints import constrained
 from tpnn.anova.purify import purify_tables
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables, held_out_loss
+from tpnn.grow.bag import BagGrower, Grown, Tables, held_out_loss
 from tpnn.grow.forest import Layout, RectangleForest
+from tpnn.grow.place import Bags, GrowthTask, current_place
+from tpnn.grow.sides import Sides
 from tpnn.grow.starts import measures, smooth_starts, zero_start
 from tpnn.grow.trees import TreeSettings
 from tpnn.grow.widths import choose_widths
-from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Progress, Solution
 
@@ -50,16 +51,6 @@ class Way(NamedTuple):
 
     start: str
     pair_tree: TreeSettings
-    note: str
-
-
-class GrowthTask(NamedTuple):
-    """One growth of one bag: where it starts, its trees of pairs, its seed and its note."""
-
-    bag: int
-    start: Tables
-    pair_tree: TreeSettings
-    seed: int
     note: str
 
 
@@ -108,6 +99,7 @@ class LowerOrders:
         self.ways, self.l2 = ways, l2
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
+        self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
 
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
@@ -142,7 +134,7 @@ class LowerOrders:
                 for bag in range(n_bags)
                 for n, way in enumerate(self.ways)
             ]
-            grown = workers.map(self._noted, tasks)
+        grown = self._all_grown(tasks)
         return [grown[number::n_ways] for number in range(n_ways)]
 
     def _polished(self, first: Sequence[Grown], last: Sequence[Grown]) -> list[Grown]:
@@ -154,16 +146,32 @@ class LowerOrders:
             )
             for bag, (one, other) in enumerate(zip(first, last, strict=True))
         ]
-        with ONE_BLAS_THREAD, self.grower.limits.workers() as workers:
-            return workers.map(self._noted, tasks)
+        return self._all_grown(tasks)
 
     def _seed(self, bag: int, number: int) -> int:
         """Seed of one growth of a bag."""
         return (self.problem.seed * self.problem.n_bags + bag) * N_SEEDS_PER_BAG + number
 
-    def _noted(self, task: GrowthTask) -> Grown:
-        """Grow one bag and tell the history."""
-        grown = self._grow(task.bag, task.start, task.seed, task.pair_tree)
+    def _all_grown(self, tasks: Sequence[GrowthTask], is_told: bool = True) -> list[Grown]:
+        """Grow in the threads of this process or, if the fit grows elsewhere, there.
+
+        The history is told of each growth that has ended, unless it is only one to try.
+        """
+
+        def tell(task: GrowthTask, grown: Grown) -> Grown:
+            if is_told:
+                self._tell(task, grown)
+            return grown
+
+        place = current_place()
+        if place is not None:
+            bags = Bags(self.problem, self.layout, self.grower, self.sides)
+            by_task = {n: tell(tasks[n], grown) for n, grown in place.grow(bags, tasks)}
+            return [by_task[number] for number in range(len(tasks))]
+        with ONE_BLAS_THREAD, self.grower.limits.workers() as workers:
+            return workers.map(lambda task: tell(task, self._grow(task)), tasks)
+
+    def _tell(self, task: GrowthTask, grown: Grown) -> None:
         event = Event(
             stage="grow", note=self.grower.noted(task.note), bag=task.bag, step=grown.rounds,
             n_components=len(self.problem.ordered), validation_loss=grown.loss,
@@ -171,48 +179,18 @@ class LowerOrders:
         )  # fmt: skip
         self.events.append(event)
         self.progress.advance(event)
-        return grown
 
-    def _grow(
-        self, bag: int, start: Tables, seed: int, pair_tree: TreeSettings | None = None
-    ) -> Grown:
-        training, validation = self._sides(bag)
+    def _grow(self, task: GrowthTask) -> Grown:
+        training, validation = self.sides.training(task.bag), self.sides.held_out(task.bag)
         forest = RectangleForest(
-            layout=self.layout, objective=self.problem.objective, training=training, start=start,
-            seed=seed, pair_tree=pair_tree,
+            layout=self.layout, objective=self.problem.objective, training=training,
+            start=task.start, seed=task.seed, pair_tree=task.pair_tree,
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
-    def _sides(self, bag: int) -> tuple[Side, Side]:
-        """Training rows of a bag, with weights in rows, and its held-out rows."""
-        rows = self.problem.rows
-        in_rows = rows.training[:, bag] * rows.sizes[bag]
-        return self._side(in_rows), self._side(rows.validation[:, bag])
-
-    def _side(self, weights: Float32Array) -> Side:
-        """Rows with a positive weight, their codes stored contiguously."""
-        where = np.flatnonzero(weights)
-        mains, *pairs = self.problem.coded
-        fine = self._codes_of(mains.codes, self.mains, where)
-        coded = [CodedComponents(fine, np.arange(len(fine))[:, None], mains.n_nodes)]
-        for part in pairs:
-            codes = self._codes_of(part.codes, range(len(part.codes)), where)
-            coded.append(CodedComponents(codes, part.features, part.n_nodes))
-        rows, shelf = self.problem.rows, self.problem.codes.shelf
-        y, masses = shelf.keep(rows.y[where]), shelf.keep(weights[where, None])
-        return Side(coded, y, masses, shelf.keep(rows.offset[where]), shelf)
-
-    def _codes_of(self, codes: CodeArray, features: Iterable[int], where: IntArray) -> CodeArray:
-        """Codes of some features on some rows."""
-        chosen = list(features)
-        found = self.problem.codes.shelf.empty((len(chosen), len(where)), codes.dtype)
-        for place, feature in enumerate(chosen):
-            found[place] = codes[feature][where]
-        return found
-
     def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
         """Weight of the last way in the mixture that minimises the held-out loss."""
-        sides = [self._side(weights) for weights in self.problem.rows.validation.T]
+        sides = [self.sides.held_out(bag) for bag in range(self.problem.n_bags)]
 
         def loss(share: float) -> float:
             return sum(
@@ -243,12 +221,17 @@ class LowerOrders:
 
         def shaped(share: float) -> list[Grown]:
             with self.grower.limits.workers() as workers:
-                return workers.map(lambda b: self._shaped(b, bags[b], share), range(len(bags)))
+                starts = workers.map(lambda bag: self._shaped_start(bag, share), bags)
+            tasks = [
+                GrowthTask(bag, start, None, self.problem.seed + bag, "shaped")
+                for bag, start in enumerate(starts)
+            ]
+            return self._all_grown(tasks, is_told=False)
 
         return min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
 
-    def _shaped(self, bag: int, grown: Grown, share: float) -> Grown:
-        """Impose the shapes on a bag, then let its main effects grow on within them."""
+    def _shaped_start(self, grown: Grown, share: float) -> Tables:
+        """Impose the shapes on a bag, whose main effects then grow on within them."""
         axes, shapes = self.problem.encoder.axes, self.problem.shapes
         constants, pure = self._purified([grown])
         start = zero_start(self.problem, constants)
@@ -264,4 +247,4 @@ class LowerOrders:
                     mains[output, index][cells] = tables[component][:, None]
                 else:
                     pairs[output, index - len(self.mains)][cells] = tables[component]
-        return self._grow(bag, start, self.problem.seed + bag)
+        return start

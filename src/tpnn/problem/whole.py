@@ -99,10 +99,15 @@ def totals(values: RealArray) -> FloatArray:
     array([16777218.])
     """
     scales = np.array([sum_scale(float(size), len(values)) for size in largest_of(values)])
+    found: FloatArray = whole_totals(values, scales) / scales
+    return found
+
+
+def whole_totals(values: RealArray, scales: FloatArray) -> NDArray[np.int64]:
+    """Sum of every column of values (n_rows, n_lanes) as whole numbers, on given scales."""
     sums = np.zeros(len(scales), np.int64)
     _column_totals(values, scales.astype(values.dtype), sums)
-    found: FloatArray = sums / scales
-    return found
+    return sums
 
 
 def whole_numbers(values: RealArray) -> tuple[Int32Array, FloatArray]:

@@ -1,0 +1,126 @@
+"""fit: an estimator fitted on a cluster, to the same bits as on one machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tpnn import __version__
+from tpnn._rules import COUNT, check_parameters
+from tpnn.distributed.cluster import Cluster, connect, import_ray
+from tpnn.distributed.place import HeldElsewhere
+from tpnn.distributed.storage import Storage
+from tpnn.estimators.classifier import TPNNClassifier
+from tpnn.estimators.regressor import TPNNRegressor
+from tpnn.estimators.settings import solver_of
+from tpnn.grow.place import growing_at
+from tpnn.grow.solver import Grow
+from tpnn.store.source import Source
+from tpnn.table.source import is_in_files
+
+Estimator = TypeVar("Estimator", TPNNRegressor, TPNNClassifier)
+
+
+def fit(
+    estimator: Estimator,
+    source: Any,
+    target: Any = "y",
+    *,
+    storage: str | os.PathLike[str],
+    workers: int = 2,
+    weight: str | None = None,
+    offset: Any = None,
+    groups: str | None = None,
+) -> Estimator:
+    """Fit an estimator to Parquet files; main effects and pairs grow on the workers of a cluster.
+
+    The model is that of ``estimator.fit(source, target)`` in one process, bit for bit, for any
+    number of workers on machines of the same kind, and if workers are lost on the way. The driver,
+    which is the process that calls this, reads the table, places nodes, draws bags, and decides
+    what grows; workers hold coded rows and add. It needs ``tpnn[ray]``, and a cluster of Ray.
+
+    Parameters
+    ----------
+    estimator : TPNNRegressor or TPNNClassifier
+        With the solver ``Grow``, which is the default.
+    source : path or pyarrow.dataset.Dataset
+        A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, an address such as
+        ``"s3://bucket/table/"``, or a dataset of pyarrow.
+    target : str or list of str, default="y"
+        Column of the target, or columns of several.
+    storage : path
+        Folder that all machines can read, for the coded rows; it must be empty, or of the same fit.
+        It may be deleted afterwards.
+    workers : int, default=2
+        Number of workers, each with one core.
+    weight, groups : str, optional
+        Columns of weights and of groups, as ``sample_weight`` and ``groups`` of ``fit``.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score, as in ``fit``; a column of it is a parameter of the estimator.
+
+    Returns
+    -------
+    TPNNRegressor or TPNNClassifier
+        The same estimator, fitted.
+
+    Examples
+    --------
+    >>> import ray
+    >>> from tpnn import TPNNRegressor, distributed
+    >>> ray.init(address="auto")  # doctest: +SKIP
+    >>> model = distributed.fit(
+    ...     TPNNRegressor(random_state=0), "s3://bucket/table/", "y",
+    ...     storage="s3://bucket/run/", workers=64,
+    ... )  # doctest: +SKIP
+    """
+    _check_estimator(estimator)
+    check_parameters({"workers": workers}, {"workers": COUNT})
+    if not is_in_files(source):
+        raise TypeError(
+            f"source: a path of Parquet files or a dataset of pyarrow is needed, found "
+            f"{type(source).__name__}. Write the table to files, or call estimator.fit."
+        )
+    ray = import_ray()
+    given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
+    folder = Storage(storage)
+    folder.claim(_note(estimator, Source(source), given))
+    connect(ray)
+    team = Cluster(ray, folder, int(workers))
+    with team, growing_at(HeldElsewhere(folder, team)):
+        return estimator.fit(source, target, weight, offset=offset, groups=groups)
+
+
+def _check_estimator(estimator: Any) -> None:
+    """Refuse estimators whose rows cannot be dealt to several machines."""
+    if not isinstance(estimator, TPNNRegressor | TPNNClassifier):
+        raise TypeError(
+            f"estimator: must be a TPNNRegressor or a TPNNClassifier, found "
+            f"{type(estimator).__name__}. Fit others on one machine: the loss of a survival model "
+            "couples all rows."
+        )
+    solver = solver_of(estimator.solver, estimator.device)
+    if not isinstance(solver, Grow):
+        raise ValueError(
+            f"solver: must be Grow, whose sums workers can share, found {type(solver).__name__}. "
+            "Pass solver=Grow() and device='cpu', or call estimator.fit."
+        )
+
+
+def _note(estimator: Any, source: Source, given: dict[str, Any]) -> dict[str, Any]:
+    """Say which fit a storage belongs to: version, parameters and data."""
+    state = (source.state(), source.n_rows, source.names)
+    parameters = sorted(estimator.get_params().items())
+    return {
+        "version": __version__,
+        "parameters": _digest((type(estimator).__name__, parameters)),
+        "data": _digest((state, sorted(given.items()))),
+    }
+
+
+def _digest(values: Any) -> str:
+    """Short text that tells whether values are the same; those of arrays count, all of them."""
+    known = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
+    return hashlib.sha256(known).hexdigest()[:16]

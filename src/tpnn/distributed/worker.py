@@ -1,0 +1,49 @@
+"""Worker: a holder of rows in a process of its own, somewhere in a cluster."""
+
+from __future__ import annotations
+
+import tempfile
+
+from tpnn import __version__
+from tpnn._shelf import Shelf
+from tpnn.distributed.blocks import Share, load
+from tpnn.distributed.holder import Holder, Session
+from tpnn.distributed.messages import Answer, Message, combined
+from tpnn.distributed.storage import Storage
+
+
+class Worker:
+    """Loads its blocks from a storage and answers for their rows.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the blocks are.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage, self.shelf = storage, Shelf(tempfile.gettempdir())
+
+    def version(self) -> str:
+        """Version of tpnn on this machine."""
+        return __version__
+
+    def hold(self, share: Share) -> None:
+        """Load blocks."""
+        self.holder = Holder(*load(self.storage, share, self.shelf), self.shelf)
+
+    def begin(self, session: Session) -> None:
+        """Begin growths."""
+        self.holder.begin(session)
+
+    def answer(self, message: Message) -> Answer:
+        """Apply steps, then answer questions for the rows that are held here."""
+        return self.holder.answer(message)
+
+    def add(self, *answers: Answer) -> Answer:
+        """Combine the answers of some workers, so that the driver gets fewer of them."""
+        return combined(answers)
+
+    def busy_seconds(self) -> float:
+        """Seconds spent on answers since blocks were loaded."""
+        return self.holder.busy_seconds
