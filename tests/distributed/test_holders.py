@@ -1,4 +1,4 @@
-"""Holders of rows: however rows are dealt, and whoever is lost, the bits are those of one process."""
+"""Holders of rows: however rows are dealt, whoever is lost, the bits are those of one process."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_every_holder_has_a_block(n_rows: int, n_holders: int, monkeypatch: Any)
     parts = dealt(blocks, n_holders)
     assert len(parts) == n_holders
     assert all(parts)
-    assert sum(parts, []) == blocks
+    assert [block for part in parts for block in part] == blocks
     rows = [row for block in blocks for row in range(block.first, block.last)]
     assert rows == list(range(n_rows))
     assert max(block.last - block.first for block in blocks) <= 10

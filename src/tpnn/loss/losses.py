@@ -94,7 +94,8 @@ class Objective:
     def _shaped(self, y: AnyArray, raw: AnyArray) -> tuple[AnyArray, AnyArray]:
         if self.n_outputs == 1:
             return y, raw
-        return y[:, None, :], raw.reshape(len(raw), -1, self.n_outputs)
+        n_bags = raw.shape[1] // self.n_outputs
+        return y[:, None, :], raw.reshape(len(raw), n_bags, self.n_outputs)
 
     @property
     def is_relative(self) -> bool:

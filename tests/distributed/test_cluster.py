@@ -1,0 +1,171 @@
+"""Workers that are lost, slow or wrong, and bad input; Ray is played by a fake in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import QUICK
+from tests.distributed.fake_ray import FakeRay
+from tests.distributed.tables import assert_same, write_table
+from tpnn import Descent, TPNNClassifier, TPNNRegressor, TPNNSurvival, distributed
+from tpnn.distributed import cluster, fitting
+from tpnn.distributed.worker import Worker
+
+pytest.importorskip("pyarrow", reason="fits on a cluster read Parquet files")
+
+SETTINGS = {**QUICK, "order": 1, "bands": False}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_table(tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(scope="module")
+def expected(files: str) -> TPNNRegressor:
+    return TPNNRegressor(**SETTINGS).fit(files, "y", sample_weight="weight")
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRay], FakeRay]:
+    """Let fits take a fake for Ray."""
+
+    def use(fake: FakeRay) -> FakeRay:
+        monkeypatch.setattr(fitting, "import_ray", lambda: fake)
+        return fake
+
+    return use
+
+
+def fitted(files: str, storage: Path, workers: int = 2, **parameters: Any) -> TPNNRegressor:
+    estimator = TPNNRegressor(**SETTINGS | parameters)
+    return distributed.fit(estimator, files, storage=storage, workers=workers, weight="weight")
+
+
+# The first calls of two workers are version (1, 2), hold (3, 4), begin (5, 6) and answer (7, 8).
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [(3, "dies before"), (6, "is slow"), (7, "dies after"), (100, "dies before"),
+     (101, "dies after"), (102, "is slow")],
+)  # fmt: skip
+def test_a_lost_worker_changes_no_bit(
+    call: int, fault: str, files: str, expected: Any, tmp_path: Path, use: Any
+) -> None:
+    fake = use(FakeRay({call: fault}))
+    assert_same(fitted(files, tmp_path), expected)
+    assert not fake.faults
+    assert len(fake.handles) == 3
+    assert not any(handle.is_alive for handle in fake.handles)  # nothing is left behind
+
+
+@pytest.mark.parametrize("faults", [{}, {50: "dies before"}, {51: "dies after"}])
+def test_many_workers_add_in_two_levels(
+    faults: Any, files: str, expected: Any, tmp_path: Path, use: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(cluster, "MOST_ANSWERS_AT_ONCE", 2)
+    fake = use(FakeRay(faults))
+    assert_same(fitted(files, tmp_path, workers=5), expected)
+    assert fake.calls.count("add") > fake.calls.count("answer") / 2
+    assert len(fake.handles) == 5 + len(faults)
+
+
+def test_workers_lost_one_after_the_other_end_the_fit(files: str, tmp_path: Path, use: Any) -> None:
+    fake = use(FakeRay(dict.fromkeys([2, 3, 4, 5], "dies before")))
+    with pytest.raises(RuntimeError, match=r"^workers: one that is lost .* found 3 lost one after"):
+        fitted(files, tmp_path, workers=1)
+    assert not any(handle.is_alive for handle in fake.handles)
+
+
+def test_too_few_cores(files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay({2: "is slow"}))
+    with pytest.raises(TimeoutError, match=r"^workers: 2 free cores are needed, found too few"):
+        fitted(files, tmp_path)
+
+
+def test_other_versions_are_refused(files: str, tmp_path: Path, use: Any, monkeypatch: Any) -> None:
+    use(FakeRay())
+    monkeypatch.setattr(Worker, "version", lambda worker: "0.0.1")
+    with pytest.raises(
+        RuntimeError, match=r"^workers: every machine must have tpnn .* \['0.0.1'\]"
+    ):
+        fitted(files, tmp_path)
+
+
+def test_what_a_worker_raises_is_raised(
+    files: str, tmp_path: Path, use: Any, monkeypatch: Any
+) -> None:
+    fake = use(FakeRay())
+
+    def hold(worker: Worker, share: Any) -> None:
+        worker.storage.read("nowhere.npz")
+
+    monkeypatch.setattr(Worker, "hold", hold)
+    with pytest.raises(OSError, match=r"^storage: every machine must be able to read"):
+        fitted(files, tmp_path)
+    assert len(fake.handles) == 2  # they are not at fault
+
+
+def test_a_storage_may_be_used_again_for_the_same_fit(
+    files: str, expected: Any, tmp_path: Path, use: Any
+) -> None:
+    use(FakeRay())
+    for _ in range(2):
+        assert_same(fitted(files, tmp_path), expected)
+
+
+def test_a_storage_of_another_fit_is_refused(
+    files: str, tmp_path: Path, use: Any, monkeypatch: Any
+) -> None:
+    use(FakeRay())
+    fitted(files, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^storage: must be empty .* one with other parameters"):
+        fitted(files, tmp_path / "run", random_state=1)
+    with pytest.raises(ValueError, match=r"^storage: must be empty .* one with other data in"):
+        fitted(write_table(tmp_path), tmp_path / "run")
+    monkeypatch.setattr(fitting, "__version__", "0.0.1")
+    with pytest.raises(ValueError, match=r"^storage: must be empty .* one with other version in"):
+        fitted(files, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^storage: must be empty .* found '1.parquet' in"):
+        fitted(files, tmp_path)
+
+
+def test_a_storage_that_cannot_be_written(files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay())
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"^storage: must be a folder that can be written"):
+        fitted(files, tmp_path / "file" / "run")
+
+
+def test_bad_arguments(files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay())
+    model = TPNNRegressor(**SETTINGS)
+    with pytest.raises(
+        ValueError, match=r"^workers: must be a whole number of at least 1, found 0"
+    ):
+        distributed.fit(model, files, storage=tmp_path, workers=0)
+    with pytest.raises(TypeError, match=r"^estimator: must be a TPNNRegressor or a TPNNClassifier"):
+        distributed.fit(TPNNSurvival(), files, storage=tmp_path)
+    with pytest.raises(ValueError, match=r"^solver: must be Grow, .* found Descent"):
+        distributed.fit(TPNNClassifier(solver=Descent()), files, storage=tmp_path)
+    with pytest.raises(TypeError, match=r"^source: a path of Parquet files .* found ndarray"):
+        distributed.fit(model, np.zeros((3, 1)), storage=tmp_path)
+    with pytest.raises(ValueError, match=r"^y: must be a column of .* found 'price'"):
+        distributed.fit(model, files, "price", storage=tmp_path)
+
+
+def test_without_ray_or_a_cluster(files: str, tmp_path: Path, monkeypatch: Any) -> None:
+    model = TPNNRegressor(**SETTINGS)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"^tpnn.distributed: .* by Ray .* \"tpnn\[ray\]\""):
+        distributed.fit(model, files, storage=tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", FakeRay(has_cluster=False))
+    with pytest.raises(
+        ConnectionError, match=r"^tpnn.distributed: a running cluster .* found none"
+    ):
+        distributed.fit(model, files, storage=tmp_path)

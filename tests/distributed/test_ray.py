@@ -1,0 +1,61 @@
+"""Fits on a real cluster of Ray with two workers: the bits of one process, whatever is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import QUICK
+from tests.distributed.tables import assert_same, write_table
+from tpnn import TPNNClassifier, TPNNRegressor, distributed
+from tpnn.distributed.cluster import Cluster
+
+ray = pytest.importorskip("ray", reason="fits on a cluster need Ray")
+
+SETTINGS = {**QUICK, "order": 2, "bands": False}
+MESSAGES_BEFORE_A_LOSS = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Two workers on this machine."""
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
+        object_store_memory=100_000_000,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_table(tmp_path_factory.mktemp("table"))
+
+
+def test_two_classes_by_one_worker(files: str, tmp_path: Path) -> None:
+    expected = TPNNClassifier(**SETTINGS).fit(files, "label")
+    found = distributed.fit(TPNNClassifier(**SETTINGS), files, "label", storage=tmp_path, workers=1)
+    assert_same(found, expected)
+
+
+def test_numbers_with_weights_by_two_workers_of_which_one_is_lost(
+    files: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    teams, ask = list[Cluster](), Cluster.ask
+
+    def ask_and_kill(team: Cluster, requests: Any) -> Any:
+        teams.append(team)
+        if len(teams) == MESSAGES_BEFORE_A_LOSS:
+            ray.kill(team.workers[1])
+        return ask(team, requests)
+
+    monkeypatch.setattr(Cluster, "ask", ask_and_kill)
+    found = distributed.fit(
+        TPNNRegressor(**SETTINGS), files, storage=tmp_path, workers=2, weight="weight"
+    )
+    assert teams[0].n_replaced == 1
+    assert len(teams) > 2 * MESSAGES_BEFORE_A_LOSS
+    assert_same(found, TPNNRegressor(**SETTINGS).fit(files, "y", sample_weight="weight"))
