@@ -107,7 +107,7 @@ def test_plots_are_a_module_and_stay_lazy() -> None:
     assert tpnn.plots.__all__ == tpnn.explain.plots.__all__
 
 
-@pytest.mark.parametrize("name", ["datasets", "metrics", "nn", "plots"])
+@pytest.mark.parametrize("name", ["datasets", "distributed", "metrics", "nn", "plots"])
 def test_submodules_need_no_import_of_their_own(name: str) -> None:
     loaded_by(f"import tpnn; assert tpnn.{name}.__name__ == 'tpnn.{name}'")
 

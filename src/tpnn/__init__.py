@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpnn import datasets, metrics, plots
+    from tpnn import datasets, distributed, metrics, plots
     from tpnn import nn as nn
     from tpnn.anova.components import ComponentSet
     from tpnn.combine.merge import merge
@@ -50,6 +50,7 @@ __all__ = [
     "compare",
     "datasets",
     "distill",
+    "distributed",
     "fingerprint",
     "load",
     "load_model",
@@ -66,6 +67,7 @@ __all__ = [
 
 _SUBMODULES = {
     "datasets": "tpnn.datasets",
+    "distributed": "tpnn.distributed",
     "metrics": "tpnn.metrics",
     "nn": "tpnn.nn",
     "plots": "tpnn.plots",

@@ -21,13 +21,15 @@ MESSAGES_BEFORE_A_LOSS = 60
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """Two workers on this machine."""
-    ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
-        object_store_memory=100_000_000,
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    """Two workers on this machine, which do not stand back behind other processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
+            object_store_memory=100_000_000,
+        )  # fmt: skip
+        yield
+        ray.shutdown()
 
 
 @pytest.fixture(scope="module")

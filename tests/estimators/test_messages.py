@@ -17,6 +17,7 @@ from tpnn import (
     TPNNRegressor,
     TPNNSurvival,
     compare,
+    distributed,
     merge,
     monitor,
     purify,
@@ -44,7 +45,7 @@ def names() -> dict[str, Any]:
     known = {name: quick(kind) for name, kind in estimators.items()}
     return {**known, "X": X, "y": y, "np": np, "model": model, "Grow": Grow, "purify": purify,
             "Explanation": Explanation, "scorecard": scorecard, "merge": merge, "compare": compare,
-            "monitor": monitor, "validate": validate}  # fmt: skip
+            "monitor": monitor, "validate": validate, "distributed": distributed}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), LINES, ids=[call.strip(" `") for call, _ in LINES])

@@ -45,5 +45,5 @@ class Worker:
         return combined(answers)
 
     def busy_seconds(self) -> float:
-        """Seconds spent on answers since blocks were loaded."""
+        """Return the seconds of its core that answers have taken since blocks were loaded."""
         return self.holder.busy_seconds

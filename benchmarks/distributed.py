@@ -1,0 +1,230 @@
+"""Fits on a cluster of this machine beside a fit in one process: bits, busy time, overhead.
+
+    python -m benchmarks.distributed 300000 3000000
+
+Tables are those of ``benchmarks.out_of_core``: 20 columns, squared error, pairs. Every fit uses one
+core for each worker. The results go to ``distributed.json`` and, as a page with an estimate for a
+billion rows, to ``distributed.md`` beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.out_of_core import N_COLUMNS, write_files
+from benchmarks.say import say
+from evaluation.environment import commit, machine, today, versions
+from evaluation.tables import markdown
+from tpnn import Grow, TPNNRegressor, distributed
+from tpnn.distributed import fitting
+from tpnn.distributed.cluster import Cluster
+from tpnn.distributed.messages import SUMS, Answer, Request
+from tpnn.distributed.storage import Storage
+
+RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
+TINY_ROWS = 2_000  # whose sums take no time, so that a message costs its overhead
+WORKERS = (1, 2)
+LARGE_ROWS, LARGE_WORKERS = 1_000_000_000, 64  # of the estimate
+BYTES_OF_SLOPES, BYTES_OF_TARGETS = 8, 16  # a row: residual and hessian; target, offset, key
+
+HEADING = """# Distributed fits
+
+`python -m benchmarks.distributed` writes this page. A table of {columns} columns in Parquet
+files is fitted with squared error, pairs, {bags} bags and at most {rounds} rounds, in one
+process with one thread and by workers of Ray on the same machine, each with one core. Busy is
+the time of its core that a worker spent on answers. Overhead is the time of a message beyond
+that of the busiest worker: what Ray, the adding, the decisions and waiting for a core cost. A
+message serves the visits of all bags.
+
+"""
+FOOTER = """
+A visit of one bag takes {row_ns:.2f} ns of a core for each row. With {workers} workers,
+{rows:,} such rows and the visits of the largest table above, workers would be busy for
+{busy_minutes:.0f} minutes; {messages:,} messages, at its overhead, would take
+{overhead_minutes:.1f} minutes more. Each worker would hold {worker_rows:,} rows, in
+{worker_gb:.0f} GB. This is an estimate on paper: messages to {workers} workers were not
+measured.
+
+{date}, {cpu}, {cores} cores{busy_machine}; Ray {ray}.
+"""
+
+
+class Plan(NamedTuple):
+    """Number of bags, and largest number of rounds."""
+
+    bags: int
+    rounds: int
+
+
+class Watched(Cluster):
+    """A cluster that counts messages and visits, and takes times."""
+
+    def __init__(self, ray: Any, storage: Storage, size: int) -> None:
+        super().__init__(ray, storage, size)
+        self.messages, self.visits, self.asking_seconds = 0, 0, 0.0
+        WATCHED.append(self)
+
+    def ask(self, requests: Mapping[int, Request]) -> Answer:
+        """Pass on the steps of all growths, and answer their questions in order."""
+        began = time.perf_counter()
+        answer = super().ask(requests)
+        self.asking_seconds += time.perf_counter() - began
+        self.messages += 1
+        asked = (question for request in requests.values() for question in request.questions)
+        self.visits += sum(question.kind == SUMS for question in asked)
+        return answer
+
+    def __exit__(self, *exception: object) -> None:
+        self.busy = self.busy_seconds()
+        super().__exit__(*exception)
+
+    def found(self) -> dict[str, Any]:
+        """Return what was counted."""
+        return {
+            "messages": self.messages, "visits": self.visits,
+            "asking_seconds": self.asking_seconds, "busy_seconds": self.busy,
+        }  # fmt: skip
+
+
+WATCHED: list[Watched] = []
+
+
+def bits(model: TPNNRegressor) -> str:
+    """Digest of the grids of values and the intercept of a model."""
+    digest = hashlib.sha256()
+    for table in (*model.model_.tables, model.model_.intercepts):
+        digest.update(np.ascontiguousarray(table).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def fresh(plan: Plan) -> TPNNRegressor:
+    """Return the estimator that is fitted everywhere."""
+    return TPNNRegressor(
+        order=2, n_bags=plan.bags, n_jobs=1, bands=False, random_state=0, verbose=0,
+        solver=Grow(max_rounds=plan.rounds),
+    )  # fmt: skip
+
+
+def in_one_process(folder: str, plan: Plan) -> dict[str, Any]:
+    """Fit in this process, with one thread."""
+    began, used = time.perf_counter(), time.process_time()
+    model = fresh(plan).fit(folder, "y")
+    return {
+        "workers": 0, "seconds": time.perf_counter() - began,
+        "core_seconds": time.process_time() - used, "bits": bits(model),
+    }  # fmt: skip
+
+
+def by_workers(folder: str, plan: Plan, workers: int) -> dict[str, Any]:
+    """Fit on a cluster of this machine."""
+    with tempfile.TemporaryDirectory() as storage, patch.object(fitting, "Cluster", Watched):
+        began = time.perf_counter()
+        model = distributed.fit(fresh(plan), folder, storage=storage, workers=workers)
+        seconds = time.perf_counter() - began
+    return {"workers": workers, "seconds": seconds, "bits": bits(model), **WATCHED[-1].found()}
+
+
+def measured(n_rows: int, plan: Plan) -> list[dict[str, Any]]:
+    """Fit a table of some rows in all ways."""
+    with tempfile.TemporaryDirectory() as name:
+        say(f"writing {n_rows:,} rows")
+        write_files(Path(name), n_rows)
+        fits = [in_one_process(name, plan)]
+        say(f"{fits[0]}")
+        for workers in WORKERS:
+            fits.append(by_workers(name, plan, workers))
+            say(f"{fits[-1]}")
+    return [{"rows": n_rows, **plan._asdict(), **fit} for fit in fits]
+
+
+def run(sizes: list[int], plan: Plan) -> dict[str, Any]:
+    """Measure tables of all sizes on a cluster with two workers."""
+    import ray
+
+    os.environ |= {"RAY_worker_niceness": "0"}  # else workers stand back behind the driver
+    ray.init(num_cpus=max(WORKERS), include_dashboard=False, log_to_driver=False,
+             logging_level=logging.ERROR)  # fmt: skip
+    try:
+        fits = [fit for n_rows in (TINY_ROWS, *sizes) for fit in measured(n_rows, plan)]
+    finally:
+        ray.shutdown()
+    return {
+        "fits": fits, "date": today(), "commit": commit(), "machine": machine(),
+        "load": os.getloadavg()[0], "versions": versions(["tpnn", "ray", "numpy", "numba"]),
+    }  # fmt: skip
+
+
+def overhead(fit: dict[str, Any]) -> float:
+    """Seconds of a message beyond those of the busiest worker."""
+    return float((fit["asking_seconds"] - max(fit["busy_seconds"])) / fit["messages"])
+
+
+def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Estimate a billion rows on 64 workers from the costs of the largest table."""
+    largest = max((fit for fit in fits if fit["workers"]), key=lambda f: (f["rows"], f["workers"]))
+    row_seconds = sum(largest["busy_seconds"]) / largest["rows"] / largest["visits"]
+    worker_rows = LARGE_ROWS // LARGE_WORKERS
+    bytes_a_row = 2 * N_COLUMNS + BYTES_OF_TARGETS
+    bytes_a_row += largest["bags"] * (2 * N_COLUMNS + 2 * BYTES_OF_SLOPES + BYTES_OF_TARGETS)
+    return {
+        "rows": LARGE_ROWS,
+        "workers": LARGE_WORKERS,
+        "row_ns": 1e9 * row_seconds,
+        "busy_minutes": row_seconds * largest["visits"] * worker_rows / 60,
+        "messages": largest["messages"],
+        "overhead_minutes": largest["messages"] * overhead(largest) / 60,
+        "worker_rows": worker_rows,
+        "worker_gb": worker_rows * bytes_a_row / 1e9,
+    }
+
+
+def page(stored: dict[str, Any]) -> str:
+    """Write the results as Markdown."""
+    lines: list[tuple[str, ...]] = [
+        ("rows", "by", "seconds", "busy seconds of each", "messages", "visits", "overhead", "bits")
+    ]
+    for fit in stored["fits"]:
+        by = f"{fit['workers']} worker(s)" if fit["workers"] else "one process"
+        cells = ("", "", "", "")
+        if fit["workers"]:
+            busy = ", ".join(f"{value:.1f}" for value in fit["busy_seconds"])
+            counts = (f"{fit['messages']:,}", f"{fit['visits']:,}")
+            cells = (busy, *counts, f"{1000 * overhead(fit):.1f} ms")
+        lines.append((f"{fit['rows']:,}", by, f"{fit['seconds']:.1f}", *cells, fit["bits"]))
+    busy_machine = f", busy with other work (load {stored['load']:.0f})"
+    footer = FOOTER.format(
+        **estimate(stored["fits"]), date=stored["date"], cpu=stored["machine"]["cpu"],
+        cores=stored["machine"]["cores"], ray=stored["versions"]["ray"],
+        busy_machine=busy_machine if stored["load"] > stored["machine"]["cores"] + 1 else "",
+    )  # fmt: skip
+    first = stored["fits"][0]
+    heading = HEADING.format(columns=N_COLUMNS, bags=first["bags"], rounds=first["rounds"])
+    return f"{heading}{markdown(lines, padded=True)}\n{footer}"
+
+
+def main() -> None:
+    """Measure, and store what is found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("rows", type=int, nargs="*", default=[300_000])
+    parser.add_argument("--bags", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=100)
+    given = parser.parse_args()
+    stored = run(given.rows, Plan(given.bags, given.rounds))
+    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+    PAGE.write_text(page(stored))
+
+
+if __name__ == "__main__":
+    main()
