@@ -34,7 +34,7 @@ from tpnn.distributed.messages import SUMS, Answer, Request
 from tpnn.distributed.storage import Storage
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
-TINY_ROWS = 2_000  # whose sums take no time, so that a message costs its overhead
+TINY_ROWS, TINY_ROUNDS = 2_000, 10  # whose sums take no time: a message costs its overhead
 WORKERS = (1, 2)
 LARGE_ROWS, LARGE_WORKERS = 1_000_000_000, 64  # of the estimate
 BYTES_OF_SLOPES, BYTES_OF_TARGETS = 8, 16  # a row: residual and hessian; target, offset, key
@@ -44,9 +44,9 @@ HEADING = """# Distributed fits
 `python -m benchmarks.distributed` writes this page. A table of {columns} columns in Parquet
 files is fitted with squared error, pairs, {bags} bags and at most {rounds} rounds, in one
 process with one thread and by workers of Ray on the same machine, each with one core. Busy is
-the time of its core that a worker spent on answers. Overhead is the time of a message beyond
-that of the busiest worker: what Ray, the adding, the decisions and waiting for a core cost. A
-message serves the visits of all bags.
+the time that the core of a worker worked, and of the whole fit in one process. Overhead is the
+time of a message beyond that of the busiest worker: what Ray, the adding, the decisions and
+waiting for a core cost. A message serves the visits of all bags.
 
 """
 FOOTER = """
@@ -157,7 +157,8 @@ def run(sizes: list[int], plan: Plan) -> dict[str, Any]:
     ray.init(num_cpus=max(WORKERS), include_dashboard=False, log_to_driver=False,
              logging_level=logging.ERROR)  # fmt: skip
     try:
-        fits = [fit for n_rows in (TINY_ROWS, *sizes) for fit in measured(n_rows, plan)]
+        fits = measured(TINY_ROWS, plan._replace(rounds=TINY_ROUNDS))
+        fits += [fit for n_rows in sizes for fit in measured(n_rows, plan)]
     finally:
         ray.shutdown()
     return {
@@ -197,7 +198,7 @@ def page(stored: dict[str, Any]) -> str:
     ]
     for fit in stored["fits"]:
         by = f"{fit['workers']} worker(s)" if fit["workers"] else "one process"
-        cells = ("", "", "", "")
+        cells = (f"{fit.get('core_seconds', 0):.1f}", "", "", "")
         if fit["workers"]:
             busy = ", ".join(f"{value:.1f}" for value in fit["busy_seconds"])
             counts = (f"{fit['messages']:,}", f"{fit['visits']:,}")
@@ -209,8 +210,8 @@ def page(stored: dict[str, Any]) -> str:
         cores=stored["machine"]["cores"], ray=stored["versions"]["ray"],
         busy_machine=busy_machine if stored["load"] > stored["machine"]["cores"] + 1 else "",
     )  # fmt: skip
-    first = stored["fits"][0]
-    heading = HEADING.format(columns=N_COLUMNS, bags=first["bags"], rounds=first["rounds"])
+    last = stored["fits"][-1]
+    heading = HEADING.format(columns=N_COLUMNS, bags=last["bags"], rounds=last["rounds"])
     return f"{heading}{markdown(lines, padded=True)}\n{footer}"
 
 

@@ -115,7 +115,7 @@ class Cluster:
         return answer
 
     def busy_seconds(self) -> list[float]:
-        """Seconds of its core that each worker has spent on answers since it loaded its blocks."""
+        """Seconds that the core of each worker was busy since it began."""
         return self._call("busy_seconds", self.size * [None])
 
     def _combined(self, answers: Sequence[Any], message: Message) -> Answer:

@@ -7,7 +7,6 @@ added, are that of one.
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +135,6 @@ class Holder:
         self, codes: Mapping[int, CodeArray], rows: TrainingRows, shelf: Shelf = MEMORY
     ) -> None:
         self.codes, self.rows, self.shelf = codes, rows, shelf
-        self.busy_seconds = 0.0
 
     def begin(self, session: Session) -> None:
         """Begin growths: take out the rows of their bags; make up for steps taken before."""
@@ -159,12 +157,10 @@ class Holder:
         """Apply steps, then answer questions; a message that comes twice changes nothing."""
         if message.number == self._number:
             return self._answer
-        began = time.thread_time()
         for step in message.steps:
             self._growths[step.growth].apply(step)
         answers = [self._growths[asked.growth].answer(asked) for asked in message.questions]
         self._number, self._answer = message.number, joined(answers)
-        self.busy_seconds += time.thread_time() - began
         return self._answer
 
 

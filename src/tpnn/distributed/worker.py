@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 
 from tpnn import __version__
 from tpnn._shelf import Shelf
@@ -23,6 +24,7 @@ class Worker:
 
     def __init__(self, storage: Storage) -> None:
         self.storage, self.shelf = storage, Shelf(tempfile.gettempdir())
+        self._began = time.process_time()
 
     def version(self) -> str:
         """Version of tpnn on this machine."""
@@ -45,5 +47,5 @@ class Worker:
         return combined(answers)
 
     def busy_seconds(self) -> float:
-        """Return the seconds of its core that answers have taken since blocks were loaded."""
-        return self.holder.busy_seconds
+        """Return the seconds that its core was busy since it began."""
+        return time.process_time() - self._began
