@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -34,31 +35,24 @@ from tpnn.distributed.messages import SUMS, Answer, Request
 from tpnn.distributed.storage import Storage
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
+QUIET_LOAD, TEXT_WIDTH = 4.0, 100
 TINY_ROWS, TINY_ROUNDS = 2_000, 10  # whose sums take no time: a message costs its overhead
 WORKERS = (1, 2)
-LARGE_ROWS, LARGE_WORKERS = 1_000_000_000, 64  # of the estimate
+LARGE_ROWS, LARGE_WORKERS, LARGE_ROUNDS = 1_000_000_000, 64, 500  # of the estimate
 BYTES_OF_SLOPES, BYTES_OF_TARGETS = 8, 16  # a row: residual and hessian; target, offset, key
 
-HEADING = """# Distributed fits
-
-`python -m benchmarks.distributed` writes this page. A table of {columns} columns in Parquet
-files is fitted with squared error, pairs, {bags} bags and at most {rounds} rounds, in one
-process with one thread and by workers of Ray on the same machine, each with one core. Busy is
-the time that the core of a worker worked, and of the whole fit in one process. Overhead is the
-time of a message beyond that of the busiest worker: what Ray, the adding, the decisions and
-waiting for a core cost. A message serves the visits of all bags.
-
-"""
-FOOTER = """
-A visit of one bag takes {row_ns:.2f} ns of a core for each row. With {workers} workers,
-{rows:,} such rows and the visits of the largest table above, workers would be busy for
-{busy_minutes:.0f} minutes; {messages:,} messages, at its overhead, would take
-{overhead_minutes:.1f} minutes more. Each worker would hold {worker_rows:,} rows, in
-{worker_gb:.0f} GB. This is an estimate on paper: messages to {workers} workers were not
-measured.
-
-{date}, {cpu}, {cores} cores{busy_machine}; Ray {ray}.
-"""
+HEADING = """`python -m benchmarks.distributed` writes this page. A table of {columns} columns in
+Parquet files is fitted with squared error, pairs, {bags} bags and at most {rounds} rounds, in one
+process with one thread and by workers of Ray on the same machine, each with one core. Busy is the
+time that the core of a worker worked, and of the whole fit in one process. Overhead is the time of
+a message beyond that of the busiest worker: what Ray, the adding, the decisions and waiting for a
+core cost. A message serves the visits of all bags."""
+ESTIMATE = """With two workers, a visit of one bag took {row_ns:.2f} ns of a core for each row. At
+that cost, {rows:,} rows and {large_rounds} rounds with as many visits would keep {workers} workers
+busy for {busy_minutes:.0f} minutes each; {messages:,} messages, at the overhead above, would take
+{overhead_minutes:.1f} minutes more. Each worker would hold {worker_rows:,} rows, in {worker_gb:.0f}
+GB. This is an estimate on paper: messages to {workers} workers were not measured."""
+WHERE = "{date}, {cpu}, {cores} cores{busy_machine}; Ray {ray}."
 
 
 class Plan(NamedTuple):
@@ -176,16 +170,18 @@ def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
     """Estimate a billion rows on 64 workers from the costs of the largest table."""
     largest = max((fit for fit in fits if fit["workers"]), key=lambda f: (f["rows"], f["workers"]))
     row_seconds = sum(largest["busy_seconds"]) / largest["rows"] / largest["visits"]
-    worker_rows = LARGE_ROWS // LARGE_WORKERS
+    worker_rows, more_rounds = LARGE_ROWS // LARGE_WORKERS, LARGE_ROUNDS / largest["rounds"]
     bytes_a_row = 2 * N_COLUMNS + BYTES_OF_TARGETS
     bytes_a_row += largest["bags"] * (2 * N_COLUMNS + 2 * BYTES_OF_SLOPES + BYTES_OF_TARGETS)
+    messages = round(more_rounds * largest["messages"])
     return {
         "rows": LARGE_ROWS,
         "workers": LARGE_WORKERS,
+        "large_rounds": LARGE_ROUNDS,
         "row_ns": 1e9 * row_seconds,
-        "busy_minutes": row_seconds * largest["visits"] * worker_rows / 60,
-        "messages": largest["messages"],
-        "overhead_minutes": largest["messages"] * overhead(largest) / 60,
+        "busy_minutes": row_seconds * more_rounds * largest["visits"] * worker_rows / 60,
+        "messages": messages,
+        "overhead_minutes": messages * overhead(largest) / 60,
         "worker_rows": worker_rows,
         "worker_gb": worker_rows * bytes_a_row / 1e9,
     }
@@ -194,25 +190,27 @@ def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
 def page(stored: dict[str, Any]) -> str:
     """Write the results as Markdown."""
     lines: list[tuple[str, ...]] = [
-        ("rows", "by", "seconds", "busy seconds of each", "messages", "visits", "overhead", "bits")
+        ("rows", "by", "seconds", "busy, of each", "messages", "visits", "overhead", "bits")
     ]
     for fit in stored["fits"]:
-        by = f"{fit['workers']} worker(s)" if fit["workers"] else "one process"
+        by = f"workers: {fit['workers']}" if fit["workers"] else "one process"
         cells = (f"{fit.get('core_seconds', 0):.1f}", "", "", "")
         if fit["workers"]:
             busy = ", ".join(f"{value:.1f}" for value in fit["busy_seconds"])
             counts = (f"{fit['messages']:,}", f"{fit['visits']:,}")
             cells = (busy, *counts, f"{1000 * overhead(fit):.1f} ms")
         lines.append((f"{fit['rows']:,}", by, f"{fit['seconds']:.1f}", *cells, fit["bits"]))
-    busy_machine = f", busy with other work (load {stored['load']:.0f})"
-    footer = FOOTER.format(
-        **estimate(stored["fits"]), date=stored["date"], cpu=stored["machine"]["cpu"],
-        cores=stored["machine"]["cores"], ray=stored["versions"]["ray"],
-        busy_machine=busy_machine if stored["load"] > stored["machine"]["cores"] + 1 else "",
+    last, load = stored["fits"][-1], stored["load"]
+    where = WHERE.format(
+        date=stored["date"], cpu=stored["machine"]["cpu"], cores=stored["machine"]["cores"],
+        ray=stored["versions"]["ray"],
+        busy_machine=f", busy with other work (load {load:.0f})" if load > QUIET_LOAD else "",
     )  # fmt: skip
-    last = stored["fits"][-1]
     heading = HEADING.format(columns=N_COLUMNS, bags=last["bags"], rounds=last["rounds"])
-    return f"{heading}{markdown(lines, padded=True)}\n{footer}"
+    texts = [heading, ESTIMATE.format(**estimate(stored["fits"])), where]
+    first, *others = (fill(" ".join(text.split()), TEXT_WIDTH) for text in texts)
+    table = markdown(lines, padded=True)
+    return "\n\n".join(["# Distributed fits", first, table, *others]) + "\n"
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ def test_many_workers_add_in_two_levels(
 
 
 def test_workers_lost_one_after_the_other_end_the_fit(files: str, tmp_path: Path, use: Any) -> None:
-    fake = use(FakeRay(dict.fromkeys([2, 3, 4, 5], "dies before")))
+    fake = use(FakeRay(dict.fromkeys([2, 3, 4], "dies before")))
     with pytest.raises(RuntimeError, match=r"^workers: one that is lost .* found 3 lost one after"):
         fitted(files, tmp_path, workers=1)
     assert not any(handle.is_alive for handle in fake.handles)
@@ -85,6 +85,12 @@ def test_workers_lost_one_after_the_other_end_the_fit(files: str, tmp_path: Path
 def test_too_few_cores(files: str, tmp_path: Path, use: Any) -> None:
     use(FakeRay({2: "is slow"}))
     with pytest.raises(TimeoutError, match=r"^workers: 2 free cores are needed, found too few"):
+        fitted(files, tmp_path)
+
+
+def test_machines_without_the_library(files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay({1: "dies before"}))
+    with pytest.raises(RuntimeError, match=r"^workers: every machine must be able to start one"):
         fitted(files, tmp_path)
 
 

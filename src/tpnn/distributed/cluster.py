@@ -72,22 +72,34 @@ class Cluster:
     def __enter__(self) -> Cluster:
         self.workers = [self._actor.remote(self.storage) for _ in range(self.size)]
         try:
-            versions = self.ray.get([worker.version.remote() for worker in self.workers],
-                                    timeout=SECONDS_TO_START)  # fmt: skip
-        except self.ray.exceptions.GetTimeoutError as error:
+            self._check_versions()
+        except BaseException:
             self.__exit__()
+            raise
+        return self
+
+    def _check_versions(self) -> None:
+        """Await the start of all workers; refuse machines with another version."""
+        errors = self.ray.exceptions
+        try:
+            pending = [worker.version.remote() for worker in self.workers]
+            versions = self.ray.get(pending, timeout=SECONDS_TO_START)
+        except errors.GetTimeoutError as error:
             raise TimeoutError(
                 f"workers: {self.size} free cores are needed, found too few in the cluster within "
                 f"{SECONDS_TO_START:.0f} s. Pass fewer workers, or add machines."
             ) from error
+        except errors.RayError as error:
+            raise RuntimeError(
+                f"workers: every machine must be able to start one, found one that is not "
+                f"({str(error).strip().splitlines()[-1]}). Install tpnn[ray] on all of them."
+            ) from error
         others = sorted(set(versions) - {__version__})
         if others:
-            self.__exit__()
             raise RuntimeError(
                 f"workers: every machine must have tpnn {__version__}, found {others}. Install "
                 "the same version everywhere."
             )
-        return self
 
     def __exit__(self, *exception: object) -> None:
         for worker in self.workers:
@@ -143,31 +155,32 @@ class Cluster:
 
     def _result(self, number: int, pending: Any, method: str, argument: Any) -> Any:
         """Await the result of a worker; where it is lost, that of one in its place."""
-        errors = self.ray.exceptions
-        for attempt in range(1, MOST_ATTEMPTS + 1):
+        errors, lost = self.ray.exceptions, None
+        for _ in range(MOST_ATTEMPTS):
             try:
+                if lost is not None:
+                    self._replace(number)
+                    pending = self._send(number, method, argument)
                 return self.ray.get(pending, timeout=SECONDS_TO_ANSWER)
             except errors.RayTaskError as error:  # what the worker itself raised
                 raise error.cause from None
             except errors.RayError as error:
-                reason = str(error).splitlines()[0]
-                if attempt == MOST_ATTEMPTS:
-                    raise RuntimeError(
-                        f"workers: one that is lost is replaced, found {MOST_ATTEMPTS} lost one "
-                        f"after the other ({reason}). Look into the logs of Ray; often the memory "
-                        "of a machine is full, and more workers on more machines help."
-                    ) from error
-            LOGGER.warning("Worker %d is lost (%s); another one takes its place.", number, reason)
-            self._replace(number)
-            pending = self._send(number, method, argument)
-        raise AssertionError("every attempt returns or raises")
+                lost = error
+                LOGGER.warning("Worker %d is lost; another one takes its place.", number)
+        raise RuntimeError(
+            f"workers: one that is lost is replaced, found {MOST_ATTEMPTS} lost one after the "
+            f"other ({str(lost).strip().splitlines()[0]}). Look into the logs of Ray; often the "
+            "memory of a machine is full, and more workers on more machines help."
+        ) from lost
 
     def _replace(self, number: int) -> None:
         """Put a new worker in the place of a lost one, as far along as the others."""
         self.ray.kill(self.workers[number])
         self.n_replaced += 1
         self.workers[number] = self._actor.remote(self.storage)
+        pending = []
         if self._shares is not None:
-            self._send(number, "hold", self._shares[number])
+            pending.append(self._send(number, "hold", self._shares[number]))
         if self._record is not None:
-            self._send(number, "begin", self._record.session())
+            pending.append(self._send(number, "begin", self._record.session()))
+        self.ray.get(pending, timeout=SECONDS_TO_ANSWER)

@@ -85,8 +85,9 @@ def fit(
         )
     ray = import_ray()
     given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
+    note = _note(estimator, Source(source), given)
     folder = Storage(storage)
-    folder.claim(_note(estimator, Source(source), given))
+    folder.claim(note)
     connect(ray)
     team = Cluster(ray, folder, int(workers))
     with team, growing_at(HeldElsewhere(folder, team)):
