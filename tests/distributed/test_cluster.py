@@ -161,8 +161,11 @@ def test_bad_arguments(files: str, tmp_path: Path, use: Any) -> None:
         distributed.fit(TPNNClassifier(solver=Descent()), files, storage=tmp_path)
     with pytest.raises(TypeError, match=r"^source: a path of Parquet files .* found ndarray"):
         distributed.fit(model, np.zeros((3, 1)), storage=tmp_path)
+    with pytest.raises(ValueError, match=r"^solver: must be .* found 'newton'"):
+        distributed.fit(TPNNRegressor(solver="newton"), files, storage=tmp_path)
     with pytest.raises(ValueError, match=r"^y: must be a column of .* found 'price'"):
         distributed.fit(model, files, "price", storage=tmp_path)
+    assert not list(tmp_path.iterdir())  # so that the same folder can be used for the next try
 
 
 def test_without_ray_or_a_cluster(files: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -14,6 +14,7 @@ from tpnn.distributed.cluster import Cluster, connect, import_ray
 from tpnn.distributed.place import HeldElsewhere
 from tpnn.distributed.storage import Storage
 from tpnn.estimators.classifier import TPNNClassifier
+from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.estimators.settings import solver_of
 from tpnn.grow.place import growing_at
@@ -85,9 +86,8 @@ def fit(
         )
     ray = import_ray()
     given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
-    note = _note(estimator, Source(source), given)
-    folder = Storage(storage)
-    folder.claim(note)
+    folder = Storage(storage, _note(estimator, Source(source), given))
+    folder.check()
     connect(ray)
     team = Cluster(ray, folder, int(workers))
     with team, growing_at(HeldElsewhere(folder, team)):
@@ -102,6 +102,7 @@ def _check_estimator(estimator: Any) -> None:
             f"{type(estimator).__name__}. Fit others on one machine: the loss of a survival model "
             "couples all rows."
         )
+    check_parameters(estimator.get_params(deep=False), RULES)
     solver = solver_of(estimator.solver, estimator.device)
     if not isinstance(solver, Grow):
         raise ValueError(
@@ -110,7 +111,7 @@ def _check_estimator(estimator: Any) -> None:
         )
 
 
-def _note(estimator: Any, source: Source, given: dict[str, Any]) -> dict[str, Any]:
+def _note(estimator: Any, source: Source, given: dict[str, Any]) -> dict[str, str]:
     """Say which fit a storage belongs to: version, parameters and data."""
     state = (source.state(), source.n_rows, source.names)
     parameters = sorted(estimator.get_params().items())

@@ -92,6 +92,8 @@ class HeldElsewhere:
         for codes, rows, shares in self._bags:
             if codes is problem.codes and rows is problem.rows:
                 return shares
+        if not self._bags:
+            self.storage.sign()
         number, blocks = self._blocks(problem)
         folder = f"bags-{len(self._bags)}"
         write_bags(self.storage, folder, problem, blocks)

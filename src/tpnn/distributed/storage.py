@@ -23,24 +23,30 @@ class Storage:
     ----------
     location : path
         Such as ``"runs/7"`` or ``"s3://bucket/runs/7"``.
+    note : dict
+        What tells the fit from others.
     """
 
-    def __init__(self, location: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, location: str | os.PathLike[str], note: Mapping[str, str] | None = None
+    ) -> None:
         from pyarrow.fs import FileSystem
 
+        self.note = dict(note or {})
         self.words = os.fspath(location)
         is_address = "://" in self.words
         place = self.words if is_address else os.path.abspath(os.path.expanduser(self.words))
         self.files, self.folder = FileSystem.from_uri(place)
 
-    def claim(self, note: Mapping[str, Any]) -> None:
-        """Note the fit in an empty folder; refuse a folder that belongs to something else."""
+    def sign(self) -> None:
+        """Leave the note in the folder, before anything else is written."""
+        self.write_bytes(NOTE, json.dumps(self.note, indent=1).encode())
+
+    def check(self) -> None:
+        """Refuse a folder that belongs to something else."""
         found = self._note()
-        if found is None:
-            self.write_bytes(NOTE, json.dumps(note, indent=1).encode())
-            return
-        for name, value in note.items():
-            if found.get(name) != value:
+        for name, value in self.note.items():
+            if found is not None and found.get(name) != value:
                 raise ValueError(
                     f"storage: must be empty or of the same fit, found one with other {name} in "
                     f"{self.words!r}. Pass another folder, or delete this one."
