@@ -51,7 +51,10 @@ ESTIMATE = """With two workers, a visit of one bag took {row_ns:.2f} ns of a cor
 that cost, {rows:,} rows and {large_rounds} rounds with as many visits would keep {workers} workers
 busy for {busy_minutes:.0f} minutes each; {messages:,} messages, at the overhead above, would take
 {overhead_minutes:.1f} minutes more. Each worker would hold {worker_rows:,} rows, in {worker_gb:.0f}
-GB. This is an estimate on paper: messages to {workers} workers were not measured."""
+GB. What the driver does alone (reading, nodes, keys, bags, search) took about
+{driver_seconds:.0f} s of a core for the {largest_rows:,} rows; in proportion that is
+{driver_minutes:.0f} minutes of one core, or fewer with its threads, and more than growth itself.
+This is an estimate on paper: messages to {workers} workers were not measured."""
 WHERE = "{date}, {cpu}, {cores} cores{busy_machine}; Ray {ray}."
 
 
@@ -174,11 +177,16 @@ def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
     bytes_a_row = 2 * N_COLUMNS + BYTES_OF_TARGETS
     bytes_a_row += largest["bags"] * (2 * N_COLUMNS + 2 * BYTES_OF_SLOPES + BYTES_OF_TARGETS)
     messages = round(more_rounds * largest["messages"])
+    alone = next(fit for fit in fits if fit["rows"] == largest["rows"] and not fit["workers"])
+    driver_seconds = alone["core_seconds"] - sum(largest["busy_seconds"])
     return {
         "rows": LARGE_ROWS,
         "workers": LARGE_WORKERS,
         "large_rounds": LARGE_ROUNDS,
         "row_ns": 1e9 * row_seconds,
+        "largest_rows": largest["rows"],
+        "driver_seconds": driver_seconds,
+        "driver_minutes": driver_seconds * LARGE_ROWS / largest["rows"] / 60,
         "busy_minutes": row_seconds * more_rounds * largest["visits"] * worker_rows / 60,
         "messages": messages,
         "overhead_minutes": messages * overhead(largest) / 60,
