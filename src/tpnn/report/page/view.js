@@ -10,7 +10,7 @@ class View {
       ? this.commonLevel(j) : feature.quantiles.length ? this.rounded(feature, model.axes[1][j], feature.quantiles[2]) : null);
     this.values = this.typical.slice();
     this.offset = 0;
-    this.ranked = this.data.components.map((_, i) => i).sort((a, b) => this.data.components[b].importance - this.data.components[a].importance);
+    this.rank();
     this.chosen = this.ranked[0];
     this.heading();
     this.rowPicker();
@@ -25,6 +25,11 @@ class View {
     this.editor = new Editor(this);
     this.update();
     this.showCurves();
+  }
+
+  rank() {
+    const {components} = this.data;
+    this.ranked = components.map((_, i) => i).sort((a, b) => components[b].importance - components[a].importance);
   }
 
   commonLevel(j) {
@@ -242,13 +247,22 @@ class View {
   }
 
   list() {
-    byId("list").append(...this.ranked.map(i => {
+    byId("list").replaceChildren(...this.ranked.map(i => {
       const component = this.data.components[i];
       const item = make("div", {className: "item", id: `item-${i}`, onclick: () => this.choose(i)},
         nameTag(component.names), bar(component.importance, component.features.length > 1 ? "pair" : ""));
       item.setAttribute("role", "option");
       return item;
     }));
+  }
+
+  // The list after an edit, which may have created components.
+  relist() {
+    if (this.ranked.length === this.data.components.length) return;
+    this.rank();
+    if (this.chosen >= this.ranked.length) this.chosen = this.ranked[0];
+    this.list();
+    this.filter();
   }
 
   visible() {
@@ -319,7 +333,8 @@ class View {
     const effect = this.model.score(component, values, this.output);
     const band = component.features.length > 1 && component.hasBand ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
     const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
-    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${band}`;
+    const words = x => (x >= 0 ? "+" : "−") + shortNumber(Math.abs(x)), old = this.editor.firstEffect(component, values, this.output);
+    byId("reading").textContent = `${where.join(", ")}: ${words(effect)}${factor}${band}${old === null ? "" : `; before the edits ${words(old)}`}`;
   }
 
   scores() {
