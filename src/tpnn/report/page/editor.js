@@ -18,6 +18,12 @@ const NOTES = {
   3: "Drag over the heat map to select cells of the first two features, and choose values of the others in the form; an empty field is no limit. Every row in all ranges, ends included, changes by exactly the edit. What the change is on average along some of the features moves to lower orders.",
 };
 
+// A range in words.
+function rangeWords(feature, [low, high]) {
+  const word = x => valueWord(feature, x);
+  return low === null ? `up to ${word(high)}` : high === null ? `from ${word(low)}` : `${word(low)} to ${word(high)}`;
+}
+
 // The fields that say for which values of one feature an edit is.
 class Place {
   constructor(feature, axis, number) {
@@ -75,8 +81,8 @@ class Place {
   }
 
   words() {
-    const {between, levels, missing, isAll} = this.where(), end = x => x === null ? "…" : valueWord(this.feature, x);
-    const parts = [...(between ? [`${end(between[0])} to ${end(between[1])}`] : []), ...(levels || []).map(level => this.feature.levels[level]), ...(missing ? ["missing"] : [])];
+    const {between, levels, missing, isAll} = this.where();
+    const parts = [...(between ? [rangeWords(this.feature, between)] : []), ...(levels || []).map(level => this.feature.levels[level]), ...(missing ? ["missing"] : [])];
     return `${this.feature.name}: ${isAll ? "all values" : parts.join(", ")}`;
   }
 
@@ -344,8 +350,8 @@ class Editor {
   words({component, why, by, when, output, ...edit}) {
     const isPlace = key => ["between", "levels", "missing", "points"].includes(key), isOne = component.length === 1;
     const places = component.flatMap(name => {
-      const {between, levels, missing} = whereOf(this.featureOf(name), edit), word = x => x === null ? "…" : valueWord(this.featureOf(name), x);
-      const parts = [...(between ? [between.map(word).join(" to ")] : []), ...(levels ? [edit.levels[name].join(", ")] : []), ...(missing ? ["missing"] : [])];
+      const {between, levels, missing} = whereOf(this.featureOf(name), edit);
+      const parts = [...(between ? [rangeWords(this.featureOf(name), between)] : []), ...(levels ? [edit.levels[name].join(", ")] : []), ...(missing ? ["missing"] : [])];
       return parts.length ? [(isOne ? "" : `${name} `) + parts.join(", ")] : [];
     });
     const what = Object.entries(edit).filter(([key]) => !isPlace(key)).map(([key, value]) => `${OPERATIONS[key] || key} ${this.valueWords(key, value)}`.trim());
@@ -366,14 +372,17 @@ class Editor {
     this.showCase();
   }
 
-  // Components as they were before all edits.
-  firstComponents() {
-    return this.past[0].components.map((kept, i) => ({...this.view.data.components[i], ...kept}));
+  // The edits on paper, above the components that they changed.
+  printed() {
+    if (!this.edits.length) return [];
+    const list = make("ol", {}, ...this.edits.map(edit => make("li", {textContent: `${this.words(edit)} (${[edit.by, edit.when].filter(Boolean).join(", ")})`})));
+    const note = "The components below and the case are those after these edits, which were made in this page; importance and scores are those before them.";
+    return [make("div", {className: "card edited"}, make("h3", {textContent: "Edits in this page"}), make("p", {className: "note", textContent: note}), list, make("p", {className: "note", textContent: this.effectWords()}))];
   }
 
   // Predictions of the model before all edits.
   firstPredictions(values, offset) {
-    const all = this.firstComponents(), {intercept} = this.past[0];
+    const {intercept, components} = this.past[0], all = components.map((kept, i) => ({...this.view.data.components[i], ...kept}));
     const raw = this.model.perOutput((_, k) => all.reduce((sum, component) => sum + this.model.score(component, values, k), intercept[k] + offset));
     return LINKS[this.view.data.link](raw);
   }
