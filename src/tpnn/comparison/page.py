@@ -124,7 +124,8 @@ def _maps(comparison: Compared) -> list[str]:
     first, second = comparison.names
     models = {first: comparison.old, second: comparison.new,
               f"{second} less {first}": comparison.difference}  # fmt: skip
-    values, found = comparison.difference.by_component(), []
+    values = comparison.difference.by_component()
+    found: list[str] = []
     for component, output in _ranked(comparison, 2):
         if values[component][..., output].any() and len(found) < MOST_MAPS:
             title = _title(comparison, component, output)
