@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 ANGLE = -40  # degrees, of words that would touch
-LETTER, TURNED_LETTER = 6.2, 5.0  # pixels that a letter is wide, about, level and at that angle
+LETTER, TURNED_LETTER = 6.2, 5.6  # pixels that a letter is wide, about, level and at that angle
 
 
 def drawn_word(
