@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,25 @@ def test_linear_models(task: str) -> None:
     assert np.allclose(found[:, 2], slope * (X["b"] - X["b"].mean()), atol=1e-12)
 
 
+def test_a_linear_model_of_several_targets() -> None:
+    """Its targets get the names of those of the model beside it, in order."""
+    X, y = glm_rows()
+    targets = np.column_stack([y, X["b"] - y])
+    linear = Ridge().fit(X, targets)
+    model = replace(random_model(3, 2, n_outputs=2), output_names=("price", "cost"))
+    model = replace(model, encoder=replace(model.encoder, names=tuple("abc")))
+    for old, new, sign in ((linear, model, 1), (model, linear, -1)):
+        found = compare({"old": old, "new": new}, X, targets)
+        moved = found.row_differences().T.groupby(level=1).sum().T[["price", "cost"]]
+        expected = sign * (model.raw_scores(X) - linear.predict(X))
+        assert np.abs(moved.to_numpy() - expected).max() < 1e-12
+        assert {"RMSE of price", "RMSE of cost"} <= set(found.scores["score"])
+    both = compare({"old": linear, "new": Ridge(9.0).fit(X, targets)}, X, targets)
+    assert "R2 of y1" in set(both.scores["score"])
+    with pytest.raises(ValueError, match="models: all must have the same outputs"):
+        compare({"old": linear, "new": random_model(3, 1, n_outputs=3)}, X)
+
+
 def test_a_model_beside_a_glm_and_an_ebm() -> None:
     interpret = pytest.importorskip("interpret.glassbox")
     X, y = glm_rows()
@@ -195,6 +215,37 @@ def test_the_page_is_one_file(tmp_path: Path) -> None:
         assert f"<h2>{heading}</h2>" in page
     plain = compare({"old": table_model(frame, 1), "new": old}, frame)
     assert 'class="band"' not in plain.to_html(tmp_path / "page.html").path.read_text("utf-8")
+
+
+def test_pairs_that_differ_are_heat_maps(tmp_path: Path) -> None:
+    """The one that an edit moved, with its levels and where it moved most; no other one."""
+    frame = pd.DataFrame({"age": RNG.uniform(20, 80, 200), "town": RNG.choice(["Ulm", "B<n"], 200),
+                          "size": RNG.normal(size=200)})  # fmt: skip
+    old = table_model(frame, 2)
+    new = old.edit(("age", "town"), between={"age": (50, None)}, levels={"town": ["Ulm"]}, add=0.9)
+    found = compare({"old": old, "new": new}, frame)
+    page = found.to_html(tmp_path / "page.html").path.read_text("utf-8")
+    assert re.findall(r'class="card curve heat"><h3>(.*?)</h3>', page) == ["age × town"]
+    captions = re.findall(r"<figcaption[^>]*>(.*?)</figcaption>", page)
+    assert captions == ["old", "new", "new less old"]
+    maps = re.findall(r'<figure class="map">.*?</figure>', page)
+    assert all(">Ulm</text>" in one and ">B&lt;n</text>" in one for one in maps)
+    grid = found.difference.by_component()[(0, 1)][..., 0]
+    largest = re.search(r"Largest difference: ([+-][\d.]+) at age = [\d.]+ and town = ", page)
+    assert largest is not None
+    assert abs(float(largest[1])) == pytest.approx(np.abs(grid).max(), rel=1e-3)
+    same = compare({"old": old, "new": old}, frame).to_html(tmp_path / "page.html").path
+    assert "No pair differs between the two models." in same.read_text("utf-8")
+
+
+def test_every_output_has_its_charts(tmp_path: Path) -> None:
+    old = random_model(2, 2, n_outputs=2)
+    new = random_model(2, 2, seed=1, n_outputs=2)
+    X = RNG.normal(size=(30, 2))
+    page = compare({"old": old, "new": new}, X).to_html(tmp_path / "page.html").path
+    titles = re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
+    names = (*old.feature_names, " × ".join(old.feature_names))
+    assert sorted(titles) == sorted(f"{n}: output {k}" for n in names for k in (0, 1))
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from tpnn.pages.charts import Line, chart, charts
+from tpnn.pages.heat import Side, heat_maps
 from tpnn.pages.page import Section, field, page, table
 
 EMPTY = {"meta", "link", "br", "line", "circle", "polygon", "polyline"}
@@ -65,3 +67,41 @@ def test_points_lie_where_they_should() -> None:
 @pytest.mark.parametrize("values", [np.zeros(2), np.array([3.0, 3.0])])
 def test_a_flat_line_is_drawn(values: np.ndarray) -> None:
     assert "nan" not in chart("flat", [Line("f", np.zeros(2), values)])
+
+
+def test_charts_beyond_ten_are_folded() -> None:
+    drawn = [f"<i>{k}</i>" for k in range(12)]
+    assert charts(drawn[:10]).count("<details>") == 0
+    assert "Show all 12" in charts(drawn)
+    assert charts(drawn).index("<i>9<") < charts(drawn).index("<details>")
+
+
+def test_every_level_of_a_chart_has_its_word() -> None:
+    words = ["Ulm", "Bonn", "a very long name of a level"]
+    drawn = chart("town", [Line("f", np.arange(3.0), np.arange(3.0))], ticks=words)
+    shown = re.findall(r"<text[^>]*rotate[^>]*>([^<]*)<", drawn)
+    assert shown[:2] == ["Ulm", "Bonn"]
+    assert shown[2].startswith("a very long name o")
+    assert f"<title>{words[2]}</title>" in drawn
+
+
+def test_cells_of_a_heat_map_lie_where_they_should() -> None:
+    """Painted from its paths: columns from left to right, rows from bottom to top."""
+    grid = np.array([[-2.0, 0.0, 1.0], [2.0, 2.0, -0.4]])  # (n_columns, n_rows)
+    sides = Side("a", ("1", "2"), False), Side("b", ("u", "<v>", "w"), True)
+    drawn = heat_maps("a × b", sides, {"one": grid, "two": 0 * grid}, "a note")
+    shares = [painted(drawn, 0), painted(drawn, 1)]
+    assert np.array_equal(shares[0], grid / 2)
+    assert not shares[1].any()
+    assert drawn.count(">u</text>") == drawn.count(">&lt;v&gt;</text>") == 2
+
+
+def painted(drawn: str, number: int) -> np.ndarray:
+    """Shares that a map shows, from the colours and places of its paths, (2, 3)."""
+    (paths,) = re.findall(r"crispEdges\">(.*?)</g>", drawn)[number : number + 1]
+    found = np.full((2, 3), np.nan)
+    for colour, share, path in re.findall(r"--(\w+)\) (\d+)%.*?d=\"(.*?)\"", paths):
+        for x, y, length in re.findall(r"M(\d+) (\d+)h(\d+)", path):
+            value = int(share) / 100 * (-1 if colour == "low" else 1)
+            found[int(x) : int(x) + int(length), 2 - int(y)] = value
+    return found

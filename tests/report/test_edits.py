@@ -9,66 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.report.browser import open_page
+from tests.report.editing import check_page, choose, exported, fill, opened
 from tpnn import AnovaModel
-from tpnn.report import write_report
-
-EQUAL = 1e-5
-PREDICTIONS = """
-  const {data, model} = report;
-  return data.rows.map((row, i) => model.explain(row, data.offsets[i]).predictions)"""
-
-
-def opened(model: AnovaModel, X: Any, driver: Any, path: Path) -> Any:
-    """Open a page with the rows that it shows, and return these rows."""
-    write_report(model, path, X)
-    open_page(driver, path)
-    return X.iloc[np.unique(np.linspace(0, len(X) - 1, min(len(X), 200)).astype(int))]
-
-
-def choose(driver: Any, name: str) -> None:
-    """Show the main effect of a feature and open the panel below it."""
-    driver.execute_script(
-        "report.choose(report.data.components.findIndex(c => c.name === arguments[0]));"
-        "document.getElementById('edit').open = true; report.showChart();",
-        name,
-    )
-
-
-def fill(driver: Any, **fields: Any) -> None:
-    """Type into the form and apply it, as a person does."""
-    for name, value in fields.items():
-        field = driver.find_element("id", name.replace("_", "-"))
-        if field.tag_name == "select":
-            for option in field.find_elements("tag name", "option"):
-                wanted = [value] if isinstance(value, str) else value
-                if option.get_property("textContent") in wanted and not option.is_selected():
-                    option.click()
-        elif field.get_attribute("type") == "checkbox":
-            field.click()
-        else:
-            field.clear()
-            field.send_keys(str(value))
-    driver.find_element("id", "edit-apply").click()
-    assert driver.find_element("id", "edit-problem").get_property("textContent") == ""
-
-
-def exported(driver: Any, downloads: Path) -> Path:
-    """Export the edit file and wait until it is there."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
-    path = downloads / "edits.json"
-    path.unlink(missing_ok=True)
-    driver.find_element("id", "edit-export").click()
-    WebDriverWait(driver, 20).until(lambda _: path.exists() and path.stat().st_size > 0)
-    return path
-
-
-def check_page(driver: Any, edited: AnovaModel, rows: Any) -> None:
-    """The page predicts what the edited model predicts."""
-    shown = np.array(driver.execute_script(PREDICTIONS))
-    assert np.abs(shown - edited.predict(rows).reshape(len(rows), -1)).max() <= EQUAL
-    assert driver.get_log("browser") == []
 
 
 def test_edits_by_numbers(

@@ -153,6 +153,7 @@ def test_every_component_can_be_looked_at(
     open_page(driver, page)
     names = {" × ".join(names) for names in models["regression"].component_names}
     seen = set()
+    driver.find_element("id", "list-all").click()
     items = driver.find_elements("css selector", "#list .item")
     for item in items:
         item.click()

@@ -458,7 +458,7 @@ def test_thousands_of_levels_are_drawn_in_part_and_listed_in_full(
 
 def in_fit(output: str) -> list[str]:
     """Titles of what rows that bags held out show of a class."""
-    return [f"Calibration in the fit: {output}", "Actual over expected in the fit"]
+    return [f"Calibration in the fit: {output}", f"Actual over expected in the fit: {output}"]
 
 
 def test_each_task_has_its_curves(

@@ -17,7 +17,8 @@ from tpnn.anova.components import Component, ComponentSet
 from tpnn.combine.lifting import lifted
 from tpnn.combine.merge import check_alike, sum_of_grids
 from tpnn.combine.nodes import common_encoder
-from tpnn.comparison.reading import read_model
+from tpnn.comparison.nodes import with_rows
+from tpnn.comparison.reading import read_models
 from tpnn.edits.constrain import rounding_error
 from tpnn.interop.purify import purified, reweighted
 from tpnn.loss.links import LINKS
@@ -195,7 +196,7 @@ class Comparison:
         return np.zeros(len(raw))
 
     def to_html(self, path: str | os.PathLike[str]) -> Report:
-        """Write one self-contained page: scores, components, curves over each other and flips."""
+        """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""
         from tpnn.comparison.page import comparison_page
 
         write_file(path, comparison_page(self).encode())
@@ -222,7 +223,8 @@ def compare(
     models : dict from str to model
         Two models by name, the old one first: AnovaModels, fitted estimators, loaded models, EBMs,
         linear models of scikit-learn with numbers as features, or rating tables; all with the same
-        link, classes and outputs.
+        link, classes and outputs. Outputs of linear models have no names: they are those of the
+        other model, in order.
     X : table
         Rows to compare the models on. They have the columns that either model needs.
     y : array, optional
@@ -253,7 +255,7 @@ def compare(
             f"models: two are needed, the old one first, found {len(names)}. Compare more of them "
             "in pairs."
         )
-    given = [read_model(model, X) for model in models.values()]
+    given = read_models(list(models.values()), X)
     check_alike(given)
     old, new, difference = _on_common_nodes(given, X)
     return Comparison(
@@ -313,17 +315,8 @@ def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel
 
 
 def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
-    """Largest absolute value where there are rows, or could be: not for what no row has.
-
-    Models differ in what they say about missing values and unseen levels without having seen any.
-    """
-    shown = []
-    for axis in axes:
-        is_shown = np.ones(axis.n_nodes, bool)
-        odd = [axis.unseen_node] * axis.has_unseen + [axis.missing_node] * axis.has_missing
-        is_shown[odd] = axis.weights[odd] > 0
-        shown.append(is_shown)
-    return float(np.abs(table[np.ix_(*shown)]).max(initial=0.0))
+    """Largest absolute value where there are rows, or could be."""
+    return float(np.abs(table[np.ix_(*map(with_rows, axes))]).max(initial=0.0))
 
 
 def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Page of a comparison: scores, components, curves over each other, rows that flip."""
+"""Page of a comparison: scores, components, curves and heat maps, rows that flip."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
+from tpnn.comparison.pairs import pair_maps, short_words
 from tpnn.model.model import AnovaModel
 from tpnn.pages.charts import Line, chart, charts
 from tpnn.pages.page import Section, page, table
 from tpnn.table.axis import Axis
-from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_CHARTS = 24
+MOST_CHARTS, MOST_MAPS = 24, 10
 
 
 class Compared(Protocol):
@@ -67,6 +67,7 @@ def comparison_page(comparison: Compared) -> str:
     moved = frame[frame["component"] != "(intercept)"]["status"].value_counts()
     facts: list[tuple[str, Any]] = [("Rows", n_rows), ("Decisions that flip", len(flips))]
     facts += [(f"Components {status}", int(count)) for status, count in moved.items()]
+    mains, maps = _ranked(comparison, 1)[:MOST_CHARTS], _maps(comparison)
     sections = [
         Section(
             "Scores",
@@ -85,7 +86,16 @@ def comparison_page(comparison: Compared) -> str:
             "Curves",
             "Main effects over each other, those that differ most first; bands of 95 % where both "
             "models have them.",
-            (charts(_curves(comparison)),),
+            (charts([_curve(comparison, *one) for one in mains]),),
+        ),
+        Section(
+            "Interactions",
+            f"Pairs that differ most, up to {MOST_MAPS}, the old and the new grid of values and "
+            "their difference in the same colours. Every node has the same width, so numbers go by "
+            "rank."
+            if maps
+            else "No pair differs between the two models.",
+            tuple(maps),
         ),
         Section("Flips", "Rows for which the two models decide differently.", (table(flips),)),
     ]
@@ -93,18 +103,37 @@ def comparison_page(comparison: Compared) -> str:
     return page(f"{first} and {second}", lede, facts, sections)
 
 
-def _curves(comparison: Compared) -> list[str]:
-    """Draw the main effects of the first output, the largest differences first."""
-    sizes = {
-        component: float(np.abs(values).max())
-        for component, values in comparison.difference.by_component().items()
-        if len(component) == 1
-    }
-    ranked = sorted(sizes, key=lambda component: -sizes[component])[:MOST_CHARTS]
-    return [_curve(comparison, component) for component in ranked]
+def _ranked(comparison: Compared, order: int) -> list[tuple[Component, int]]:
+    """Components of an order with the number of an output, the largest differences first."""
+    difference, frame = comparison.difference, comparison.frame
+    named = {" x ".join(n): s for n, s in zip(difference.component_names, difference.components,
+                                              strict=True) if len(s) == order}  # fmt: skip
+    outputs = difference.output_names or ("",)
+    pairs = zip(frame["component"], frame.get("output", [""] * len(frame)), strict=True)
+    return [(named[name], outputs.index(output)) for name, output in pairs if name in named]
 
 
-def _curve(comparison: Compared, component: Component) -> str:
+def _title(comparison: Compared, component: Component, output: int) -> str:
+    names = [comparison.difference.feature_names[feature] for feature in component]
+    outputs = comparison.difference.output_names
+    return " × ".join(names) + (f": {outputs[output]}" if outputs else "")
+
+
+def _maps(comparison: Compared) -> list[str]:
+    """Draw the pairs that differ most; pairs that are the same in both models are left out."""
+    first, second = comparison.names
+    models = {first: comparison.old, second: comparison.new,
+              f"{second} less {first}": comparison.difference}  # fmt: skip
+    values = comparison.difference.by_component()
+    found: list[str] = []
+    for component, output in _ranked(comparison, 2):
+        if values[component][..., output].any() and len(found) < MOST_MAPS:
+            title = _title(comparison, component, output)
+            found.append(pair_maps(title, models, component, output))
+    return found
+
+
+def _curve(comparison: Compared, component: Component, output: int) -> str:
     (axis,) = comparison.difference.axes(component)
     (name,) = (comparison.difference.feature_names[feature] for feature in component)
     n_regular = axis.n_regular - axis.has_unseen
@@ -115,13 +144,27 @@ def _curve(comparison: Compared, component: Component) -> str:
     lines = []
     for label, (model, given) in zip(comparison.names, both, strict=True):
         values = model.by_component().get(component)
-        y = np.zeros(n_regular) if values is None else values[:n_regular, 0]
-        reach = _reach(given, name, axis) if with_bands else None
+        y = np.zeros(n_regular) if values is None else values[:n_regular, output]
+        reach = _reach(given, name, axis, output) if with_bands else None
         lines.append(Line(label, x, y, None if reach is None else reach[:n_regular]))
-    return chart(name, lines, node_words(axis)[:n_regular] if has_levels else None)
+    words, title = short_words(axis), _title(comparison, component, output)
+    missing = _at_missing(comparison, component, output)
+    if has_levels:
+        return chart(title, lines, words[:n_regular], note=missing)
+    return chart(title, lines, ends=(words[0], words[n_regular - 1]), note=missing)
 
 
-def _reach(given: AnovaModel, name: str, axis: Axis) -> FloatArray | None:
+def _at_missing(comparison: Compared, component: Component, output: int) -> str:
+    """Effects of both models where the feature is missing, if rows are; they are on no curve."""
+    (axis,) = comparison.difference.axes(component)
+    if not axis.has_missing or axis.weights[axis.missing_node] == 0:
+        return ""
+    values = [model.by_component().get(component) for model in (comparison.old, comparison.new)]
+    old, new = (0.0 if v is None else v[axis.missing_node, output] for v in values)
+    return f"Missing values: {old:.4g} and {new:.4g}."
+
+
+def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray | None:
     """Half the width of a model's own band at common nodes.
 
     It is zero where the model has no main effect, and None where an edit made the band void.
@@ -134,7 +177,7 @@ def _reach(given: AnovaModel, name: str, axis: Axis) -> FloatArray | None:
     if posterior is None:
         return None
     (own,) = given.axes(given.components.components[place])
-    reach = posterior.uncertainty().half_widths()[..., 0]
+    reach = posterior.uncertainty().half_widths()[..., output]
     if axis.levels is None:
         regular = own.values[: own.n_regular]
         return np.interp(axis.values[: axis.n_regular], regular, reach[: own.n_regular])

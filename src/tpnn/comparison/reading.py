@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tpnn.combine.merge import as_model
@@ -27,3 +29,19 @@ def read_model(model: Any, X: Any) -> AnovaModel:
     if is_linear(model):
         return purified(sum_of_linear(model, X)).pruned()
     return as_model(model).pruned()
+
+
+def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
+    """Frozen models of several models; outputs of a linear model get the names of those beside it.
+
+    A linear model of several targets does not know what they are called.
+    """
+    found = [read_model(model, X) for model in models]
+    others = (known for model, known in zip(models, found, strict=True) if not is_linear(model))
+    names = next(others, found[0]).output_names
+    return [
+        replace(known, output_names=names)
+        if is_linear(model) and not known.classes and len(known.output_names) == len(names)
+        else known
+        for model, known in zip(models, found, strict=True)
+    ]

@@ -57,7 +57,9 @@ def sum_of_linear(model: Any, X: Any) -> TableSum:
 def _outputs(link: str, classes: tuple[Any, ...], slopes: FloatArray) -> tuple[str, ...]:
     if len(slopes) == 1:
         return ()
-    return tuple(map(str, classes if link == "softmax" else range(len(slopes))))
+    if link == "softmax":
+        return tuple(map(str, classes))
+    return tuple(f"y{output}" for output in range(len(slopes)))  # as estimators call them
 
 
 def _axis(table: Table, feature: int) -> Axis:

@@ -108,9 +108,17 @@ class Uncertain:
         By the derivative of the inverse link: mu se for a log link, p (1 - p) se for two classes,
         and for class k of several the root of sum_l (p_k ([k = l] - p_l) se_l)^2.
         """
-        table = self.encoder.read(X)
-        errors, raw = self.standard_errors(table), self.raw_scores(table, offset)
-        return errors_of_means(self.link.name, self.link.inverse(raw), raw, errors)
+        return means_with_errors(self, X, offset)[1]
+
+
+def means_with_errors(
+    model: Calibrated, X: Any, offset: Any = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return what ``predict`` returns, and the standard error of each; rows are scored once."""
+    table = model.encoder.read(X)
+    errors, raw = model.standard_errors(table), model.raw_scores(table, offset)
+    means = model.link.inverse(raw)
+    return means, errors_of_means(model.link.name, means, raw, errors)
 
 
 def scale_at(model: Calibrated, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ from tpnn._typing import FloatArray
 from tpnn.explain.explanation import Explanation
 from tpnn.model.model import AnovaModel
 from tpnn.model.summary import Summary
+from tpnn.model.uncertain import means_with_errors
 from tpnn.store.source import Source
 from tpnn.table.frame import Table
 
@@ -83,26 +84,10 @@ class Predicts:
     ) -> Any:
         """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
 
-        They are calibrated on rows that bags held out, at no further fit. The share holds on
-        average over rows like those of the fit and, with ``by``, within each group.
-
-        Parameters
-        ----------
-        X : table
-            Rows.
-        coverage : float, default=0.9
-            Share of the targets that lie inside, between 0 and 1.
-        by : str or int, optional
-            A feature with few values, by name or position, each value of which is a group.
-        offset : array of shape (n_rows,), optional
-            Known part of the raw score, as in ``predict``.
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n_rows,) or (n_rows, n_outputs)
-            Ends of the intervals of a regressor; with a log link never below 0.
-        is_inside : array of bool, shape (n_rows, n_classes)
-            Of a classifier instead: which classes are in the set of each row.
+        They are calibrated on rows that bags held out, at no further fit. ``by`` names a feature
+        with few values, within each of which the share holds, too. A regressor returns lower and
+        upper ends, a classifier which classes are in the set of each row:
+        :meth:`AnovaModel.predict_interval` has it in full.
         """
         table = self._read(X)
         return self.model_.predict_interval(table, coverage, by, offset)
@@ -132,8 +117,9 @@ class PredictsNumbers(Predicts):
         ``predict_interval``.
         """
         table = self._read(X)
-        predicted = self.model_.predict(table, offset)
-        return (predicted, self.model_.mean_errors(table, offset)) if return_std else predicted
+        if return_std:
+            return means_with_errors(self.model_, table, offset)
+        return self.model_.predict(table, offset)
 
 
 class PredictsClasses(Predicts):
@@ -160,11 +146,12 @@ class PredictsClasses(Predicts):
         """
         table = self._read(X)
         check_class_offset(offset, len(self.classes_))
-        shares = self.model_.predict_proba(table, offset)
         if not return_std:
-            return shares
-        errors = self.model_.mean_errors(table, offset)
-        return shares, errors if errors.ndim == 2 else np.column_stack([errors, errors])
+            return self.model_.predict_proba(table, offset)
+        means, errors = means_with_errors(self.model_, table, offset)
+        if means.ndim == 2:
+            return means, errors
+        return np.column_stack([1 - means, means]), np.column_stack([errors, errors])
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,).

@@ -19,7 +19,10 @@ from tpnn.report.summary import describe, summarise
 from tpnn.report.written import Report
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("model.js", "words.js", "charts.js", "curves.js", "parts.js", "edits.js", "view.js")
+SCRIPTS = (
+    "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js", "edits.js",
+    "editor.js", "view.js",
+)  # fmt: skip
 
 
 def write_report(

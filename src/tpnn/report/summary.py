@@ -280,7 +280,7 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
     """
     by_order = model.encoder.axes.values()
     nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
-    weights = [axis.weights for axis in model.encoder.axes[1]]
+    weights = [axis.weights for axes in by_order for axis in axes]
     widths = zip(model.components, _half_widths(model), strict=True)
     mains = [_outputs_first(width) for component, width in widths if len(component) == 1]
     bands = [band for pair in zip(mains, _ratio_widths(model), strict=True) for band in pair]

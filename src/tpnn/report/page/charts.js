@@ -104,17 +104,22 @@ class Scale {
     return place === undefined ? null : this.at(place);
   }
 
-  // Feature value at a pixel.
-  value(pixel) {
-    const inStrip = this.axis.missing && (pixel - this.strip[0]) * Math.sign(this.to - this.from) > 0;
-    if (inStrip) return null;
+  isInStrip(pixel) { return this.axis.missing && (pixel - this.strip[0]) * Math.sign(this.to - this.from) > 0; }
+
+  // Place at a pixel, as `at` takes it.
+  place(pixel) {
     const share = (pixel - this.from) / (this.end - this.from);
     const between = (low, high) => (1 - share) * low + share * high;
-    const place = this.unit ? this.unwarp(between(this.warp(this.low), this.warp(this.high))) : between(this.low, this.high);
-    if (!this.isLevels) return Math.min(Math.max(place, this.low), this.high);
-    const node = Math.min(Math.max(Math.round(place), 0), this.axis.regular - 1);
-    if (this.axis.unseen && node === this.axis.regular - 1) return UNSEEN;
-    return this.axis.groups ? this.axis.groups.indexOf(node) : this.axis.values[node];
+    return this.unit ? this.unwarp(between(this.warp(this.low), this.warp(this.high))) : between(this.low, this.high);
+  }
+
+  // Node of the level at a pixel.
+  node(pixel) { return Math.min(Math.max(Math.round(this.place(pixel)), 0), this.axis.regular - 1); }
+
+  // Feature value at a pixel.
+  value(pixel) {
+    if (this.isInStrip(pixel)) return null;
+    return this.isLevels ? nodeValue(this.axis, this.node(pixel)) : Math.min(Math.max(this.place(pixel), this.low), this.high);
   }
 
   // Every level where there is room for a line of text each, else as many as fit.
@@ -300,12 +305,6 @@ function drawLevels(model, component, output, values, width) {
   return {svg, pick, handles, range: effects.high - effects.low, effectAt: px => effects.value(px, left + 8, right - 8)};
 }
 
-// Feature value that a node stands for.
-function nodeValue(axis, node) {
-  if (node >= axis.regular) return null;
-  return axis.groups ? axis.groups.indexOf(node) : axis.values[node];
-}
-
 function drawPoint(svg, colours, at, y, effect, band) {
   svg.append(element("line", {x1: at, x2: at, y1: y(effect - band), y2: y(effect + band), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
   svg.append(element("circle", {cx: at, cy: y(effect), r: 4.5, fill: colours.low}));
@@ -363,11 +362,11 @@ function drawPair(model, component, output, values, width) {
   const here = [x.pixel(values[j]), y.pixel(values[k])];
   if (here[0] !== null && here[1] !== null) drawRing(svg, colours, ...here);
   const inside = (px, py) => px >= left && px <= right && py >= top && py <= bottom;
-  return {svg, pick: (px, py) => inside(px, py) ? {[j]: x.value(px), [k]: y.value(py)} : null};
+  return {svg, scales: [x, y], pick: (px, py) => inside(px, py) ? {[j]: x.value(px), [k]: y.value(py)} : null};
 }
 
 function heatLimit(component, output) {
-  component.limits ??= [];
+  component.limits ??= []; // none after an edit
   component.limits[output] ??= (() => {
     const sizes = Array.from(component.tables[output], Math.abs).sort((a, b) => a - b);
     return sizes[Math.floor(0.995 * (sizes.length - 1))];
@@ -376,23 +375,20 @@ function heatLimit(component, output) {
 }
 
 function heatImage(model, component, output, values, x, y, limit, colours) {
-  const canvas = document.createElement("canvas");
-  const width = canvas.width = 200, height = canvas.height = 150;
+  const canvas = document.createElement("canvas"), width = canvas.width = 200, height = canvas.height = 150;
   const context = canvas.getContext("2d"), pixels = context.createImageData(width, height);
-  const [j, k] = component.features, point = values.slice();
-  const across = Array.from({length: width}, (_, i) => x.value(x.from + (i + 0.5) / width * (x.to - x.from)));
-  const gap = (scale, at) => scale.axis.missing && (at - scale.end) * Math.sign(scale.to - scale.from) > 0 && (at - scale.strip[0]) * Math.sign(scale.to - scale.from) < 0;
-  for (let row = 0; row < height; row++) {
-    const py = y.to + (row + 0.5) / height * (y.from - y.to);
-    point[k] = y.value(py);
-    for (let column = 0; column < width; column++) {
-      point[j] = across[column];
-      const px = x.from + (column + 0.5) / width * (x.to - x.from);
-      const share = Math.max(-1, Math.min(1, model.score(component, point, output) / limit));
-      const colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
-      pixels.data.set([...colour, gap(x, px) || gap(y, py) ? 0 : 255], 4 * (row * width + column));
-    }
-  }
+  const isGap = (scale, at) => scale.axis.missing && (at - scale.end) * Math.sign(scale.to - scale.from) > 0 && !scale.isInStrip(at);
+  const line = (scale, count) => Array.from({length: count}, (_, i) => {
+    const at = scale.from + (i + 0.5) / count * (scale.to - scale.from);
+    return {place: scale.axis.locate(scale.value(at)), isGap: isGap(scale, at)};
+  });
+  const across = line(x, width), down = line(y, height).reverse(); // the largest value is at the top
+  const others = component.features.slice(2).map((j, a) => component.axes[a + 2].locate(values[j]));
+  down.forEach((below, row) => across.forEach((beside, column) => {
+    const effect = model.scoreAt(component, [beside.place, below.place, ...others], output), share = Math.max(-1, Math.min(1, effect / limit));
+    const colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
+    pixels.data.set([...colour, beside.isGap || below.isGap ? 0 : 255], 4 * (row * width + column));
+  }));
   context.putImageData(pixels, 0, 0);
   return canvas.toDataURL();
 }

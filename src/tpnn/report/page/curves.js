@@ -41,13 +41,14 @@ function spanOf(numbers) {
   return high > low ? {low: low - 0.03 * (high - low), high: high + 0.03 * (high - low)} : {low: low - (Math.abs(low) || 1) / 2, high: high + (Math.abs(low) || 1) / 2};
 }
 
+const titleOf = (title, {output}) => output ? `${title}: ${output}` : title;
+
 function calibrationFigure(groups, isClass, rows = "Rows", when = "") {
   const span = spanOf([...groups.predicted, ...groups.actual]);
   if (isClass) [span.low, span.high] = [span.low < 0.4 * span.high ? 0 : span.low, Math.min(1, span.high)];
   const svg = drawLines("Calibration", {...span, name: isClass ? "mean predicted probability" : "mean prediction"}, {...span, name: isClass ? "observed share" : "mean of the target"},
     [{points: pairs(groups.predicted, groups.actual), colour: "low", dots: true}], true);
-  const title = (isClass ? "Calibration" : "Predicted and actual") + when;
-  return figure(groups.output ? `${title}: ${groups.output}` : title, svg, `${rows} in ${groups.predicted.length} groups by prediction. Points on the dashed line are as predicted.`);
+  return figure(titleOf((isClass ? "Calibration" : "Predicted and actual") + when, groups), svg, `${rows} in ${groups.predicted.length} groups by prediction. Points on the dashed line are as predicted.`);
 }
 
 // Actual over expected: sums of the target over sums of the predictions.
@@ -56,7 +57,7 @@ function ratioFigure(groups, rows = `${groups.n_rows.reduce((a, b) => a + b, 0)}
   const top = Math.max(1.2, ...ratios) * 1.05;
   const svg = drawLines("Actual over expected", {low: 0.5, high: n + 0.5, name: "group, by prediction"}, {low: 0, high: top, name: "actual / expected"},
     [{points: [[0.5, 1], [n + 0.5, 1]], colour: "faint", dashed: true}, {points: ratios.map((ratio, i) => [i + 1, ratio]), colour: "low", dots: true}]);
-  return figure("Actual over expected" + when, svg, `From the lowest to the highest prediction per unit of exposure, ${rows} in ${n} groups.`);
+  return figure(titleOf("Actual over expected" + when, groups), svg, `From the lowest to the highest prediction per unit of exposure, ${rows} in ${n} groups.`);
 }
 
 function survivalFigure(title, curves, colours, note) {
@@ -79,8 +80,8 @@ function pathFigure(path) {
   return figure("Error and number of components", svg, `Blue: models of the best components, each fitted again. ${words.length ? `Red: all components up to an order: ${words.join(", ")}. ` : ""}The model shown has ${path.chosen}.`);
 }
 
-// All figures of a model, for the output shown.
-function scoreFigures(data, output) {
+// Figures of one output.
+function outputFigures(data, output) {
   const isClass = data.link === "logit" || data.link === "softmax", name = data.outputs[output];
   const own = records => data.outputs.length ? records.filter(record => record.output === name) : records;
   const figures = own(data.rocs).map(rocFigure);
@@ -93,6 +94,12 @@ function scoreFigures(data, output) {
     figures.push(calibrationFigure(groups, isClass, `Rows ${seen}`, when));
     if (groups.predicted.every(mean => mean > 0)) figures.push(ratioFigure(groups, `rows ${seen}`, when));
   }
+  return figures;
+}
+
+// Figures of a whole model.
+function modelFigures(data) {
+  const figures = [];
   if (data.survival.length) {
     const source = data.hasBaseline ? "" : " The baseline hazard is that of these rows, because the model has none.";
     const [all, ...thirds] = data.survival, key = "Solid: observed (Kaplan-Meier). Dashed: mean of the predicted curves.";

@@ -91,7 +91,7 @@ class Model {
       });
     });
     at = 0;
-    this.axes[1].forEach(axis => { axis.weights = next(floats, axis.size); });
+    data.orders.forEach(order => this.axes[order].forEach(axis => { axis.weights = next(floats, axis.size); }));
     const mains = data.components.filter(component => component.features.length === 1);
     for (const component of mains) {
       const nodes = () => next(floats, this.axes[1][component.features[0]].size);
@@ -100,14 +100,36 @@ class Model {
     }
     at = 0;
     for (const component of data.components) {
-      component.axes = component.features.map(j => this.axes[component.features.length][j]);
-      component.shape = component.axes.map(axis => axis.size);
-      component.strides = component.shape.map((_, a) => component.shape.slice(a + 1).reduce((x, y) => x * y, 1));
-      const size = component.shape.reduce((x, y) => x * y, 1);
-      component.tables = this.perOutput(() => cumulate(next(units, size), component.shape));
-      component.names = component.features.map(j => data.features[j].name);
-      component.name = component.names.join(" × ");
+      this.lay(component);
+      component.tables = this.perOutput(() => cumulate(next(units, product(component.shape)), component.shape));
     }
+  }
+
+  // Names of a component, its axes, and how its cells follow one another.
+  lay(component) {
+    component.names = component.features.map(j => this.data.features[j].name);
+    component.name = component.names.join(" × ");
+    component.axes = component.features.map(j => this.axes[component.features.length][j]);
+    component.shape = component.axes.map(axis => axis.size);
+    component.strides = component.shape.map((_, a) => product(component.shape.slice(a + 1)));
+  }
+
+  componentOf(features) {
+    return this.data.components.find(one => one.features.length === features.length && one.features.every((j, a) => j === features[a]));
+  }
+
+  // A component of zeros that an edit needs and the model does not have yet.
+  create(features) {
+    const component = {features, importance: 0, share: 0, band: 0, hasBand: false, base: null};
+    this.lay(component);
+    const zeros = () => this.perOutput(() => new Float64Array(product(component.shape)));
+    component.tables = zeros();
+    if (features.length === 1) {
+      const masses = Array.from(component.axes[0].weights.slice(0, component.axes[0].regular));
+      Object.assign(component, {bands: zeros(), ratioBands: zeros(), base: Math.max(0, masses.indexOf(Math.max(...masses)))});
+    }
+    this.data.components.push(component);
+    return component;
   }
 
   perOutput(make) {
@@ -128,16 +150,16 @@ class Model {
 
   // Value of one component at the given feature values, multilinear between nodes.
   score(component, values, output) {
-    const located = [];
-    for (let a = 0; a < component.axes.length; a++) {
-      const place = component.axes[a].locate(values[component.features[a]]);
-      if (place === null) return 0;
-      located.push(place);
-    }
+    return this.scoreAt(component, component.axes.map((axis, a) => axis.locate(values[component.features[a]])), output);
+  }
+
+  // Value of one component at places, one on each of its axes; zero where one of them has no node.
+  scoreAt(component, places, output) {
+    if (places.includes(null)) return 0;
     const table = component.tables[output], strides = component.strides;
     const along = (base, axis) => {
-      if (axis === located.length) return table[base];
-      const [node, fraction] = located[axis];
+      if (axis === places.length) return table[base];
+      const [node, fraction] = places[axis];
       const low = along(base + node * strides[axis], axis + 1);
       return fraction === 0 ? low : low + fraction * (along(base + (node + 1) * strides[axis], axis + 1) - low);
     };

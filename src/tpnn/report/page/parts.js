@@ -1,6 +1,6 @@
 // Parts of the page that belong to one component: its table of values, the sliders of its slices.
 
-const N_RANKS = 10; // nodes of a number that its table shows at first, evenly spaced by rank
+const N_RANKS = 8; // nodes of a number that its table shows at first, evenly spaced by rank; base and missing values besides
 
 function nearestNode(axis, rank) {
   const ranks = nodeRanks(axis);
@@ -70,17 +70,19 @@ function printedSlices(model, component, values) {
   return nodes.map(x => Object.assign(values.slice(), {[j]: x}));
 }
 
-// A component as printed: every value of it, without controls.
+// A component as printed, for one output: every value of it, without controls.
 function printedComponent(model, component, output, values) {
-  const block = make("figure", {className: "card printed"}, make("h3", {textContent: component.name}));
+  const width = model.outputs > 1 ? 330 : 640; // several outputs stand beside one another
+  const name = model.data.outputs.length ? `${component.name}: ${model.data.outputs[output]}` : component.name;
+  const block = make("figure", {className: "card printed"}, make("h3", {textContent: name}));
   if (component.features.length === 1) {
-    block.append(drawMain(model, component, output, values, 640).svg, valuesTable(model, component, output, true));
+    block.append(drawMain(model, component, output, values, width).svg, valuesTable(model, component, output, true));
     return block;
   }
   for (const slice of printedSlices(model, component, values)) {
     const where = component.features.slice(2).map(j => `${model.data.features[j].name} = ${valueWord(model.data.features[j], slice[j])}`);
     if (where.length) block.append(make("p", {className: "note", textContent: `Slice at ${where.join(", ")}`}));
-    block.append(drawPair(model, component, output, slice, where.length ? 480 : 640).svg);
+    block.append(drawPair(model, component, output, slice, where.length ? 0.75 * width : width).svg);
   }
   return block;
 }

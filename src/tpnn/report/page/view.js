@@ -10,7 +10,7 @@ class View {
       ? this.commonLevel(j) : feature.quantiles.length ? this.rounded(feature, model.axes[1][j], feature.quantiles[2]) : null);
     this.values = this.typical.slice();
     this.offset = 0;
-    this.ranked = this.data.components.map((_, i) => i).sort((a, b) => this.data.components[b].importance - this.data.components[a].importance);
+    this.rank();
     this.chosen = this.ranked[0];
     this.heading();
     this.rowPicker();
@@ -27,6 +27,11 @@ class View {
     this.showCurves();
   }
 
+  rank() {
+    const {components} = this.data;
+    this.ranked = components.map((_, i) => i).sort((a, b) => components[b].importance - components[a].importance);
+  }
+
   commonLevel(j) {
     const axis = this.model.axes[1][j];
     return axis.groups ? axis.groups.indexOf(0) : 0;
@@ -40,7 +45,7 @@ class View {
     byId("title").textContent = title;
     byId("lede").textContent = this.lede();
     const facts = [["Features", features.length], ["Components", components.length], ...(outputs.length ? [["Outputs", outputs.length]] : []),
-      ...scores.slice(0, FIRST_SHOWN).map(([name, value, constant]) => [name, shortNumber(value), constant]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
+      ...scores.slice(0, FIRST_SHOWN - 4).map(([name, value, constant]) => [name, shortNumber(value), constant]), ["Largest mean of a component", error === null ? "–" : error.toExponential(0)]];
     const beside = constant => typeof constant === "number" ? [make("small", {textContent: `constant: ${shortNumber(constant)}`})] : [];
     byId("facts").append(...facts.map(([name, value, constant]) => make("div", {}, make("dt", {textContent: name}), make("dd", {}, String(value), ...beside(constant)))));
     byId("output-pick").hidden = !outputs.length;
@@ -48,11 +53,11 @@ class View {
   }
 
   lede() {
-    const {target, components, link} = this.data, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    const {target, components, link, hasBaseline} = this.data, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
     const several = components.filter(component => component.features.length > 1).length;
     const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + ", each shown below in full.";
     const isNamed = target !== "prediction"; // the default
-    if (link === "log") return `The logarithm of ${isNamed ? target : "the prediction"} is ${sum}`;
+    if (link === "log") return `The logarithm of ${isNamed ? target : hasBaseline ? "the relative risk" : "the prediction"} is ${sum}`;
     if (link === "logit") return `The log-odds${isNamed ? ` of ${target}` : ""} are ${sum}`;
     if (link === "softmax") return `The score of every class is ${sum}`;
     return isNamed ? `Predicts ${target} as ${sum}` : `The prediction is ${sum}`;
@@ -242,7 +247,7 @@ class View {
   }
 
   list() {
-    byId("list").append(...this.ranked.map(i => {
+    byId("list").replaceChildren(...this.ranked.map(i => {
       const component = this.data.components[i];
       const item = make("div", {className: "item", id: `item-${i}`, onclick: () => this.choose(i)},
         nameTag(component.names), bar(component.importance, component.features.length > 1 ? "pair" : ""));
@@ -251,14 +256,25 @@ class View {
     }));
   }
 
+  // The list after an edit, which may have created components.
+  relist() {
+    if (this.ranked.length === this.data.components.length) return;
+    this.rank();
+    if (this.chosen >= this.ranked.length) this.chosen = this.ranked[0];
+    this.list();
+  }
+
   visible() {
     const words = byId("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     return this.ranked.filter(i => words.every(word => this.data.components[i].name.toLowerCase().includes(word)));
   }
 
+  // Those that match, the first ten of them until one asks for all or chooses another one.
   filter() {
-    const visible = new Set(this.visible());
-    this.ranked.forEach(i => { byId(`item-${i}`).hidden = !visible.has(i); });
+    const visible = this.visible(), at = visible.indexOf(this.chosen), isFolded = !this.showsAll && at < FIRST_SHOWN;
+    const shown = new Set(isFolded ? visible.slice(0, FIRST_SHOWN) : visible);
+    this.ranked.forEach(i => { byId(`item-${i}`).hidden = !shown.has(i); });
+    Object.assign(byId("list-all"), {hidden: shown.size === visible.length, textContent: `Show all ${visible.length}`});
   }
 
   choose(i, scroll = false) {
@@ -276,6 +292,7 @@ class View {
     const component = this.data.components[this.chosen], host = byId("chart");
     document.querySelectorAll("#list [aria-selected=true]").forEach(item => item.removeAttribute("aria-selected"));
     const item = byId(`item-${this.chosen}`), list = byId("list");
+    this.filter();
     item.setAttribute("aria-selected", "true");
     list.setAttribute("aria-activedescendant", item.id);
     if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = item.offsetTop - list.clientHeight / 2;
@@ -319,7 +336,8 @@ class View {
     const effect = this.model.score(component, values, this.output);
     const band = component.features.length > 1 && component.hasBand ? `; 95 % band on average ±${shortNumber(component.band)}` : "";
     const factor = this.model.hasFactors ? ` (${relativity(effect)})` : "";
-    byId("reading").textContent = `${where.join(", ")}: ${effect >= 0 ? "+" : "−"}${shortNumber(Math.abs(effect))}${factor}${band}`;
+    const words = x => (x >= 0 ? "+" : "−") + shortNumber(Math.abs(x)), old = this.editor.firstEffect(component, values, this.output);
+    byId("reading").textContent = `${where.join(", ")}: ${words(effect)}${factor}${band}${old === null ? "" : `; before the edits ${words(old)}`}`;
   }
 
   scores() {
@@ -334,8 +352,8 @@ class View {
     fold(byId("scores-table"), rows);
   }
 
-  showCurves() {
-    byId("curves").replaceChildren(...scoreFigures(this.data, this.output));
+  showCurves(outputs = [this.output]) {
+    byId("curves").replaceChildren(...outputs.flatMap(output => outputFigures(this.data, output)), ...modelFigures(this.data));
   }
 
   trust() {
@@ -388,14 +406,16 @@ class View {
     download("what-if.csv", "text/csv", lines.join("\n") + "\n");
   }
 
-  // Paper is light, and shows every component.
+  // Paper is light, and shows every component and every output.
   beforePrint() {
     if (this.printing) return;
     this.printing = {theme: document.documentElement.dataset.theme || ""};
     document.documentElement.dataset.theme = "light";
     document.querySelectorAll(".name").forEach(tag => { tag.textContent = tag.title; });
-    this.showCurves();
-    byId("printed").replaceChildren(...this.ranked.map(i => printedComponent(this.model, this.data.components[i], this.output, this.values)));
+    const outputs = this.model.perOutput((_, k) => k);
+    this.showCurves(outputs);
+    byId("printed").classList.toggle("several", outputs.length > 1);
+    byId("printed").replaceChildren(...this.editor.printed(), ...this.ranked.flatMap(i => outputs.map(k => printedComponent(this.model, this.data.components[i], k, this.values))));
   }
 
   afterPrint() {
@@ -415,6 +435,7 @@ class View {
     byId("export").onclick = () => this.export();
     byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); this.editor.showEdits(); };
     byId("filter").oninput = () => this.filter();
+    byId("list-all").onclick = () => { this.showsAll = true; this.filter(); };
     byId("previous").onclick = () => this.step(-1);
     byId("next").onclick = () => this.step(1);
     byId("list").onkeydown = event => {
