@@ -51,7 +51,7 @@ BAD_SOLVER_PARAMETERS: dict[str, dict[str, list[Any]]] = {
     "grow": {
         "growth": ["zero", True],
         "l2": [-1e-3, "some"],
-        "max_rounds": [0, 1.5],
+        "max_rounds": [-1, 1.5],
         "patience": [0],
     },
     "descent": {

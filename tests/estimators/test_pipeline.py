@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.pipeline import nodes_by_order, start_clock
+from tpnn.estimators.given import start_clock
+from tpnn.estimators.pipeline import nodes_by_order
 from tpnn.estimators.settings import Settings
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Solution

@@ -141,19 +141,22 @@ def resolve_interactions(
 
 
 def resolve_components(
-    listed: Iterable[Sequence[int | str]], feature_names: Sequence[str], order: int
+    listed: Iterable[Sequence[int | str]],
+    feature_names: Sequence[str],
+    order: int,
+    argument: str = "components",
 ) -> ComponentSet:
-    """Turn all components of a model, given by name or index, into a set; none may occur twice.
+    """Turn components of a model, given by name or index, into a set; none may occur twice.
 
     >>> resolve_components([("b",), (1, "a")], ["a", "b", "c"], order=2).components
     ((1,), (0, 1))
     """
     found: dict[Component, tuple[int | str, ...]] = {}
     for features in map(tuple, listed):
-        component = _resolve_one(features, feature_names, order, "components", fewest=1)
+        component = _resolve_one(features, feature_names, order, argument, fewest=1)
         if component in found:
             raise ValueError(
-                f"components: each may be listed once, found {found[component]} and {features}. "
+                f"{argument}: each may be listed once, found {found[component]} and {features}. "
                 "Remove one of the two."
             )
         found[component] = features

@@ -43,7 +43,7 @@ def purify_tables(
         own = [axes[len(component)][feature] for feature in component]
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
-                part = _part(table, [axis.weights for axis in own], kept)
+                part = part_of(table, [axis.weights for axis in own], kept)
                 target = tuple(component[axis] for axis in kept)
                 if not target:
                     intercept = intercept + part
@@ -53,7 +53,7 @@ def purify_tables(
     return intercept, pure
 
 
-def _part(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int]) -> FloatArray:
+def part_of(table: FloatArray, weights: Sequence[FloatArray], kept: Sequence[int]) -> FloatArray:
     """Average a table over the axes that are not kept and centre it along those that are."""
     for axis in reversed(range(len(weights))):
         mean = np.tensordot(table, weights[axis], axes=(axis, 0))

@@ -10,11 +10,11 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
-from tpnn.combine.lifting import lifted
 from tpnn.combine.nodes import common_encoder
 from tpnn.interop.purify import purified, purify
 from tpnn.interop.tables import TableSum
 from tpnn.model.baseline import Baseline
+from tpnn.model.lifting import lifted
 from tpnn.model.model import AnovaModel
 from tpnn.table.encoder import TableEncoder
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
-from tpnn.table.axis import OTHERS, UNSEEN_LEVEL, Axis
+from tpnn.model.lifting import own_numbers
+from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
 from tpnn.table.frame import NOMINAL, NUMBER, ORDERED, OffsetColumn
 from tpnn.table.levels import level_text
@@ -227,16 +228,6 @@ def _union_of_levels(
             f"models: the ordered levels of {name!r} must have one order, found models that "
             f"disagree about {list(error.args[1])[:3]}. Give the column one order."
         ) from None
-
-
-def own_numbers(feature: Feature, levels: Sequence[Any], are_text: bool) -> FloatArray:
-    """Numbers of the given levels among those of a feature; inf where it has not seen them.
-
-    ``are_text`` says that the given levels are text, whatever the feature's own ones are.
-    """
-    own = map(level_text, feature.levels) if are_text else feature.levels
-    number = {level: float(place) for place, level in enumerate(own)}
-    return np.array([number.get(level, UNSEEN_LEVEL) for level in levels])
 
 
 def _level_masses(share: Share, feature: Feature) -> FloatArray:

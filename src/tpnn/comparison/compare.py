@@ -14,7 +14,6 @@ import numpy as np
 from tpnn._typing import BoolArray, FloatArray
 from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.combine.lifting import lifted
 from tpnn.combine.merge import check_alike, sum_of_grids
 from tpnn.combine.nodes import common_encoder
 from tpnn.comparison.nodes import with_rows
@@ -24,6 +23,7 @@ from tpnn.interop.purify import purified, reweighted
 from tpnn.loss.links import LINKS
 from tpnn.metrics.estimate import estimate
 from tpnn.metrics.estimates import standard_error
+from tpnn.model.lifting import lifted
 from tpnn.model.model import AnovaModel
 from tpnn.report.written import Report
 from tpnn.table.axis import Axis

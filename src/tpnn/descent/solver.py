@@ -63,6 +63,7 @@ class Descent(BaseEstimator):
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     judges: ClassVar[bool] = False
     needs_subsets: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_bases": Rule(
             'a whole number of at least 1, a dict from order to such numbers, or "auto"',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,19 +18,27 @@ from tpnn._announce import announcing
 from tpnn._rules import check_parameters
 from tpnn._typing import FloatArray
 from tpnn.descent.solver import Descent
+from tpnn.estimators.checkpoint import with_checkpoint
 from tpnn.estimators.checks import check_one_offset
+from tpnn.estimators.continuing import Begun, Old, Record, start_settings, unchanged
+from tpnn.estimators.given import prepare
 from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
 from tpnn.estimators.provenance import provenance_of, target_names
 from tpnn.estimators.refits import Refitter
 from tpnn.estimators.settings import Settings
+from tpnn.estimators.starting import check_start
 from tpnn.explain.path import Path
 from tpnn.grow.solver import Grow
+from tpnn.model.model import AnovaModel
 from tpnn.predict.mixins import Predicts
+from tpnn.problem.fingerprint import RowSums, target_columns
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
+from tpnn.problem.solution import Event
 from tpnn.report import FitFacts, Report, write_report
+from tpnn.table.frame import Table
 
 LOGGER = logging.getLogger("tpnn")
 
@@ -45,6 +53,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
     intercept_: float
     history_: list[dict[str, Any]]
     _refitter_: Refitter
+    _record_: Record
     _path_: Path
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
@@ -127,6 +136,8 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         state = dict(super().__getstate__())
         for name in ("_refitter_", "_path_"):  # they hold the training rows
             state.pop(name, None)
+        if "_record_" in state:
+            state["_record_"] = replace(state["_record_"], states={})
         return state
 
     def transform(self, X: Any) -> FloatArray:
@@ -201,39 +212,79 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
-    def _fit(self, X: Any, y: NDArray[Any], targets: Targets, task: Task, named: Any) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        targets: Targets,
+        task: Task,
+        named: Any,
+        old: Old | None = None,
+        checkpoint: Any = None,
+    ) -> None:
         """Run the pipeline and store its results.
 
         ``y`` are the targets as numbers or labels, ``named`` what the user passed for them.
         """
         parameters = self.get_params(deep=False)
-        settings = Settings.of(parameters)
         progress = ProgressBar(type(self).__name__, self.verbose)
         with progress, announcing(progress.say):
-            fitted = run(X, targets, task, settings, progress)
+            given = prepare(X, targets, Settings.of(parameters))
+            if old is not None:
+                check_start(old.start, task, given)
+            if old is not None and old.stays(given.settings):
+                return self._adopt(old, given.table)
+            begun = Begun.of(old, self._task, parameters, given)
+            asked = parameters | start_settings(old)
+            if checkpoint is not None:
+                begun = with_checkpoint(begun, checkpoint, asked, self._task)
+            fitted = run(begun.given, task, progress, begun.states, begun.base)
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
+        rows = RowSums(given.table)
         provenance = provenance_of(
-            self._task, fitted.table, y, parameters, fitted.events, task.objective.name
-        )
+            self._task, given.table, rows.digest(target_columns(y)), asked, fitted.events,
+            task.objective.name,
+        )  # fmt: skip
         provenance = replace(provenance, targets=target_names(named))
-        self.model_ = replace(fitted.model, provenance=provenance)
+        self._store(given.table, replace(fitted.model, provenance=provenance), fitted.events)
         self._refitter_ = replace(fitted.refitter, provenance=replace(provenance, scores={}))
-        self.components_ = self.model_.component_names
-        self.intercept_ = self.model_.intercept
-        self.history_ = [event.as_dict() for event in fitted.events]
-        self.n_features_in_ = fitted.table.n_columns
-        self._n_rows_ = fitted.table.n_rows
-        if fitted.table.names is not None:
-            self.feature_names_in_ = np.array(fitted.table.column_names, dtype=object)
+        self._record_ = Record.of(self._task, parameters, fitted.model, rows, begun)
 
-    def _begin(self, offset: Any) -> None:
-        """Delete the results of an earlier fit; check the parameters and the one offset of a fit.
+    def _adopt(self, old: Old, table: Table) -> None:
+        """Store an old model, and what is known about its fit, as they are."""
+        self._store(table, old.start.model, [unchanged(old.start.model)])
+        if old.refitter is not None:
+            self._refitter_ = old.refitter
+        if old.record is not None:
+            self._record_ = old.record
 
-        So a fit that fails leaves no model behind. The attributes that ``fit`` sets end with an
-        underscore; other attributes, such as those of ``set_output``, stay.
+    def _store(self, table: Table, model: AnovaModel, events: Iterable[Event]) -> None:
+        """Set what users see of a fit, in place of the results of an earlier one."""
+        self._forget()
+        self.model_ = model
+        self.components_ = model.component_names
+        self.intercept_ = model.intercept
+        self.history_ = [event.as_dict() for event in events]
+        self.n_features_in_ = table.n_columns
+        self._n_rows_ = table.n_rows
+        if table.names is not None:
+            self.feature_names_in_ = np.array(table.column_names, dtype=object)
+
+    def _forget(self) -> None:
+        """Delete what an earlier fit has set: attributes that end with an underscore.
+
+        Other attributes, such as those of ``set_output``, stay.
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
+
+    def _begin(self, offset: Any, start: Any = None) -> None:
+        """Delete the results of an earlier fit; check the parameters and the one offset of a fit.
+
+        So a fit that fails leaves no model behind, unless it is itself what the fit starts from.
+        """
+        if start is not self:
+            self._forget()
         parameters = self.get_params(deep=False)
         check_parameters(parameters, RULES)
         check_one_offset(parameters, offset)

@@ -22,6 +22,7 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
+from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -94,14 +95,24 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         self.class_weight = class_weight
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        start: Any = None,
+        freeze: Any = None,
+        nodes: str = "keep",
+        checkpoint: Any = None,
     ) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
 
         An offset needs two classes: with more, it would be added to the score of every class, which
         changes no probability.
         """
-        self._begin(offset)
+        self._begin(offset, start)
+        old = Old.read(start, freeze, nodes)
         given = Training(X, y, sample_weight, groups)
         X, y, sample_weight, groups = read_training(given, memory_for_tables())
         labels = checked_target(_plain_labels(y), None)
@@ -131,7 +142,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:
             task = Task(several_classes(len(classes)), tuple(map(str, classes)), stored)
-        self._fit(X, labels, targets, task, y)
+        self._fit(X, labels, targets, task, y, old, checkpoint)
         self.classes_ = classes
         return self
 

@@ -9,11 +9,9 @@ search and the fitted model.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,14 +19,18 @@ from tpnn._threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import ComponentSet, InteractionRules, resolve_feature
 from tpnn.anova.shape_rule import check_shape
 from tpnn.estimators.budget import limit_event, time_budget
-from tpnn.estimators.checks import available_memory, check_rows
+from tpnn.estimators.checks import available_memory
+from tpnn.estimators.given import Given
 from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly, with_bands
 from tpnn.estimators.settings import Settings
-from tpnn.loss.offset import column_offset
+from tpnn.estimators.starting import Start
 from tpnn.model.model import AnovaModel
+from tpnn.problem.base import Base
+from tpnn.problem.interpolated import based
 from tpnn.problem.problem import Bagging, Problem, Task
 from tpnn.problem.scaling import Targets
 from tpnn.problem.solution import Event, Progress
+from tpnn.problem.states import GrowthStates
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
@@ -65,67 +67,53 @@ class Fitted:
     events: list[Event]
 
 
-def run(X: Any, targets: Targets, task: Task, settings: Settings, progress: Progress) -> Fitted:
-    """Fit a model to a table and its targets."""
-    began, limits = time.monotonic(), start_clock(settings)
-    table = read(X, targets, settings)
-    if table.offset_column is not None:
-        known = column_offset(table, table.offset_column)
-        targets, settings = replace(targets, offset=known), settings.by_name(table.column_names)
-    encoder = encode(table, targets, settings)
+def run(
+    given: Given,
+    task: Task,
+    progress: Progress,
+    states: GrowthStates | None = None,
+    start: Start | None = None,
+) -> Fitted:
+    """Fit a model: from nothing, or what to add to a model."""
+    table, targets, settings, limits = given
+    began, has_bands = time.monotonic(), settings.bands and start is None
+    encoder = encode(table, targets, settings, start)
     rules = settings.interactions.rules(encoder.feature_names, settings.order)
     required = required_components(rules.required, settings.heredity, settings.max_components)
-    problem = build(table, encoder, targets, task, settings)
+    problem = replace(build(given, encoder, task, start), states=states)
+    problem = problem if start is None else based(problem, start.base(problem))
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
-    training = limits.share(TRAINING_SHARE) if settings.bands else limits
+    training = limits.share(TRAINING_SHARE) if has_bands else limits
     solved = solve(problem, rules, settings, training, progress)
     keep = keep_of(solved, required, settings)
     selection = select_components(solved, keep, limits)
     kept = refit(solved, selection, progress)
-    kept = with_bands(kept, limits) if settings.bands else kept
-    model = frozen(kept, task, settings.bands)
+    kept = with_bands(kept, limits) if has_bands else kept
+    model = frozen(kept, task, has_bands)
     cut = cut_selection(selection, solved.problem, began)
     refitter = Refitter(
-        solved=solved, keep=keep, task=task, kept=kept.components, bands=settings.bands
+        solved=without_states(solved), keep=keep, task=task, kept=kept.components, bands=has_bands
     )
-    events = [*solved.events, *solved.solution.events, *kept.events, *cut]
+    added = [] if problem.base is None else [base_event(problem.base, encoder, model, began)]
+    events = [*solved.events, *solved.solution.events, *kept.events, *cut, *added]
     return Fitted(table, model, refitter, events)
 
 
-def start_clock(settings: Settings) -> Limits:
-    """Limits of a fit that starts now."""
-    deadline = time.monotonic() + (settings.time_limit or math.inf)
-    return Limits(deadline, threads_of(settings.n_jobs), settings.device)
-
-
-def read(X: Any, targets: Targets, settings: Settings) -> Table:
-    """Read the user's table, one row for each target; a column of offsets is set aside."""
-    table = Table(X)
-    check_rows(table.n_rows, len(targets.y))
-    argument = "offset" if settings.exposure is None else "exposure"
-    column = settings.offset if settings.exposure is None else settings.exposure
-    if column is None:
-        return table
-    place = resolve_feature(column, table.column_names, argument)
-    if table.n_features == 1:
-        raise ValueError(
-            f"{argument}: a feature is needed besides it, found {column!r} as the only column of "
-            "X. Pass more columns."
-        )
-    return table.set_aside(place, argument == "exposure")
-
-
-def encode(table: Table, targets: Targets, settings: Settings) -> TableEncoder:
-    """Place the nodes of every feature."""
+def encode(
+    table: Table, targets: Targets, settings: Settings, start: Start | None = None
+) -> TableEncoder:
+    """Place the nodes of every feature, or take those of the model that the fit starts from."""
     names = [table.name(feature) for feature in range(table.n_features)]
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
-    nodes = nodes_by_order(table.n_features, settings)
+    order = max(settings.order, 1 if start is None else start.order)
+    nodes = nodes_by_order(table.n_features, replace(settings, order=order))
     rules = LevelRules(nominal, settings.min_level_rows)
     n_threads = threads_of(settings.n_jobs)
     if table.shelf.is_on_disk:  # every thread sorts a column
         n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
-    return TableEncoder.fit(table, nodes, targets.weights, rules, n_threads)
+    fresh = TableEncoder.fit(table, nodes, targets.weights, rules, n_threads)
+    return fresh if start is None else start.encoder(fresh, table)
 
 
 def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
@@ -157,23 +145,22 @@ def check_memory(problem: Problem, settings: Settings) -> None:
     """Refuse a set of components that cannot fit into memory."""
     encoder, needed = problem.encoder, 0.0
     n_features = encoder.n_features
-    for order in encoder.axes:
+    for order in range(1, min(settings.order, n_features) + 1):
         count = settings.interactions.most(order, n_features, settings.max_components)
         needed += count * component_bytes(problem, order, settings)
     available = available_memory()
     if needed > available:
         raise MemoryError(
             f"interactions: the components of {n_features} features up to order "
-            f"{max(encoder.axes)} must fit into memory, found {available / 1e9:.1f} GB free where "
+            f"{settings.order} must fit into memory, found {available / 1e9:.1f} GB free where "
             f"about {needed / 1e9:.1f} GB are needed. Lower order, n_bags or max_nodes, or list "
             "the interactions to include."
         )
 
 
-def build(
-    table: Table, encoder: TableEncoder, targets: Targets, task: Task, settings: Settings
-) -> Problem:
+def build(given: Given, encoder: TableEncoder, task: Task, start: Start | None = None) -> Problem:
     """Build the problem of all main effects: canonical rows, targets on the training scale."""
+    table, targets, settings, _ = given
     names = encoder.feature_names
     shapes = {resolve_feature(j, names, "monotone"): s for j, s in settings.shapes.items()}
     for feature, shape in shapes.items():
@@ -183,7 +170,9 @@ def build(
     problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
     few = max(round(TRIPLE_NODES_PER_CUBE_ROOT * problem.distinct.size ** (1 / 3)), 2)
     asked = settings.max_nodes
-    if 3 not in encoder.axes or (isinstance(asked, Mapping) and 3 in asked):
+    are_given = isinstance(asked, Mapping) and 3 in asked
+    are_kept = start is not None and start.keeps_nodes_of(3)
+    if 3 not in encoder.axes or are_given or are_kept:
         return problem
     return problem.with_nodes(3, few)
 
@@ -305,6 +294,25 @@ def select_components(solved: Solved, keep: Keep, limits: Limits) -> Selection:
     with ONE_BLAS_THREAD:
         held_out = HeldOut(solved.problem, solved.solution)
         return select(held_out, keep, solved.evident, limits)
+
+
+def without_states(solved: Solved) -> Solved:
+    """Solved problem whose further fits leave no states of their growths behind."""
+    return replace(solved, problem=replace(solved.problem, states=None))
+
+
+def base_event(base: Base, encoder: TableEncoder, model: AnovaModel, began: float) -> Event:
+    """Say what the fit added to, what it did not change, and how far the intercept moved."""
+    moved = ", ".join(f"{shift:.6g}" for shift in model.intercepts - base.intercepts)
+    frozen = ComponentSet(tuple(base.frozen)).names(encoder.feature_names)
+    held = f"; frozen: {', '.join(' x '.join(names) for names in frozen)}" if frozen else ""
+    return Event(
+        stage="start",
+        note=f"added to a model of {len(base.tables)} components; the intercept moved by "
+        f"{moved}{held}; no bands, which would not know the errors of that model",
+        n_components=len(model.components),
+        seconds=time.monotonic() - began,
+    )
 
 
 def cut_selection(selection: Selection, problem: Problem, began: float) -> list[Event]:

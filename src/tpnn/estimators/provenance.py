@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tpnn import __version__
 from tpnn.model.provenance import Provenance
-from tpnn.problem.fingerprint import fingerprint
 from tpnn.problem.solution import Event
 from tpnn.table.frame import Table
 
@@ -24,7 +22,7 @@ LONGEST_SETTING = 1000  # names or characters; a longer one is told by its size
 def provenance_of(
     task: str,
     table: Table,
-    y: NDArray[Any],
+    fingerprint: str,
     parameters: Mapping[str, Any],
     events: Iterable[Event],
     loss: str,
@@ -37,8 +35,8 @@ def provenance_of(
         Which estimator fits.
     table : Table
         Training rows.
-    y : array of shape (n_rows,) or (n_rows, n_targets)
-        Targets as the user gave them: labels of a classifier, times and events of survival.
+    fingerprint : str
+        That of the rows and their targets as the user gave them.
     parameters : dict
         Parameters of the estimator.
     events : iterable of Event
@@ -51,7 +49,7 @@ def provenance_of(
         version=__version__,
         date=date_now(),
         settings={name: json_value(value) for name, value in parameters.items()},
-        fingerprint=fingerprint(table, y),
+        fingerprint=fingerprint,
         n_rows=table.n_rows,
         n_columns=table.n_columns,
         scores=held_out_scores(events, loss),

@@ -19,6 +19,7 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
+from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
@@ -92,7 +93,16 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         self.exposure = exposure
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        start: Any = None,
+        freeze: Any = None,
+        nodes: str = "keep",
+        checkpoint: Any = None,
     ) -> Self:
         """Fit to rows X and targets y.
 
@@ -115,8 +125,23 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
             of a group are on the same side wherever rows are held out: for stopping, for the search
             of interactions, for the selection and the path. Pass them if the model will predict for
             groups that it has not seen. For a table in files, the name of a column.
+        start : fitted estimator, or its ``model_``, optional
+            Model to start from, with the features, link and outputs of this fit. If it was fitted
+            by an estimator of the same parameters on the same rows, growth goes on where it ended:
+            k rounds and then m rounds are k + m rounds. Otherwise the fit finds what to add to it,
+            until the held-out loss stops falling. No rounds, ``Grow(max_rounds=0)``, leave it as it
+            is.
+        freeze : list of features and of tuples of features, optional
+            Components of ``start`` that keep their values.
+        nodes : {"keep", "new"}, default="keep"
+            Whether the model keeps the nodes and masses of ``start``, or gets those of the new
+            rows, on which the old components are evaluated and centred again.
+        checkpoint : path of a folder, optional
+            Where growth is written to after every 50 rounds. If the fit is interrupted or killed,
+            the same call resumes it from there, to the same bits.
         """
-        self._begin(offset)
+        self._begin(offset, start)
+        old = Old.read(start, freeze, nodes)
         given = Training(X, y, sample_weight, groups)
         X, y, sample_weight, groups = read_training(given, memory_for_tables())
         target, names = checked_targets(y)
@@ -129,7 +154,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))
-        self._fit(X, target, targets, Task(objective, outputs), y)
+        self._fit(X, target, targets, Task(objective, outputs), y, old, checkpoint)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:

@@ -15,6 +15,7 @@ from tpnn.estimators.checks import (
     memory_for_tables,
     refuse_stored,
 )
+from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
@@ -57,7 +58,16 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     baseline_hazard_: FloatArray
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        offset: Any = None,
+        groups: Any = None,
+        start: Any = None,
+        freeze: Any = None,
+        nodes: str = "keep",
+        checkpoint: Any = None,
     ) -> Self:
         """Fit to rows X and y, which holds times and events.
 
@@ -73,8 +83,11 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             Weight of each row, and known part of its log risk.
         groups : array of shape (n_rows,), optional
             As in :meth:`TPNNRegressor.fit`.
+        start, freeze, nodes, checkpoint
+            As in :meth:`TPNNRegressor.fit`.
         """
-        self._begin(offset)
+        self._begin(offset, start)
+        old = Old.read(start, freeze, nodes)
         given = Training(X, y, sample_weight, groups)
         X, y, sample_weight, groups = read_training(given, memory_for_tables())
         refuse_stored(X)
@@ -91,9 +104,11 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         target = np.column_stack([ranks, events])
         together = checked_groups(groups, len(times), weights)
         targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
-        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y)
-        baseline = breslow(times, events, self.predict(X, offset), weights)
-        self.model_ = replace(self.model_, baseline=baseline)
+        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, old, checkpoint)
+        baseline = self.model_.baseline  # of a model that stays as it was
+        if baseline is None:
+            baseline = breslow(times, events, self.predict(X, offset), weights)
+            self.model_ = replace(self.model_, baseline=baseline)
         self.event_times_ = baseline.frozen().times
         with np.errstate(over="ignore"):
             self.baseline_hazard_ = np.exp(baseline.log_hazard)

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._shelf import MEMORY, Shelf
 from tpnn._threads import split
 from tpnn._typing import Float32Array, FloatArray, RealArray
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
+from tpnn.problem.states import GrowthStates, State, digest_of
 from tpnn.problem.stopping import EarlyStopping, Limits
 from tpnn.problem.whole import largest_of, sum_scale, totals
 
 ROWS_PER_BLOCK = 1 << 20  # whose slopes are computed at a time
 SLOPES, VISIT, CHECK = "slopes", "visit", "check"  # stages of growth
+ROUNDS_PER_STATE = 50  # between two states of a growth that are written to a checkpoint
 
 Stages = Generator[tuple[str, int], Any, "Grown"]
 
@@ -107,6 +111,12 @@ class Forest(Protocol):
     def slopes_changed(self) -> None:
         """React to slopes that were recomputed."""
 
+    def state(self) -> list[NDArray[Any]]:
+        """Arrays that hold where the growth stands; written over, it goes on from elsewhere."""
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what the growth depends on besides its rows, arrays that it does not change."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Grown:
@@ -155,6 +165,43 @@ def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
     return float((loss / mass)[0])
 
 
+class Entry:
+    """Place of a growth that has not begun among states, found by all that the growth depends on.
+
+    Parameters
+    ----------
+    states : GrowthStates
+        States of growths.
+    settings : tuple
+        What the growth depends on besides the forest and its rows.
+    forest : Forest
+        What will grow.
+    sides : tuple of Side
+        Training and held-out rows.
+    """
+
+    def __init__(
+        self, states: GrowthStates, settings: tuple[Any, ...], forest: Forest, sides: Sequence[Side]
+    ) -> None:
+        self.states, self.sides = states, sides
+        self.known = (settings, forest.identity())
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of all that the growth depends on."""
+        coded = [(c.codes, c.features, c.n_nodes) for side in self.sides for c in side.coded]
+        rows = [(side.y, side.weights, side.raw) for side in self.sides]
+        return digest_of((self.known, coded, rows))
+
+    def find(self) -> State | None:
+        """State of the growth if it has begun before, or None."""
+        return None if self.states.is_empty else self.states.find(self.key)
+
+    def keep(self, state: State, can_go_on: bool) -> None:
+        """Keep where the growth stands."""
+        self.states.keep(self.key, state, can_go_on)
+
+
 @dataclass(frozen=True)
 class BagGrower:
     """Grows one bag at a time; several threads may share a grower.
@@ -167,16 +214,26 @@ class BagGrower:
         When to stop regardless of progress.
     max_rounds, patience : int
         Largest number of rounds, and rounds without progress after which a bag stops.
+    states : GrowthStates, optional
+        Growths to go on with, and where to keep those that end because their rounds are up.
     """
 
     objective: Objective
     limits: Limits
     max_rounds: int
     patience: int
+    states: GrowthStates | None = None
 
     def grow(self, forest: Forest, training: Side, validation: Side) -> Grown:
-        """Add trees to a forest until the held-out loss stops falling; return the best state."""
-        stages, checked = self.stages(forest), None
+        """Add trees to a forest until the held-out loss stops falling; return the best state.
+
+        A growth that ended after fewer rounds goes on as if it had not.
+        """
+        entry = None
+        if self.states is not None:
+            settings = (self.objective.name, self.patience, type(forest).__name__)
+            entry = Entry(self.states, settings, forest, (training, validation))
+        stages, checked = self.stages(forest, entry), None
         while True:
             try:
                 stage, rounds = stages.send(checked)
@@ -193,33 +250,70 @@ class BagGrower:
                 held_out = forest.scores(validation)
                 checked = held_out, held_out_loss(self.objective, validation, held_out)
 
-    def stages(self, forest: Forest) -> Stages:
+    def stages(self, forest: Forest, entry: Entry | None = None) -> Stages:
         """Say what growth does in turn, wherever the rows are; return the best state.
 
         It yields a stage and the number of rounds: ``SLOPES`` of all rows are to be computed, the
         components to be visited (``VISIT``), or the held-out rows to be asked (``CHECK``). What is
-        sent after a check are their raw scores and their loss.
+        sent after a check are their raw scores and their loss. A growth whose state is known by its
+        ``entry`` goes on from there.
         """
         stopping = EarlyStopping(1, self.patience, tolerance=forest.tolerance, grace=forest.grace)
         yield SLOPES, 0
-        held_out, loss = yield CHECK, 0
-        best = Grown(tables=forest.tables(), rounds=0, held_out=held_out, loss=loss)
-        stopping.update(np.array([loss]), 0)
-        every = forest.rounds_per_check
-        for done in range(0, self.max_rounds, every):
-            if self.limits.are_reached() or stopping.has_stalled:
-                break
+        known = None if entry is None else entry.find()
+        if known is None:
+            held_out, loss = yield CHECK, 0
+            best, rounds = Grown(tables=forest.tables(), rounds=0, held_out=held_out, loss=loss), 0
+            stopping.update(np.array([loss]), 0)
+        else:
+            best, rounds = restored(known, forest, stopping)
+        while not (rounds >= self.max_rounds or self.limits.are_reached() or stopping.has_stalled):
             for visit in range(forest.visits_per_check):
-                if done + visit > 0 and not forest.keeps_slopes:
-                    yield SLOPES, done
-                yield VISIT, done
-            held_out, loss = yield CHECK, done + every
-            if stopping.update(np.array([loss]), done + every)[0]:
-                best = Grown(
-                    tables=forest.tables(), rounds=done + every, held_out=held_out, loss=loss
-                )
+                if rounds + visit > 0 and not forest.keeps_slopes:
+                    yield SLOPES, rounds
+                yield VISIT, rounds
+            rounds += forest.rounds_per_check
+            held_out, loss = yield CHECK, rounds
+            if stopping.update(np.array([loss]), rounds)[0]:
+                best = Grown(tables=forest.tables(), rounds=rounds, held_out=held_out, loss=loss)
+            if entry is not None and rounds % ROUNDS_PER_STATE == 0 and entry.states.keeps_all:
+                entry.keep(state_of(forest, stopping, best, rounds), can_go_on=False)
+        can_go_on = rounds >= self.max_rounds and not stopping.has_stalled
+        if entry is not None and (can_go_on or entry.states.keeps_all):
+            entry.keep(state_of(forest, stopping, best, rounds), can_go_on)
         return best
 
     def noted(self, note: str) -> str:
         """Note of a bag that has just stopped growing, with the time limit if that stopped it."""
         return f"{note}, until the time limit" if self.limits.are_reached() else note
+
+
+def state_of(forest: Forest, stopping: EarlyStopping, best: Grown, rounds: int) -> State:
+    """Where a growth stands, by name; the forest must not grow on while the arrays are in use."""
+    by_order = enumerate(best.tables.by_order)
+    return {
+        "rounds": np.array(rounds),
+        **{f"forest {number}": array for number, array in enumerate(forest.state())},
+        **{f"stopping {name}": array for name, array in stopping.state().items()},
+        **{f"best grids {number}": grids for number, grids in by_order},
+        "best intercepts": best.tables.intercepts,
+        "best rounds": np.array(best.rounds),
+        "best held_out": np.asarray(best.held_out),
+        "best loss": np.array(best.loss),
+    }
+
+
+def restored(state: State, forest: Forest, stopping: EarlyStopping) -> tuple[Grown, int]:
+    """Bring a forest and its stopping to a state; return the best of that growth and its rounds."""
+    for number, array in enumerate(forest.state()):
+        array[...] = state[f"forest {number}"]
+    stopping.restore({name: state[f"stopping {name}"] for name in stopping.state()})
+    n_orders = sum(name.startswith("best grids") for name in state)
+    by_order = [state[f"best grids {number}"] for number in range(n_orders)]
+    best = Grown(
+        tables=Tables(by_order, state["best intercepts"]),
+        rounds=int(state["best rounds"]),
+        held_out=state["best held_out"],
+        loss=float(state["best loss"]),
+    )
+    return best, int(state["rounds"])

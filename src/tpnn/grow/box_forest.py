@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
 from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
 from tpnn.grow.forest import bounded_tree, tree_for_size
+from tpnn.grow.frozen import are_frozen, frozen_parts
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
@@ -45,6 +48,7 @@ class BoxForest:
         self, rows: BoxRows, trees: tuple[TreeSettings, ...], growths: list[BoxGrowth]
     ) -> None:
         self.rows, self.trees, self.growths = rows, trees, growths
+        self.seeds = [int(growth.state[0]) for growth in growths]
 
     def visit(self, rounds: int) -> None:
         """Visit components of every output."""
@@ -72,6 +76,14 @@ class BoxForest:
         for growth in self.growths:
             set_scales(growth)
 
+    def state(self) -> list[NDArray[Any]]:
+        """Arrays that hold where the growth stands."""
+        return [array for g in self.growths for array in (*g.tables, g.gains, g.state)]
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what the growth depends on besides its rows."""
+        return self.rows.features, self.rows.sizes, self.rows.nodes, self.trees, self.seeds
+
 
 class BoxBags:
     """Grows the components of order four and above, bag by bag.
@@ -87,7 +99,9 @@ class BoxBags:
     def __init__(self, problem: Problem, grower: BagGrower) -> None:
         self.problem, self.grower = problem, grower
         self.objective, self.axes = problem.objective, problem.encoder.axes
-        self.parts = [part for part in problem.coded if part.features.shape[1] > 3]
+        higher = [part for part in problem.coded if part.features.shape[1] > 3]
+        grow = (replace(part, features=_unfrozen(part.features, problem)) for part in higher)
+        self.parts = [part for part in grow if len(part.features)]
 
     def grow(self, bag: int, raw: FloatArray) -> Grown:
         """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
@@ -163,6 +177,14 @@ class BoxBags:
             )
             for output in range(self.objective.n_outputs)
         ]
+
+
+def _unfrozen(features: IntArray, problem: Problem) -> IntArray:
+    """Components (n_components, order) that are not frozen and contain nothing that is."""
+    components = features.tolist()
+    grows = ~are_frozen(components, problem)
+    grows[[parts.index for parts in frozen_parts(components, problem)]] = False
+    return features[grows]
 
 
 def _box_rows(coded: Sequence[CodedComponents], axes: Mapping[int, Sequence[Axis]]) -> BoxRows:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from tpnn._typing import Float32Array, FloatArray, IntArray, RealArray
 from tpnn.anova.constraints import MONOTONE
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import Side, Tables, set_scales
+from tpnn.grow.frozen import Frozen
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.grow.rounds import MASS_REFRESH_ROUNDS, NOTHING, Growth, Plan, Rows, Slopes, grow_rounds
-from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.grow.trees import FROZEN_GAIN, UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
 from tpnn.problem.whole import totals
 
@@ -116,6 +117,8 @@ class RectangleForest:
         Trees of pairs; None if main effects grow alone.
     extent : Extent, optional
         All training rows of the bag, by default those of ``training``.
+    frozen : Frozen
+        What must not grow.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -132,11 +135,16 @@ class RectangleForest:
         seed: int,
         pair_tree: TreeSettings | None = None,
         extent: Extent | None = None,
+        frozen: Frozen | None = None,
     ) -> None:
         self.layout, self.objective = layout, objective
+        self.start, self.seed = start, seed
+        self.frozen_parts = [] if frozen is None else frozen.pair_parts
+        self.frozen_identity = None if frozen is None else astuple(frozen)
         has_pairs = start.by_order[1].shape[1] > 0
         self.grows_pairs = pair_tree is not None and has_pairs
-        self.keeps_slopes = objective.reweightings == 1  # as visits do for a quadratic loss
+        is_quadratic = objective.reweightings == 1  # then visits keep the slopes exact
+        self.keeps_slopes = is_quadratic and not self.frozen_parts
         size = extent or Extent.of(training.weights)
         trees = _trees(objective, size, pair_tree, start.by_order[1].shape[1])
         self.rows = _rows(training)
@@ -145,6 +153,9 @@ class RectangleForest:
             main_tree=trees[0], pair_tree=trees[1],
         )  # fmt: skip
         self.grown = _new_growths(start, seed)
+        if frozen is not None:
+            for growth in self.grown:
+                growth.gains[frozen.components] = FROZEN_GAIN
         self.growths = [_new_slopes(training) for _ in self.grown]
 
     def visit(self, rounds: int) -> None:
@@ -152,6 +163,8 @@ class RectangleForest:
         also_pairs = self.visits_pairs(rounds)
         for slopes, growth in zip(self.growths, self.grown, strict=True):
             grow_rounds(self.rows, slopes, growth, self.plan, SLOPE_REFRESH_ROUNDS, also_pairs)
+            for parts in self.frozen_parts:
+                growth.pairs[parts.index] = parts.taken_from(growth.pairs[parts.index])
 
     def visits_pairs(self, rounds: int) -> bool:
         """Whether pairs are visited after so many rounds."""
@@ -161,7 +174,8 @@ class RectangleForest:
         """Raw scores of rows, (n_rows, K)."""
         scores = side.shelf.empty((len(side.y), len(self.grown)), np.float32)
         for output, growth in enumerate(self.grown):
-            raw = side.raw + np.float32(growth.intercept[0])  # (n_rows, 1)
+            known = side.raw if side.raw.shape[1] == 1 else side.raw[:, output, None]
+            raw = known + np.float32(growth.intercept[0])  # (n_rows, 1)
             for part, tables in zip(side.coded, (growth.mains, growth.pairs), strict=False):
                 part.gather(tables.reshape(*part.shape, 1), 0, raw)
             scores[:, output] = raw[:, 0]
@@ -183,6 +197,25 @@ class RectangleForest:
         """Raise the age of the sums of the hessian; old sums are recomputed."""
         for growth in self.grown:
             growth.ages[:] += MASS_REFRESH_ROUNDS if self.objective.steep else SLOPE_REFRESH_ROUNDS
+
+    def state(self) -> list[NDArray[Any]]:
+        """Arrays that hold where the growth stands.
+
+        Of a quadratic loss, sums of the hessian are the same whenever they are computed; of others,
+        slopes are recomputed anyway.
+        """
+        arrays: list[NDArray[Any]] = []
+        for slopes, growth in zip(self.growths, self.grown, strict=True):
+            arrays += [growth.mains, growth.pairs, growth.gains, growth.intercept, growth.state]
+            if self.keeps_slopes:
+                arrays += [slopes.residual, slopes.scales]
+            else:
+                arrays += [growth.ages, growth.main_mass, growth.pair_mass]
+        return arrays
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what the growth depends on besides its rows."""
+        return *self.plan, self.grows_pairs, self.start, self.seed, self.frozen_identity
 
 
 def _trees(

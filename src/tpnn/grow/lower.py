@@ -23,6 +23,7 @@ from tpnn.anova.constraints import constrained
 from tpnn.anova.purify import purify_tables
 from tpnn.grow.bag import BagGrower, Grown, Tables, held_out_loss
 from tpnn.grow.forest import Layout, RectangleForest
+from tpnn.grow.frozen import Frozen
 from tpnn.grow.place import Bags, GrowthTask, current_place
 from tpnn.grow.sides import Sides
 from tpnn.grow.starts import measures, smooth_starts, zero_start
@@ -100,6 +101,7 @@ class LowerOrders:
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
         self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
+        self.frozen = Frozen.of(problem)
 
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
@@ -185,6 +187,7 @@ class LowerOrders:
         forest = RectangleForest(
             layout=self.layout, objective=self.problem.objective, training=training,
             start=task.start, seed=task.seed, pair_tree=task.pair_tree,
+            frozen=self.frozen,
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 

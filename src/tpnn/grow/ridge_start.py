@@ -21,7 +21,7 @@ from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
-from tpnn.problem.rows import TrainingRows
+from tpnn.problem.rows import TrainingRows, in_lanes
 from tpnn.problem.stopping import EarlyStopping, Limits
 from tpnn.problem.whole import totals, whole_numbers
 
@@ -70,6 +70,10 @@ class MainDictionary:
         needed = marginal.of_features(np.append(features, missing))
         self.bases = dictionary(needed, 1)[: len(features)]
 
+    def forget(self, are_frozen: BoolArray) -> None:
+        """Leave nothing to fit in some main effects."""
+        self.bases[are_frozen] = 0.0
+
     def zeros(self, n_bags: int) -> RealArray:
         """Coefficients of the zero function."""
         return np.zeros((len(self.bases), self.bases.shape[2], n_bags), np.float32)
@@ -90,6 +94,10 @@ class PairDictionary:
         bases = dictionary(marginal, 2)
         self.first = bases[pairs[:, 0]] * np.float32(PAIR_SCALE)
         self.second = bases[pairs[:, 1]]
+
+    def forget(self, are_frozen: BoolArray) -> None:
+        """Leave nothing to fit in some pairs."""
+        self.first[are_frozen] = 0.0
 
     def zeros(self, n_bags: int) -> RealArray:
         """Coefficients of the zero function."""
@@ -183,7 +191,7 @@ class RidgeStart:
         self.workers, self.limits = workers, limits
         intercepts = np.tile(start, self.n_bags).astype(np.float32)
         coefficients = [d.zeros(self.n_lanes) for d in self.dictionaries]
-        raw: RealArray = self.rows.offset + intercepts
+        raw: RealArray = in_lanes(self.rows.offset, self.n_lanes) + intercepts
         self.best = BestCoefficients([c.copy() for c in coefficients], intercepts.copy())
         self.stopping = EarlyStopping(self.n_bags, PATIENCE_ITERATIONS)
         self.stopping.update(self._loss(raw), 0)

@@ -28,7 +28,13 @@ from tpnn.grow.rectangles import (
     subtract_step,
     summed_area,
 )
-from tpnn.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_uniform, one_way
+from tpnn.grow.trees import (
+    FROZEN_GAIN,
+    SMALLEST_VISIT_PROBABILITY,
+    bounded,
+    draw_uniform,
+    one_way,
+)
 from tpnn.problem.whole import whole_total
 
 MASS_REFRESH_ROUNDS = 50  # after which the sums of the hessian are recomputed
@@ -82,7 +88,7 @@ class Growth(NamedTuple):
     main_mass, pair_mass : arrays of shape (..., M + 1, ...)
         Summed areas of the hessian for each component.
     gains : array of shape (n_pairs + n_features,)
-        Gain of each component's last visit, pairs first.
+        Gain of each component's last visit, pairs first; FROZEN_GAIN if there must be none.
     ages : array of shape (n_pairs + n_features,)
         Rounds since each summed area of the hessian was computed.
     intercept : array of shape (1,)
@@ -278,6 +284,8 @@ def _take_answer(growth: Any, plan: Any, units: Any) -> None:
 def _ask_next(growth: Any, first: int) -> None:
     """Choose the next component of the round to ask about; NOTHING at its end."""
     for component in range(max(growth.asked[0] + 1, first), len(growth.gains)):
+        if growth.gains[component] == FROZEN_GAIN:
+            continue
         probability = growth.gains[component] / growth.largest[0]
         if draw_uniform(growth.state) <= max(SMALLEST_VISIT_PROBABILITY, probability):
             stale = growth.ages[component] >= MASS_REFRESH_ROUNDS

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sklearn.base import BaseEstimator
 
-from tpnn._rules import COUNT, Rule, is_not_negative, one_of
+from tpnn._rules import COUNT, Rule, is_not_negative, is_whole, one_of
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.grow.bag import BagGrower
 from tpnn.grow.box_forest import BoxBags
@@ -25,6 +25,7 @@ from tpnn.problem.stopping import Limits
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
 FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
+FROM_MODEL = FROM_ZERO._replace(note="from the old model")  # what to add to it grows from 0
 SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
 SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
@@ -56,7 +57,7 @@ class Grow(BaseEstimator):
         Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows. Raise it
         when correlated features get opposite signs: the effect is then split between them.
     max_rounds : int, default=2000
-        Largest number of rounds per bag.
+        Largest number of rounds per bag; 0 keeps what growth starts from.
     patience : int, default=50
         Number of rounds without a lower held-out loss after which a bag stops.
 
@@ -71,6 +72,7 @@ class Grow(BaseEstimator):
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     judges: ClassVar[bool] = True
     needs_subsets: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
         "l2": Rule(
@@ -78,7 +80,9 @@ class Grow(BaseEstimator):
             lambda value: one_of("auto")(value) or is_not_negative(value),
             1e-3,
         ),
-        "max_rounds": COUNT,
+        "max_rounds": Rule(
+            "a whole number of at least 0", lambda value: is_whole(value) and value >= 0, 100
+        ),
         "patience": COUNT,
     }
 
@@ -122,13 +126,16 @@ class Grow(BaseEstimator):
         )
         if len(lower) == len(problem.components):
             return solution
-        grower = BagGrower(problem.objective, limits, self.max_rounds, self.patience)
+        grower = BagGrower(
+            problem.objective, limits, self.max_rounds, self.patience, problem.states
+        )
         whole = with_higher(problem, solution)
         if 3 in whole.components.orders:
             triples = TripleBags.of(whole, self._triple_grower(problem, limits))
-            solution = HigherOrders(triples, "triples").fit(solution, progress)
-        if max(whole.components.orders) > 3:
-            boxes = BoxBags(whole, grower)
+            if len(triples.parts[0].features):  # not all of them are frozen
+                solution = HigherOrders(triples, "triples").fit(solution, progress)
+        boxes = BoxBags(whole, grower)
+        if boxes.parts:
             solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
         return solution
 
@@ -136,28 +143,31 @@ class Grow(BaseEstimator):
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
         """Grow all candidates on coarse grids; ask the held-out rows about each."""
-        grower = replace(self._triple_grower(problem, limits), max_rounds=JUDGING_ROUNDS)
+        grower = self._triple_grower(problem, limits)
+        grower = replace(grower, max_rounds=JUDGING_ROUNDS, states=None)
         return Judge(problem, solution, candidates, grower).verdict()
 
     def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
         patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
-        return BagGrower(problem.objective, limits, self.max_rounds, patience)
+        return BagGrower(problem.objective, limits, self.max_rounds, patience, problem.states)
 
     def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
         l2 = None if isinstance(self.l2, str) else self.l2
         rounds = 0 if self.growth == "none" else self.max_rounds
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
-        grower = BagGrower(problem.objective, limits, rounds, patience)
+        states = problem.states if rounds else None
+        grower = BagGrower(problem.objective, limits, rounds, patience, states)
         return LowerOrders(problem, grower, self._ways(problem), l2).fit(progress)
 
     def _ways(self, problem: Problem) -> tuple[Way, ...]:
         """How the bags grow: from zero, from the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
+        from_zero = FROM_ZERO if problem.base is None else FROM_MODEL
         is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
         if self.growth != "auto":
             return (SHARP_SMOOTH,)
         if is_large and isinstance(self.l2, str):
-            return (FROM_ZERO,)  # an l2 that was asked for needs the smooth fit
+            return (from_zero,)  # an l2 that was asked for needs the smooth fit
         if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
             return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
-        return FROM_ZERO, SMOOTH
+        return from_zero, SMOOTH

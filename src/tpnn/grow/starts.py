@@ -9,6 +9,7 @@ from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.constraints import project_main
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import Tables
+from tpnn.grow.frozen import are_frozen
 from tpnn.grow.ridge_start import (
     SOLVED_PAIR_NODES,
     Dictionary,
@@ -51,10 +52,12 @@ def smooth_starts(
     """Smooth start of every bag; pairs are solved on fewer nodes than they grow on."""
     fine, coarse = measures(problem)
     solved: list[Dictionary] = [MainDictionary(fine, problem.coded[0].features[:, 0])]
+    solved[0].forget(are_frozen(problem.coded[0].features.tolist(), problem))
     coded = [problem.coded[0]]
     for part in problem.coded[1:]:
         coarser, codes = coarsen(coarse, part.codes, SOLVED_PAIR_NODES)
         solved.append(PairDictionary(coarser, part.features))
+        solved[1].forget(are_frozen(part.features.tolist(), problem))
         coded.append(CodedComponents(codes, part.features, coarser.n_nodes))
     ridge = RidgeStart(solved, coded, problem.rows, problem.objective, l2)
     best = ridge.fit(problem.start, workers, limits)

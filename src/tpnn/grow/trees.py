@@ -10,6 +10,7 @@ from tpnn._compile import compiled
 from tpnn.problem.bits import scrambled
 
 UNVISITED_GAIN = 1e30  # gain of a component before its first visit
+FROZEN_GAIN = -1.0  # of a component that is never visited
 SMALLEST_VISIT_PROBABILITY = 0.03  # even if the last gain of the component was small
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import astuple, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
+from tpnn.grow.frozen import FrozenParts, are_frozen, frozen_parts
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
@@ -37,6 +41,8 @@ class CuboidForest:
         The loss.
     seed : int
         Seed of the random cuts.
+    frozen_parts : sequence of FrozenParts
+        What the triples would move into frozen components.
     """
 
     rounds_per_check = 1
@@ -45,9 +51,16 @@ class CuboidForest:
     tolerance = 0.0
 
     def __init__(
-        self, rows: TripleRows, training: Side, held_out: Side, objective: Objective, seed: int
+        self,
+        rows: TripleRows,
+        training: Side,
+        held_out: Side,
+        objective: Objective,
+        seed: int,
+        frozen_parts: Sequence[FrozenParts] = (),
     ) -> None:
-        self.rows, self.objective = rows, objective
+        self.rows, self.objective, self.seed = rows, objective, seed
+        self.frozen_parts = frozen_parts
         self.training, self.held_out = training, held_out
         size = float(totals(training.weights)[0])
         self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
@@ -65,6 +78,19 @@ class CuboidForest:
         """Visit triples of every output."""
         for state in self.states:
             grow_triples(self.rows, state, VISITS_PER_ROUND, self.tree)
+            for parts in self.frozen_parts:
+                if state.changed[parts.index]:
+                    self._take_out(parts, state)
+
+    def _take_out(self, parts: FrozenParts, state: TripleGrowth) -> None:
+        """Take the parts of frozen components out of a triple, and out of the raw scores."""
+        grid = state.tables[parts.index]
+        change = parts.taken_from(grid) - grid
+        grid += change
+        features = self.rows.triples[parts.index]
+        sides = ((self.rows.training, state.training), (self.rows.held_out, state.held_out))
+        for codes, side in sides:
+            side.raw[:] += change[tuple(codes[feature] for feature in features)]
 
     def scores(self, side: Side) -> FloatArray:
         """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
@@ -91,6 +117,19 @@ class CuboidForest:
             state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
             set_scales(state.training)
             set_scales(state.held_out)
+
+    def state(self) -> list[NDArray[Any]]:
+        """Arrays that hold where the growth stands."""
+        arrays: list[NDArray[Any]] = [self.copies]
+        for known in self.states:
+            arrays += [known.tables, known.training.raw, known.held_out.raw, known.gains]
+            arrays += [known.confirmed, known.changed, known.state]
+        return arrays
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what the growth depends on besides its rows."""
+        frozen = list(map(astuple, self.frozen_parts))
+        return self.rows.triples, self.rows.sizes, self.rows.kinds, self.tree, self.seed, frozen
 
 
 def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> list[TripleGrowth]:
@@ -129,6 +168,8 @@ class TripleBags:
         The triples over the rows.
     sizes, kinds : array of shape (n_features,)
         Number of nodes of each feature, and how it may be cut.
+    frozen_parts : sequence of FrozenParts
+        What the triples would move into frozen components.
     """
 
     def __init__(
@@ -138,16 +179,21 @@ class TripleBags:
         part: CodedComponents,
         sizes: IntArray,
         kinds: IntArray,
+        frozen_parts: Sequence[FrozenParts] = (),
     ) -> None:
-        self.problem, self.grower = problem, grower
+        self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
         self.parts, self.sizes, self.kinds = [part], sizes, kinds
 
     @classmethod
     def of(cls, problem: Problem, grower: BagGrower) -> TripleBags:
-        """Triples of a problem on their own nodes."""
+        """Triples of a problem on their own nodes, without those that are frozen."""
         part = problem.coded[problem.components.orders.index(3)]
+        part = replace(part, features=part.features[~are_frozen(part.features.tolist(), problem)])
         marginal = Marginal.of(problem.encoder.axes[3])
-        return cls(problem, grower, part, marginal.sizes, axis_kinds(marginal))
+        return cls(
+            problem=problem, grower=grower, part=part, sizes=marginal.sizes,
+            kinds=axis_kinds(marginal), frozen_parts=frozen_parts(part.features.tolist(), problem),
+        )  # fmt: skip
 
     def grow(self, bag: int, raw: FloatArray) -> Grown:
         """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
@@ -167,7 +213,10 @@ class TripleBags:
             kinds=self.kinds,
         )
         seed = self.problem.seed * self.problem.n_bags + bag
-        return CuboidForest(triple_rows, training, held_out, self.problem.objective, seed)
+        return CuboidForest(
+            rows=triple_rows, training=training, held_out=held_out, seed=seed,
+            objective=self.problem.objective, frozen_parts=self.frozen_parts,
+        )  # fmt: skip
 
     def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
         where = np.flatnonzero(weights)

@@ -15,9 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from tpnn._typing import FloatArray
-from tpnn.anova.components import canonical
 from tpnn.model.model import AnovaModel
-from tpnn.problem.interpolated import interpolated, training_columns
+from tpnn.problem.interpolated import training_scores
 from tpnn.problem.problem import Problem
 
 N_STEPS = 100
@@ -35,24 +34,12 @@ def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
         return model
     rows, weights = problem.distinct.rows, problem.distinct.weights
     y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
-    raw = training_scores(model, problem) + offset
+    raw = training_scores(model.by_component(), model.intercepts, problem) + offset
     with np.errstate(all="ignore"):  # where nothing can be done, nothing is
         shift = SHIFTS[model.link.name](raw, y, weights)
     if not np.isfinite(shift).all():
         return model
     return replace(model, intercepts=model.intercepts + shift)
-
-
-def training_scores(model: AnovaModel, problem: Problem) -> FloatArray:
-    """Raw scores (n, K) of the distinct training rows, without their offset.
-
-    They are what the model predicts. Components are added in canonical order, so that the order of
-    the columns changes no bit.
-    """
-    tables, ordered = model.by_component(), canonical(model.components, problem.features)
-    given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
-    columns = training_columns(problem, given, problem.distinct.rows)
-    return interpolated(problem, given, model.intercepts, columns)
 
 
 def mean_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:

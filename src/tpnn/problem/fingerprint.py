@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._compile import compiled
 from tpnn._typing import FloatArray
@@ -38,12 +38,34 @@ def fingerprint(X: Any, y: Any) -> str:
     >>> fingerprint(X, y) == fingerprint(X, y[::-1])
     False
     """
-    table = X if isinstance(X, Table) else Table(X)
-    keys = np.zeros(table.n_rows, np.uint64)
-    for name, column in chain(_columns_of(table), _targets_of(y)):
-        _add(keys, _numbers(column), np.uint64(_text_bits(name)))
-    keys = np.sort(scrambled(keys))
-    return hashlib.sha256(keys.astype("<u8").tobytes()).hexdigest()
+    rows = RowSums(X if isinstance(X, Table) else Table(X))
+    return rows.digest(target_columns(y))
+
+
+class RowSums:
+    """One number for each row of a table, a sum over its columns, to which others can be added.
+
+    Parameters
+    ----------
+    table : Table
+        The table; it is read once.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.sums = np.zeros(table.n_rows, np.uint64)
+        _add_columns(self.sums, _columns_of(table))
+
+    def digest(self, further: Iterable[tuple[str, Column]]) -> str:
+        """Return the fingerprint of the table with further columns, whatever the order of rows."""
+        sums = self.sums.copy()
+        _add_columns(sums, further)
+        in_order = np.sort(scrambled(sums))
+        return hashlib.sha256(in_order.astype("<u8").tobytes()).hexdigest()
+
+
+def _add_columns(sums: NDArray[np.uint64], columns: Iterable[tuple[str, Column]]) -> None:
+    for name, column in columns:
+        _add(sums, _numbers(column), np.uint64(_text_bits(name)))
 
 
 def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:
@@ -55,7 +77,7 @@ def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:
         yield f"X {f'x{place}' if name is None else name}", table.read_offset_column()
 
 
-def _targets_of(y: Any) -> Iterator[tuple[str, Column]]:
+def target_columns(y: Any) -> Iterator[tuple[str, Column]]:
     """Yield the targets, numbered: their names are no part of the rows."""
     array = np.asarray(y)
     fields = [array[name] for name in array.dtype.names or ()]

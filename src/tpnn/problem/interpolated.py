@@ -7,13 +7,15 @@ predictions is computed here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
-from tpnn.anova.components import Component
+from tpnn.anova.components import Component, canonical
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
+from tpnn.problem.base import Base
 from tpnn.problem.problem import Problem
 
 
@@ -41,3 +43,28 @@ def interpolated(
     raw[:] = intercepts[:, None]
     Predictor(problem.encoder.axes, flatten_tables(tables)).add(columns, raw)
     return raw.T
+
+
+def training_scores(
+    tables: Mapping[Component, FloatArray], intercepts: FloatArray, problem: Problem
+) -> FloatArray:
+    """Raw scores (n, K) of the distinct training rows, without their offset.
+
+    They are what a model predicts with these grids (M_1, ..., M_d, K), whose components are in the
+    user's order. Components are added in canonical order, so that the order of the columns changes
+    no bit.
+    """
+    ordered = canonical(tables, problem.features)
+    given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
+    columns = training_columns(problem, given, problem.distinct.rows)
+    return interpolated(problem, given, intercepts, columns)
+
+
+def based(problem: Problem, base: Base) -> Problem:
+    """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
+    raw = training_scores(base.tables, base.intercepts, problem)
+    known = problem.rows.offset + (raw - problem.shift) / problem.scale
+    offset = problem.codes.shelf.keep(known.astype(np.float32))
+    return replace(
+        problem, rows=replace(problem.rows, offset=offset), start=0 * base.intercepts, base=base
+    )

@@ -20,10 +20,19 @@ from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
 from tpnn.model.files import Label
 from tpnn.model.model import AnovaModel
+from tpnn.problem.base import Base
 from tpnn.problem.coded import CodedComponents, Codes
-from tpnn.problem.rows import DistinctRows, TrainingRows, distinct_rows, draw_bags, row_keys
+from tpnn.problem.rows import (
+    DistinctRows,
+    TrainingRows,
+    distinct_rows,
+    draw_bags,
+    in_lanes,
+    row_keys,
+)
 from tpnn.problem.scaling import Targets, centred_offset, scaled
 from tpnn.problem.solution import Solution
+from tpnn.problem.states import GrowthStates
 from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
@@ -86,6 +95,10 @@ class Problem:
         Whether the user passed an offset.
     targets : Targets
         Targets, weights and offsets as the user passed them, for all rows of the table.
+    states : GrowthStates, optional
+        Growths to go on with, and where to keep those that end because their rounds are up.
+    base : Base, optional
+        Model to which the solution is added; its raw scores are part of the offset of the rows.
     """
 
     encoder: TableEncoder
@@ -102,6 +115,8 @@ class Problem:
     scale: FloatArray
     has_offset: bool
     targets: Targets
+    states: GrowthStates | None = None
+    base: Base | None = None
 
     @classmethod
     def build(
@@ -190,7 +205,8 @@ class Problem:
         result is then (n, K).
         """
         intercepts = solution.intercepts if lanes is None else solution.intercepts[lanes]
-        raw: FloatArray = self.rows.offset[rows] + intercepts
+        offset = in_lanes(self.rows.offset[rows], intercepts.shape[-1])
+        raw: FloatArray = offset + intercepts
         for component, table in zip(solution.components, solution.tables, strict=True):
             raw += self.codes.values(component, table, rows, lanes)
         return raw
@@ -201,18 +217,20 @@ class Problem:
             tuple(sorted(given)): self._restore_table(given, padded)
             for given, padded in zip(solution.components, solution.tables, strict=True)
         }
-        components = ComponentSet(tuple(tables))
-        constants = self.by_output(solution.intercepts).mean(0)
+        constants = self.scale * self.by_output(solution.intercepts).mean(0)
         means, spreads = (
-            [self.scale * function(tables[s], axis=len(s)) for s in components]
+            {s: self.scale * function(table, axis=len(s)) for s, table in tables.items()}
             for function in (np.mean, np.std)
         )
+        if self.base is not None:
+            means, spreads = self.base.plus(means, spreads)
+        components = ComponentSet(tuple(means))
         return AnovaModel(
             encoder=self.encoder.up_to(max(components.orders)),
             components=components,
-            tables=tuple(means),
-            spreads=tuple(spreads),
-            intercepts=self.shift + self.scale * constants,
+            tables=tuple(means[s] for s in components),
+            spreads=tuple(spreads[s] for s in components),
+            intercepts=(self.shift if self.base is None else self.base.intercepts) + constants,
             link=self.objective.link,
             activation=solution.activation,
             scale=solution.scale,

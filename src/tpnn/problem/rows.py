@@ -107,7 +107,7 @@ class TrainingRows:
     ----------
     y : array of shape (n, T)
         Target on the training scale.
-    offset : array of shape (n, 1)
+    offset : array of shape (n, 1), or (n, K) if it differs by output
         Known part of the raw score.
     training, validation : array of shape (n, n_bags)
         Weight of each row in the training and held-out loss of each bag; columns sum to one.
@@ -120,6 +120,12 @@ class TrainingRows:
     training: Float32Array
     validation: Float32Array
     sizes: Float32Array
+
+
+def in_lanes(offset: Float32Array, n_lanes: int) -> Float32Array:
+    """Offsets (n, 1) as they are, and offsets (n, K) of the outputs for all lanes (n, n_lanes)."""
+    n_columns = offset.shape[1]
+    return offset if n_columns == 1 else np.tile(offset, n_lanes // n_columns)
 
 
 def distinct_rows(

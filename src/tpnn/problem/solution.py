@@ -21,8 +21,9 @@ class Event:
 
     Parameters
     ----------
-    stage : {"search", "grow", "descent", "refit", "bands", "limit"}
-        Stage of the fit; "bands" says why there are none, "limit" what the time limit cut short.
+    stage : {"search", "grow", "descent", "refit", "bands", "limit", "start"}
+        Stage of the fit; "bands" says why there are none, "limit" what the time limit cut short,
+        "start" what the fit added to.
     note : str
         What was tried or decided, in words.
     bag, step : int

@@ -27,12 +27,15 @@ class Solver(Protocol):
         Whether it can judge many candidate pairs or triples at once.
     needs_subsets : bool
         Whether it can fit a component only together with all subsets of it.
+    continues : bool
+        Whether it can start from a model.
     """
 
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]
     judges: ClassVar[bool]
     needs_subsets: ClassVar[bool]
+    continues: ClassVar[bool]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""

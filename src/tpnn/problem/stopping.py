@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._threads import Workers
 from tpnn._typing import BoolArray, FloatArray, RealArray
@@ -104,6 +106,18 @@ class EarlyStopping:
         self.last_fall[fell] = max(step, self.grace)
         self.step = step
         return better
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return where it stands, for ``restore``."""
+        known = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
+        return known | {"step": np.array(self.step)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from where another one stood."""
+        self.best, self.mark, self.last_fall = (
+            state[name].copy() for name in ("best", "mark", "last_fall")
+        )
+        self.step = int(state["step"])
 
     @property
     def has_stalled(self) -> bool:
