@@ -12,14 +12,13 @@ import pytest
 from tests.models import random_model, table_model
 from tests.sheets.models import mixed_model, mixed_rows
 from tpnn import AnovaModel, TPNNClassifier, load, purify
-from tpnn.recourse.choices import cost_unit
 
 
 def brute_force(
     model: AnovaModel, row: dict[str, Any], low: float, options: dict[str, list[Any]], most: int
 ) -> float:
     """Smallest cost over all combinations of options that reach a raw score; inf without one."""
-    units = {name: cost_unit(axis) for name, axis in
+    units = {name: axis.tenths_range for name, axis in
              zip(model.feature_names, model.encoder.axes[1], strict=True)}  # fmt: skip
 
     def cost(name: str, value: Any) -> float:
@@ -53,7 +52,7 @@ def on_a_curve(model: AnovaModel, row: dict[str, Any], name: str, low: float) ->
     for k in np.flatnonzero(f[:-1] * f[1:] < 0):
         roots.append([x[k] - f[k] * (x[k + 1] - x[k]) / (f[k + 1] - f[k])])
     found = np.concatenate(roots)
-    return float(np.abs(found - row[name]).min(initial=np.inf)) / cost_unit(axis)
+    return float(np.abs(found - row[name]).min(initial=np.inf)) / axis.tenths_range
 
 
 @pytest.mark.parametrize("max_changes", [1, 2, 3])

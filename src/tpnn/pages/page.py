@@ -72,9 +72,14 @@ def page(
 
 
 def _section(number: int, section: Section) -> str:
-    note = f'<p class="note">{escape(section.note)}</p>' if section.note else ""
+    note = paragraph(section.note) if section.note else ""
     parts = "".join(section.parts)
     return f'<section id="s{number}"><h2>{escape(section.heading)}</h2>{note}{parts}</section>'
+
+
+def paragraph(text: str) -> str:
+    """Write a sentence or two beside a table."""
+    return f'<p class="note">{escape(text)}</p>'
 
 
 def table(frame: pd.DataFrame) -> str:

@@ -22,7 +22,6 @@ from tpnn.table.frame import DATE, DURATION, NOMINAL
 from tpnn.table.levels import level_text
 from tpnn.table.words import SECONDS_PER_DAY
 
-UNIT_RANKS = (0.1, 0.9)  # quantiles whose distance is one unit of cost
 LEVEL_COST = 1.0  # of another level without order
 
 
@@ -95,7 +94,7 @@ def choice_of(
     if known.kind == NOMINAL:
         costs = np.where(values == current, 0.0, LEVEL_COST)
     else:
-        costs = np.abs(values - current) / cost_unit(finest)
+        costs = np.abs(values - current) / finest.tenths_range
     is_free = not (is_linked or known.levels)
     return Choice(
         feature=feature,
@@ -106,19 +105,6 @@ def choice_of(
         is_inside=is_inside,
         step=step if is_free else None,
     )
-
-
-def cost_unit(axis: Axis) -> float:
-    """Distance from the lower to the upper tenth of the training rows, or of all nodes.
-
-    >>> cost_unit(Axis(np.array([0.0, 1.0, 5.0]), np.array([0.2, 0.6, 0.2])))
-    5.0
-    """
-    nodes = axis.values[: axis.n_regular]
-    ranks = np.cumsum(axis.weights[: axis.n_regular])
-    low, high = np.searchsorted(ranks, np.array(UNIT_RANKS) * ranks[-1])
-    last = len(nodes) - 1
-    return float(nodes[min(high, last)] - nodes[min(low, last)] or nodes[-1] - nodes[0] or 1.0)
 
 
 def _limits(known: Feature, name: str, given: Any) -> Any:

@@ -21,8 +21,8 @@ from tpnn.table.source import SMALLEST_SIZE
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
 VALUE_SHARE = 0.6  # of values in positions that blend ranks and values
-OUTER_RANKS = (0.1, 0.9)  # values are clipped beyond these,
-CLIP_RANGES = 3.0  # at this many times the range between them
+OUTER_RANKS = (0.1, 0.9)  # the lower and the upper tenth
+CLIP_RANGES = 3.0  # values are clipped at this many times the range between them beyond them
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,19 @@ class Axis:
             return True
         first, last = np.searchsorted(cumulated, np.array(OUTER_RANKS) * cumulated[-1])
         return bool(first == last)
+
+    @property
+    def tenths_range(self) -> float:
+        """Distance from the lower to the upper tenth of the training rows, or of all nodes.
+
+        >>> Axis(np.array([0.0, 1.0, 5.0]), np.array([0.2, 0.6, 0.2])).tenths_range
+        5.0
+        """
+        nodes = self.values[: self.n_regular]
+        ranks = np.cumsum(self.weights[: self.n_regular])
+        low, high = np.searchsorted(ranks, np.array(OUTER_RANKS) * ranks[-1])
+        last = len(nodes) - 1
+        return float(nodes[min(high, last)] - nodes[min(low, last)] or nodes[-1] - nodes[0] or 1.0)
 
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).

@@ -1,4 +1,4 @@
-"""validate: discrimination, calibration, weak slices and group differences of a model."""
+"""validate: discrimination, calibration, weak slices, robustness and groups of a model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn import __version__
+from tpnn._rules import is_not_negative
 from tpnn._typing import FloatArray
 from tpnn._writing import write_file
 from tpnn.combine.merge import as_model
@@ -24,6 +25,7 @@ from tpnn.report.written import Report
 from tpnn.table.words import MISSING_WORD
 from tpnn.validation.headings import ANNEX_IV, SR_26_2
 from tpnn.validation.page import validation_page
+from tpnn.validation.robustness import NOISE, Robustness, robustness
 from tpnn.validation.slices import weak_slices
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ class Validation:
         Slices of one or two features in which the model is wrong beyond chance.
     n_slices : int
         How many tests the search for them made.
+    robustness : Robustness
+        How predictions change with the values of rows: noise, permutation, missing values,
+        values that fit has not seen, and the worst case.
     groups : DataFrame
         For each group of a protected attribute: number of rows, mean prediction, and
         ``difference`` of its mean raw score from that of all other rows.
@@ -64,6 +69,7 @@ class Validation:
     calibration: pd.DataFrame
     slices: pd.DataFrame
     n_slices: int
+    robustness: Robustness
     groups: pd.DataFrame
     group_components: pd.DataFrame
     facts: Mapping[str, Any]
@@ -78,7 +84,8 @@ class Validation:
         found = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in frames}
         fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2}
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
-        rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate}
+        rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
+                "robustness": self.robustness.to_dict()}  # fmt: skip
         return {"facts": finite(dict(self.facts)), **found, **rest, "to_write": empty}
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
@@ -100,6 +107,7 @@ def validate(
     offset: Any = None,
     power: float | None = None,
     false_alarm_rate: float = FALSE_ALARM_RATE,
+    noise: float = NOISE,
 ) -> Validation:
     """Measure what a validator asks of a model, on rows that it has not seen.
 
@@ -118,12 +126,21 @@ def validate(
         Power of the Tweedie deviance that was fitted.
     false_alarm_rate : float, default=0.05
         Chance of any weak slice where the model is right everywhere.
+    noise : float, default=0.05
+        Standard deviation of the noise that is added to numbers, and how far each of them moves in
+        the worst case, as a share of the distance from the lower to the upper tenth of its
+        training rows.
 
     Returns
     -------
     Validation
         With ``to_dict()``, ``to_json(path)`` and ``to_html(path)``.
     """
+    if not is_not_negative(noise):
+        raise ValueError(
+            f"noise: must be a finite number of at least 0, found {noise!r}. Pass a share of the "
+            "range of each feature, such as 0.05."
+        )
     frozen = as_model(model)
     raw = frozen.raw_scores(X, offset)
     slices, n_slices = weak_slices(frozen, X, y, raw, false_alarm_rate)
@@ -133,6 +150,7 @@ def validate(
         calibration=_calibration(frozen, X, y, offset, power),
         slices=slices,
         n_slices=n_slices,
+        robustness=robustness(frozen, X, y, raw, power=power, noise=noise),
         groups=groups,
         group_components=parts,
         facts=_facts(frozen, len(raw)),
