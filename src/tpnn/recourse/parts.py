@@ -8,7 +8,7 @@ one and do less are left out, which changes no optimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
+from tpnn.anova.components import Component
 from tpnn.recourse.choices import Choice
 from tpnn.sheets.frozen import values_at
 
@@ -56,6 +57,11 @@ class Part:
         kept = order[np.r_[True, gains[1:] > best[:-1]]]
         return Part(self.features, self.options[kept], self.effects[kept], self.costs[kept])
 
+    def pareto(self, side: int) -> Part:
+        """Options alone, also of a free feature, without those that are dominated on one side."""
+        listed = Part(self.features, self.options, self.effects, self.costs)
+        return listed.without_dominated(side)
+
     def up_to(self, cost: float) -> Part:
         """Leave out options that cost more than a change that is known already."""
         kept = self.costs <= cost
@@ -76,12 +82,12 @@ class Part:
 def good_options(parts: Sequence[Part], side: int, needed: float) -> list[float] | None:
     """Values of a cheap change that goes far enough: the cheapest options of one or two parts.
 
-    It is a start for the programme, which may choose values between options; None if there is none.
+    No option of the parts is dominated. It is a start for the programme, which may choose values
+    between options; None if there is none.
     """
     if len(parts) > 2:
         return None
-    small = [Part(p.features, p.options, p.effects, p.costs).without_dominated(side) for p in parts]
-    first, last = small[0], small[-1]
+    first, last = parts[0], parts[-1]
     gains = side * first.effects if len(parts) == 2 else np.zeros(1)
     places = np.searchsorted(side * last.effects, needed - gains)  # the first that is enough
     costs = np.append(last.costs, np.inf)[places]
@@ -97,12 +103,11 @@ def least_cost(parts: Sequence[Part], side: int, needed: float) -> float:
     """Lower bound of the cost of an effect: that of mixtures of options, steepest first.
 
     The best effect of a mixture is a concave function of its cost, and so is the sum over parts;
-    inf means that no change of these features goes so far.
+    inf means that no change of these features goes so far. No option of the parts is dominated.
     """
     slopes, gains = [], []
     for part in parts:
-        pareto = Part(part.features, part.options, part.effects, part.costs).without_dominated(side)
-        steep, gain = _concave(pareto.costs, side * pareto.effects)
+        steep, gain = _concave(part.costs, side * part.effects)
         slopes += steep
         gains += gain
     total, cost = 0.0, 0.0
@@ -127,16 +132,18 @@ def _concave(costs: FloatArray, gains: FloatArray) -> tuple[list[float], list[fl
     return [rise / max(run, SMALLEST_RUN) for run, rise in steps], [rise for _, rise in steps]
 
 
-def groups_of(model: FrozenModel, features: Sequence[int]) -> list[tuple[int, ...]]:
+def groups_of(
+    having: Mapping[int, Sequence[Component]], features: Sequence[int]
+) -> list[tuple[int, ...]]:
     """Features in groups that interact with each other, directly or through another one.
 
-    >>> from tpnn import purify
-    >>> nodes = {name: [0, 1] for name in "abc"}
-    >>> groups_of(purify({("a", "c"): [[0, 1], [1, 5]], "b": [0, 1]}, nodes), [0, 1, 2])
+    ``having`` are the components of each feature.
+
+    >>> groups_of({0: [(0,), (0, 2)], 1: [(1,)], 2: [(0, 2)]}, [0, 1, 2])
     [(0, 2), (1,)]
     """
     group = {feature: {feature} for feature in features}
-    for component in model.components:
+    for component in {s for feature in features for s in having[feature]}:
         joined = [feature for feature in component if feature in group]
         if len(joined) > 1:
             union = reduce(set.union, (group[feature] for feature in joined))
@@ -144,45 +151,70 @@ def groups_of(model: FrozenModel, features: Sequence[int]) -> list[tuple[int, ..
     return sorted({tuple(sorted(members)) for members in group.values()})
 
 
-def find_parts(
-    model: FrozenModel,
-    row: FloatArray,
-    features: Sequence[int],
-    choice: Callable[[int, bool], Choice],
-) -> list[Part]:
-    """Parts of the change of some features; ``choice`` gives the values of a feature."""
-    parts = []
-    for group in groups_of(model, features):
-        choices = [choice(feature, len(group) > 1) for feature in group]
-        effects = _effects(model, row, set(features), choices)
-        options = np.stack(np.meshgrid(*(c.values for c in choices), indexing="ij"), -1)
-        costs = reduce(np.add.outer, [c.costs for c in choices])
-        free = choices[0] if choices[0].is_free else None
-        flat = options.reshape(-1, len(group))
-        parts.append(Part(group, flat, effects.ravel(), np.ravel(costs), free))
-    return parts
+class Effects:
+    """What components add to the raw score of one row if some of its features change.
 
+    A curve of a component is the same in every set of features that change, so it is computed once.
 
-def _effects(
-    model: FrozenModel, row: FloatArray, changing: set[int], choices: Sequence[Choice]
-) -> FloatArray:
-    """Change of the raw score on all combinations of values of one group, (n_1, ..., n_d)."""
-    place_of = {choice.feature: place for place, choice in enumerate(choices)}
-    shape = tuple(len(choice.values) for choice in choices)
-    if np.prod(shape, dtype=float) > MOST_OPTIONS:
-        raise ValueError(
-            f"max_changes: features that interact have {shape} values to combine, which is too "
-            "many. Lower max_changes, fix some features, or give them ranges."
-        )
-    total: FloatArray = np.zeros(shape)
-    for component in model.components:
-        if not changing.intersection(component) & place_of.keys():
-            continue
-        numbers = [choices[place_of[j]].values if j in place_of else row[j : j + 1]
-                   for j in component]  # fmt: skip
-        grid = values_at(model, component, numbers)
-        order = sorted(range(len(component)), key=lambda a: place_of.get(component[a], -1))
-        wide = [shape[k] if choices[k].feature in component else 1 for k in range(len(shape))]
-        total += grid.transpose(order).reshape(wide)
-    current = tuple(choice.current for choice in choices)
-    return np.asarray(total - total[current])
+    Parameters
+    ----------
+    model : FrozenModel
+        A model with one output.
+    row : array of shape (n_features,)
+        The row as numbers.
+    choice : callable
+        Values of a feature, and whether it is linked to another change; always the same object.
+    """
+
+    def __init__(
+        self, model: FrozenModel, row: FloatArray, choice: Callable[[int, bool], Choice]
+    ) -> None:
+        self.model, self.row, self.choice = model, row, choice
+        self._having: dict[int, list[Component]] = {}
+        for component in model.components:
+            for feature in component:
+                self._having.setdefault(feature, []).append(component)
+        self._known: dict[tuple[Component, tuple[Choice, ...]], FloatArray] = {}
+
+    def parts(self, features: Sequence[int]) -> list[Part]:
+        """Parts of the change of some features."""
+        parts = []
+        for group in groups_of(self._having, features):
+            choices = [self.choice(feature, len(group) > 1) for feature in group]
+            effects = self._of(choices)
+            options = np.stack(np.meshgrid(*(c.values for c in choices), indexing="ij"), -1)
+            costs = reduce(np.add.outer, [c.costs for c in choices])
+            free = choices[0] if choices[0].is_free else None
+            flat = options.reshape(-1, len(group))
+            parts.append(Part(group, flat, effects.ravel(), np.ravel(costs), free))
+        return parts
+
+    def _of(self, choices: Sequence[Choice]) -> FloatArray:
+        """Change of the raw score on all combinations of values of one group, (n_1, ..., n_d)."""
+        shape = tuple(len(choice.values) for choice in choices)
+        if np.prod(shape, dtype=float) > MOST_OPTIONS:
+            raise ValueError(
+                f"max_changes: features that interact have {shape} values to combine, which is too "
+                "many. Lower max_changes, fix some features, or give them ranges."
+            )
+        total: FloatArray = np.zeros(shape)
+        touched = {s: None for c in choices for s in self._having[c.feature]}
+        for component in touched:
+            own = tuple(choice for choice in choices if choice.feature in component)
+            wide = [len(c.values) if c.feature in component else 1 for c in choices]
+            total += self._grid(component, own).reshape(wide)
+        current = tuple(choice.current for choice in choices)
+        return np.asarray(total - total[current])
+
+    def _grid(self, component: Component, own: tuple[Choice, ...]) -> FloatArray:
+        """Component on all values of its features that change, (n_1, ..., n_k) in their order."""
+        key = component, own
+        if key not in self._known:
+            place_of = {choice.feature: place for place, choice in enumerate(own)}
+            numbers = [own[place_of[j]].values if j in place_of else self.row[j : j + 1]
+                       for j in component]  # fmt: skip
+            grid = values_at(self.model, component, numbers)
+            order = sorted(range(len(component)), key=lambda a: place_of.get(component[a], -1))
+            shape = [len(choice.values) for choice in own]
+            self._known[key] = grid.transpose(order).reshape(shape)
+        return self._known[key]

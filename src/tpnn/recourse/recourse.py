@@ -14,7 +14,7 @@ import numpy as np
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn.recourse.choices import Choice, choice_of, movable
-from tpnn.recourse.parts import Part, find_parts, good_options, least_cost
+from tpnn.recourse.parts import Effects, Part, good_options, least_cost
 from tpnn.recourse.programme import Programme
 from tpnn.table.words import originals
 
@@ -99,10 +99,11 @@ def recourse(
         return choice_of(model, feature, numbers[feature], limits.get(feature), is_linked)
 
     able = [feature for feature in features if len(choice(feature, False).values) > 1]
+    effects = Effects(model, numbers, choice)
     search, subsets = _Search(asked), list[tuple[float, list[Part]]]()
     for size in range(1, min(max_changes, len(able)) + 1):
         for changing in combinations(able, size):
-            parts = find_parts(model, numbers, changing, choice)
+            parts = effects.parts(changing)
             subsets.append((search.look_at(parts), parts))
     for bound, parts in sorted(subsets, key=lambda pair: pair[0]):
         if bound < search.cost * (1 - ROUNDING):
@@ -134,13 +135,17 @@ class _Search:
         needed = max(asked.low - asked.raw, asked.raw - asked.high)
         if asked.sign:
             self._look_far(parts)
-            found = good_options(parts, side, needed * (1 + ROUNDING))
+        if sum(float((side * part.effects).max()) for part in parts) < needed * (1 - ROUNDING):
+            return np.inf  # no change of these features goes so far
+        best = [part.pareto(side) for part in parts]
+        if asked.sign:
+            found = good_options(best, side, needed * (1 + ROUNDING))
             if found is not None:
                 order = [feature for part in parts for feature in part.features]
                 numbers = asked.changed(order, found)
                 if asked.reaches(numbers):
                     self._keep(numbers, _cost(parts, found))
-        return least_cost(parts, side, needed)
+        return least_cost(best, side, needed)
 
     def solve(self, parts: Sequence[Part]) -> None:
         """Find the cheapest change of some features, if it is cheaper than what is known."""
