@@ -7,8 +7,9 @@ line is not measured again. All methods wrap the same estimator:
 - *split, local scale*: a fit to half of the training rows, a scale fitted to log |residual| of a
   quarter, calibrated on the last quarter;
 - *CV+*: MAPIE's, five refits;
-- *split*: sets of classes of a fit to three quarters, calibrated on the last (MAPIE's ``lac``,
-  whose check of the estimator refuses tables with levels).
+- *split*: sets of classes of a fit to three quarters, calibrated on the last;
+- *LAC* and *APS*: MAPIE's sets with these scores, of the same fit. Its check of the estimator
+  refuses tables with levels.
 
 Widths are in standard deviations of the test targets. Data sets are found in the folder
 ``TPNN_DATA``.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +38,7 @@ COVERAGE, TRAINING_SHARE, N_REFITS = 0.9, 0.8, 5
 NUMBERS = ("abalone", "wine", "calhousing", "online_news_subset")
 CLASSES = ("fico_heloc", "churn", "credit_subset", "drybean", "letter", "madelon", "celeba_attr")
 MOST_CLASS_ROWS = 6000  # training rows of classifiers
+MOST_ROWS = 20_000  # of a data set of classes, drawn at random
 PLAIN: dict[str, Any] = {"order": 1, "n_bags": 4}  # of tables with many classes or features
 DIGITS = {"covered": 3, "width": 3, "cpu_s": 0}  # of what the tables show
 SETTINGS = dict.fromkeys(("drybean", "letter", "madelon"), PLAIN)
@@ -53,10 +56,10 @@ class Split(NamedTuple):
 def split_of(name: str, seed: int) -> Split:
     """Split a data set at random."""
     X, y = datasets.load(name)
-    order, n_training = (
-        np.random.default_rng(seed).permutation(len(X)),
-        int(TRAINING_SHARE * len(X)),
-    )
+    order = np.random.default_rng(seed).permutation(len(X))
+    if name in CLASSES:
+        order = order[:MOST_ROWS]
+    n_training = int(TRAINING_SHARE * len(order))
     training, test = order[:n_training], order[n_training:]
     if name in CLASSES:
         training = training[:MOST_CLASS_ROWS]
@@ -105,15 +108,53 @@ def held_out_sets(split: Split, classifier: Any) -> BoolArray:
     return found
 
 
-def split_sets(split: Split, classifier: Any) -> BoolArray:
+def split_sets(split: Split, fitted: Any) -> BoolArray:
     """Return split conformal sets: classes whose probability is that of enough calibration rows."""
-    rows = np.arange(3 * len(split.y) // 4)
-    classifier.fit(split.X.iloc[rows], split.y[rows])
-    rest = np.arange(len(rows), len(split.y))
-    codes = np.searchsorted(classifier.classes_, split.y[rest])
-    scores = np.sort(1 - classifier.predict_proba(split.X.iloc[rest])[np.arange(len(rest)), codes])
+    rest = _calibrating(split)
+    codes = np.searchsorted(fitted.classes_, rest.y)
+    scores = np.sort(1 - fitted.predict_proba(rest.X)[np.arange(len(codes)), codes])
     largest = scores[int(np.ceil(COVERAGE * (len(scores) + 1))) - 1]
-    return np.asarray(1 - classifier.predict_proba(split.X_test) <= largest)
+    return np.asarray(1 - fitted.predict_proba(split.X_test) <= largest)
+
+
+def mapie_sets(score: str) -> Callable[[Split, Any], BoolArray]:
+    """Return MAPIE's sets with one of its scores."""
+
+    def found(split: Split, fitted: Any) -> BoolArray:
+        from mapie.classification import SplitConformalClassifier
+
+        rest = _calibrating(split)
+        conformal = SplitConformalClassifier(
+            fitted, confidence_level=COVERAGE, conformity_score=score, prefit=True, random_state=0
+        ).conformalize(rest.X, rest.y)
+        return np.asarray(conformal.predict_set(split.X_test)[1][:, :, 0])
+
+    return found
+
+
+def _fitting(split: Split) -> Split:
+    """Three quarters of the training rows."""
+    n_rows = 3 * len(split.y) // 4
+    return split._replace(X=split.X.iloc[:n_rows], y=split.y[:n_rows])
+
+
+def _calibrating(split: Split) -> Split:
+    """Return the last quarter of the training rows."""
+    n_rows = 3 * len(split.y) // 4
+    return split._replace(X=split.X.iloc[n_rows:], y=split.y[n_rows:])
+
+
+@lru_cache(maxsize=1)
+def fit_to_three_quarters(name: str, seed: int) -> tuple[Any, float]:
+    """Fit a classifier to three quarters of the training rows; and its CPU seconds."""
+    began, part = time.process_time(), _fitting(split_of(name, seed))
+    return estimator_of(name, seed).fit(part.X, part.y), time.process_time() - began
+
+
+def estimator_of(name: str, seed: int) -> Any:
+    """Return what all methods wrap."""
+    kind: Any = TPNNClassifier if name in CLASSES else TPNNRegressor
+    return kind(random_state=seed, verbose=0, **SETTINGS.get(name, {}))
 
 
 METHODS: dict[str, Callable[[Split, Any], Any]] = {
@@ -124,18 +165,22 @@ METHODS: dict[str, Callable[[Split, Any], Any]] = {
 SET_METHODS: dict[str, Callable[[Split, Any], Any]] = {
     "held-out rows": held_out_sets,
     "split": split_sets,
+    "LAC": mapie_sets("lac"),
+    "APS": mapie_sets("aps"),
 }
+LEVELLED = ("churn",)  # tables that MAPIE refuses
 
 
 def measure(name: str, method: str, seed: int) -> Line:
     """Coverage and width, or mean size, of one method."""
     split, are_classes = split_of(name, seed), name in CLASSES
-    kind: Any = TPNNClassifier if are_classes else TPNNRegressor
-    estimator = kind(random_state=seed, verbose=0, **SETTINGS.get(name, {}))
+    estimator, earlier = estimator_of(name, seed), 0.0
+    if are_classes and method != "held-out rows":
+        estimator, earlier = fit_to_three_quarters(name, seed)
     began = time.process_time()
     found = (SET_METHODS if are_classes else METHODS)[method](split, estimator)
     line: Line = {"data": name, "model": method, "split": seed, "n_test": len(split.y_test)}
-    line["cpu_s"] = time.process_time() - began
+    line["cpu_s"] = time.process_time() - began + earlier
     if are_classes:
         codes = np.searchsorted(estimator.classes_, split.y_test)
         line["covered"] = float(found[np.arange(len(codes)), codes].mean())
@@ -166,17 +211,24 @@ def _mean(lines: list[Line], method: str, what: str) -> str:
     return f"{np.mean(values):.{DIGITS[what]}f}" if values else ""
 
 
+def _methods(name: str) -> list[str]:
+    if name not in CLASSES:
+        return list(METHODS)
+    return [m for m in SET_METHODS if name not in LEVELLED or m not in ("LAC", "APS")]
+
+
 def main() -> None:
     """Measure what has no line yet, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.intervals", description=__doc__)
     parser.add_argument("--data", nargs="+", default=(*NUMBERS, *CLASSES))
     parser.add_argument("--splits", type=int, default=1, help="of each data set, 1 by default")
+    parser.add_argument("--methods", nargs="+", default=(*METHODS, *SET_METHODS))
     given = parser.parse_args()
     known = {(line["data"], line["model"], line["split"]) for line in read(LINES)}
     for seed in range(given.splits):
         for name in given.data:
-            for method in SET_METHODS if name in CLASSES else METHODS:
-                if (name, method, seed) not in known:
+            for method in _methods(name):
+                if method in given.methods and (name, method, seed) not in known:
                     append(LINES, measure(name, method, seed))
                     say(f"{name}, {method}, split {seed}")
     lines = read(LINES)

@@ -49,13 +49,13 @@ class Case(NamedTuple):
     @property
     def numbers(self) -> list[str]:
         """Features that are numbers."""
-        return [name for name in self.X if pd.api.types.is_numeric_dtype(self.X[name])]
+        return [str(name) for name in self.X if pd.api.types.is_numeric_dtype(self.X[name])]
 
     @property
     def ranges(self) -> dict[str, Any]:
         """Values of the training rows, from the smallest to the largest, or all levels."""
         return {
-            name: (column.min(), column.max()) if name in self.numbers else sorted(set(column))
+            str(name): (column.min(), column.max()) if name in self.numbers else sorted(set(column))
             for name, column in self.X.items()
         }
 
@@ -97,7 +97,7 @@ def dice(case: Case, method: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
         found = explainer.generate_counterfactuals(
             row.reset_index(drop=True), total_CFs=N_CHANGES, desired_class="opposite"
         ).cf_examples_list[0]
-        kept = found.final_cfs_df
+        kept: pd.DataFrame | None = found.final_cfs_df
         columns = list(row)
         if kept is None:
             return pd.DataFrame([], columns=columns)
@@ -122,8 +122,9 @@ def measure(case: Case, change: Callable[[pd.DataFrame], pd.DataFrame], row: pd.
         best = found.iloc[int(costs.argmin())]
         if reached.any():
             line |= {"reached": True, "cost": float(costs.min())}
-            line |= {"changed": int(sum(best[name] != row[name].iloc[0] for name in row))}
-            line |= {"in_range": all(_is_inside(best[n], case.ranges[n]) for n in row)}
+            names = case.model.model_.feature_names
+            line |= {"changed": int(sum(best[name] != row[name].iloc[0] for name in names))}
+            line |= {"in_range": all(_is_inside(best[n], case.ranges[n]) for n in names)}
     return line
 
 

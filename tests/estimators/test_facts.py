@@ -14,10 +14,12 @@ from tests.bands.problems import solved
 from tpnn import TPNNRegressor
 from tpnn.bands.recipe import infer
 from tpnn.estimators.facts import facts_of
-from tpnn.estimators.refits import Solved, frozen
+from tpnn.estimators.refits import Solved, frozen, refit
 from tpnn.problem.problem import Task
+from tpnn.problem.solution import NoProgress
 from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
+from tpnn.search.select import Selection
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,15 @@ def test_orders_that_are_taken_whole_were_not_searched(table: Any, quick: Any) -
     assert solved(TPNNRegressor(**quick, interactions=2), X, y).searched == {2}
     listed = solved(TPNNRegressor(**quick, interactions=[("smooth", "level")]), X, y)
     assert listed.searched == set()
+
+
+def test_p_values_of_what_a_selection_kept_count_the_candidates(found: Solved) -> None:
+    """Held-out rows keep the best, as a search does; what loses none is as before."""
+    kept = [s for s in found.components if len(s) == 1] + [(0, 1), (1, 2)]
+    chosen = Selection.of_all([*kept, *(s for s in found.components if s not in kept)], len(kept))
+    after = refit(found, chosen, NoProgress())
+    assert after.searched == found.searched | {2}
+    same = refit(found, Selection.of_all(found.components), NoProgress())
+    assert same.searched == found.searched
+    late = replace(found, limits=Limits(deadline=0.0))
+    assert refit(late, chosen, NoProgress()).searched == after.searched

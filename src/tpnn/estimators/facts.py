@@ -25,9 +25,9 @@ def facts_of(
 ) -> Facts:
     """Collect the facts of a model that was frozen from a solution.
 
-    A component that a search chose is the best of many, so its p-value is multiplied by the number
-    of all components of its order: that one of them gets a p-value below 0.05 by chance has then a
-    probability of at most 0.05.
+    A component that a search or a selection chose is the best of many, so its p-value is multiplied
+    by the number of all components of its order: that one of them gets a p-value below 0.05 by
+    chance has then a probability of at most 0.05.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def facts_of(
     tests : dict from component to ZeroTest
         Tests of the components, each by itself.
     searched : set of int
-        Orders of which a search chose the components.
+        Orders of which a search or a selection chose the components.
     """
     with ONE_BLAS_THREAD:
         held_out = HeldOut(problem, solution)

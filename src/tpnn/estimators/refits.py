@@ -58,7 +58,7 @@ class Solved:
     is_screened : bool
         Whether main effects and pairs were included only if they rose above the noise.
     searched : set of int
-        Orders of which a search chose the components among all.
+        Orders of which a search or a selection chose the components among all.
     posteriors : dict from component to Posterior, optional
         What is known about the truth behind each component, where that was asked for.
     tests : dict from component to ZeroTest
@@ -111,11 +111,13 @@ def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
     """Fit the selected components again, with the same bags.
 
     Held-out rows decide between this fit and the components as they are. Where the time is up, they
-    stay as they are.
+    stay as they are. An order that loses a component counts as searched: the rest are the best.
     """
     began, kept = time.monotonic(), selection.kept
     if len(kept) == len(solved.components):
         return replace(solved, events=[])
+    lost = {len(component) for component in set(solved.components) - set(kept)}
+    solved = replace(solved, searched=solved.searched | lost)
     dropped = solved.solution.restrict(set(kept))
     problem = solved.problem.with_components(kept)
     if solved.limits.are_reached():

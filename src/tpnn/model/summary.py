@@ -27,7 +27,8 @@ HEADINGS = (
 NOTES = (
     "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
     "freedom; loss without: held-out loss if the component is left out; p-value: of the hypothesis "
-    "that it is zero, given the others; shape: proved for all inputs; concurvity: share that other "
+    "that it is zero, given the others, times the number of components it was chosen from if a "
+    "search or a selection chose it; shape: proved for all inputs; concurvity: share that other "
     "components could imitate.",
 )
 NO_FACTS = (
