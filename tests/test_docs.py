@@ -57,6 +57,7 @@ RECORDS = (  # what methods return
     "drift.monitor.Drift",
     "recourse.recourse.Recourse",
     "validation.validate.Validation",
+    "validation.robustness.Robustness",
 )
 HARD_TO_READ = ("stands? out of the noise", "leaves? over", "likes? best", "values that are there")
 

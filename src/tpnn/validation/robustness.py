@@ -60,8 +60,10 @@ class Robustness:
         Whether the bound is attained on every row: features do not interact.
     decisions_kept : float or None
         Of two classes, the share of rows whose most probable class no such move can change.
-    n_rows, n_worst_rows : int
-        Rows that were changed, and rows whose worst case was computed.
+    n_rows : int
+        Rows that were changed.
+    n_worst_rows : int
+        Rows whose worst case was computed.
     """
 
     noise: float
