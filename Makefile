@@ -48,7 +48,7 @@ types: $(VENV)/.installed
 	$(BIN)/mypy
 
 check: $(VENV)/.installed browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 browser: ## find Chromium for the tests of the report, or install it where apt-get may
 	@command -v chromedriver >/dev/null || \
