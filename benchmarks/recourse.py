@@ -123,8 +123,9 @@ def measure(case: Case, change: Callable[[pd.DataFrame], pd.DataFrame], row: pd.
         if reached.any():
             line |= {"reached": True, "cost": float(costs.min())}
             names = case.model.model_.feature_names
-            line |= {"changed": int(sum(best[name] != row[name].iloc[0] for name in names))}
-            line |= {"in_range": all(_is_inside(best[n], case.ranges[n]) for n in names)}
+            moved = [name for name in names if best[name] != row[name].iloc[0]]
+            line |= {"changed": len(moved)}
+            line |= {"in_range": all(_is_inside(best[n], case.ranges[n]) for n in moved)}
     return line
 
 

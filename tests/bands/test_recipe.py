@@ -257,3 +257,20 @@ def test_constant_features_have_bands_without_a_word(capfd: pytest.CaptureFixtur
     model = TPNNRegressor(n_bags=2, verbose=0).fit(np.ones((40, 2)), np.arange(40.0))
     assert model.model_.posteriors is not None
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_time_limit_ends_between_groups_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, f, rng = uniform(0, n_rows=100)
+    fit = solved(TPNNRegressor(order=1, **FAST), X, f + rng.normal(size=len(f)))
+    monkeypatch.setattr(groups, "MOST_FUNCTIONS", 1)  # each main effect is a group
+    n_looks = 0
+
+    def is_third_look(limits: Limits) -> bool:
+        nonlocal n_looks
+        n_looks += 1
+        return n_looks == 3
+
+    monkeypatch.setattr(Limits, "are_reached", is_third_look)
+    with pytest.raises(TimeoutError, match="no time for bands"):
+        infer(fit.problem, fit.solution, Limits())
+    assert n_looks == 3

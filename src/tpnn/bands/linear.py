@@ -18,8 +18,10 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.bands.design import Design
 from tpnn.bands.evidence import Blocks, Coefficients, solved, variances, widened
 from tpnn.bands.groups import groups
+from tpnn.problem.stopping import Limits
 
 ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
+PURPOSE = "bands"  # what a time limit may leave no time for
 N_SWEEPS = 2  # over the groups, if there are several
 N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
 
@@ -87,14 +89,18 @@ class LinearModel:
             part = design.of(numbers)
             self.groups.append(Group(numbers, columns, part, Blocks.of(part.spans)))
 
-    def solve(self, response: FloatArray, precision: FloatArray) -> FloatArray:
-        """Find the posterior given observations z (n,) and precisions P; return their fit (n,)."""
+    def solve(self, response: FloatArray, precision: FloatArray, limits: Limits) -> FloatArray:
+        """Find the posterior given observations z (n,) and precisions P; return their fit (n,).
+
+        Raises TimeoutError if the limits are reached.
+        """
         residual = response - self.design.values(self.beta)
         self.information = float(precision.sum())
         found: dict[int, Coefficients] = {}
         for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
             found = {}
             for group in self.groups:
+                limits.check(PURPOSE)
                 if sweep == 0:
                     self._choose_variances(group, residual, precision)
                 joint = self._posterior(group, residual, precision)

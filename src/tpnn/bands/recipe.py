@@ -22,7 +22,7 @@ from tpnn.bands.design import Design
 from tpnn.bands.evidence import Coefficients
 from tpnn.bands.groups import most_functions
 from tpnn.bands.joint import RowErrors, row_errors
-from tpnn.bands.linear import LinearModel
+from tpnn.bands.linear import PURPOSE, LinearModel
 from tpnn.bands.rest import rough_variance
 from tpnn.bands.spans import Span, spans
 from tpnn.bands.working import WorkingRows
@@ -101,6 +101,7 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
             frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
             found[tuple(sorted(component))] = frozen
             tests[tuple(sorted(component))] = ZeroTest.of(own)
+        limits.check(PURPOSE)
         joint = row_errors(models, bags.rests, trained)
         arrays = [joint.errors, *(array for p in found.values() for array in p.arrays)]
         if not all(np.isfinite(array).all() for array in arrays):
@@ -171,9 +172,7 @@ def smooth_posteriors(
         response = scores - slope / curvature - bags.offsets
         precision = masses[:, None] * curvature / dispersion
         for number, model in enumerate(models):
-            if limits.are_reached():
-                raise TimeoutError("the time limit left no time for bands")
-            fit = model.solve(response[:, number], precision[:, number])
+            fit = model.solve(response[:, number], precision[:, number], limits)
             scores[:, number] = bags.offsets[:, number] + fit
     return models
 

@@ -41,6 +41,11 @@ class Limits:
         """Whether the time is up or the fit was interrupted."""
         return self.cancelled.is_set() or time.monotonic() >= self.deadline
 
+    def check(self, purpose: str) -> None:
+        """Raise TimeoutError if the time is up or the fit was interrupted."""
+        if self.are_reached():
+            raise TimeoutError(f"the time limit left no time for {purpose}")
+
     @property
     def has_no_deadline(self) -> bool:
         """Whether the fit may take as long as it needs."""
