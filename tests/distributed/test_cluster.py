@@ -201,8 +201,10 @@ def stopping(n_states: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StatesOnDisk, "keep", keep_some)
 
 
-@pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier])
-@pytest.mark.parametrize(("n_states", "fault"), [(1, {}), (4, {60: "dies after"})])
+@pytest.mark.parametrize(
+    ("kind", "n_states", "fault"),
+    [(TPNNRegressor, 4, {60: "dies after"}), (TPNNClassifier, 1, {})],
+)
 def test_a_driver_that_ended_is_resumed(
     kind: Any, n_states: int, fault: Any, files: str, tmp_path: Path, use: Any
 ) -> None:
@@ -211,9 +213,10 @@ def test_a_driver_that_ended_is_resumed(
     target = "y" if kind is TPNNRegressor else "label"
     expected = kind(**settings).fit(files, target)
     first = use(FakeRay())
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
+    with pytest.MonkeyPatch.context() as patch:
         stopping(n_states, patch)
-        distributed.fit(kind(**settings), files, target, storage=tmp_path)
+        with pytest.raises(StoppedError):
+            distributed.fit(kind(**settings), files, target, storage=tmp_path)
     assert not any(handle.is_alive for handle in first.handles)
     second = use(FakeRay(fault))
     assert_same(distributed.fit(kind(**settings), files, target, storage=tmp_path), expected)

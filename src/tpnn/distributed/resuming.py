@@ -89,7 +89,7 @@ def _packed(beginning: Beginning) -> State:
 
 
 def _unpacked(state: State, number: int) -> list[PackedStep]:
-    """Steps of a growth with this number: the inverse of ``_packed``."""
+    """Return the steps of a growth with this number: the inverse of ``_packed``."""
     packed, start, steps = state["packed steps"].tobytes(), 0, []
     for output, component, size in state["steps"].reshape(-1, 3).tolist():
         steps.append(PackedStep(number, output, component, packed[start : start + size]))

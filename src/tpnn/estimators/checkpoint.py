@@ -30,7 +30,7 @@ def with_checkpoint(begun: Begun, folder: Any, asked: Mapping[str, Any], task: s
     ``asked`` are the parameters of the estimator and what it starts from. In place of the path of a
     folder, files that are elsewhere may be passed.
     """
-    files: StateFiles = folder if hasattr(folder, "argument") else FilesInFolder(checked(folder))
+    files: StateFiles = folder if isinstance(folder, StateFiles) else FilesInFolder(checked(folder))
     identity = {
         "version": __version__,
         "rows": rows_digest(RowSums(begun.given.table), begun.given.targets),

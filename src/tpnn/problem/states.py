@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 from zipfile import BadZipFile
 
 import numpy as np
@@ -57,6 +57,7 @@ class GrowthStates:
             self.kept[key] = state
 
 
+@runtime_checkable
 class StateFiles(Protocol):
     """Files of a checkpoint, each written in one step.
 
