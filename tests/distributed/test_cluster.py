@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from glob import glob
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ import pytest
 from tests.conftest import QUICK
 from tests.distributed.fake_ray import FakeRay
 from tests.distributed.tables import assert_same, write_table
-from tpnn import Descent, TPNNClassifier, TPNNRegressor, TPNNSurvival, distributed
+from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, distributed
 from tpnn.distributed import cluster, fitting
+from tpnn.distributed.storage import Storage
 from tpnn.distributed.worker import Worker
+from tpnn.problem.states import StatesOnDisk
 
-pytest.importorskip("pyarrow", reason="fits on a cluster read Parquet files")
+pyarrow_dataset = pytest.importorskip("pyarrow.dataset", reason="fits on a cluster read Parquet")
 
 SETTINGS = {**QUICK, "order": 1, "bands": False}
 
@@ -43,7 +47,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRay], FakeRay]:
     return use
 
 
-def fitted(files: str, storage: Path, workers: int = 2, **parameters: Any) -> TPNNRegressor:
+def fitted(files: Any, storage: Path, workers: int = 2, **parameters: Any) -> TPNNRegressor:
     estimator = TPNNRegressor(**SETTINGS | parameters)
     return distributed.fit(estimator, files, storage=storage, workers=workers, weight="weight")
 
@@ -178,3 +182,103 @@ def test_without_ray_or_a_cluster(files: str, tmp_path: Path, monkeypatch: Any) 
         ConnectionError, match=r"^tpnn.distributed: a running cluster .* found none"
     ):
         distributed.fit(model, files, storage=tmp_path)
+
+
+class StoppedError(Exception):
+    """Stands for the end of a driver."""
+
+
+def stopping(n_states: int, patch: pytest.MonkeyPatch) -> None:
+    """Let a driver end after it has written so many states."""
+    keep, written = StatesOnDisk.keep, []
+
+    def keep_some(states: StatesOnDisk, *state: Any, **options: Any) -> None:
+        keep(states, *state, **options)
+        written.append(state)
+        if len(written) == n_states:
+            raise StoppedError
+
+    patch.setattr(StatesOnDisk, "keep", keep_some)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_states", "fault"),
+    [(TPNNRegressor, 4, {60: "dies after"}), (TPNNClassifier, 1, {})],
+)
+def test_a_driver_that_ended_is_resumed(
+    kind: Any, n_states: int, fault: Any, files: str, tmp_path: Path, use: Any
+) -> None:
+    """It goes on with other workers than before, which may be lost again."""
+    settings = {**SETTINGS, "order": 2, "solver": Grow(max_rounds=120, patience=120)}
+    target = "y" if kind is TPNNRegressor else "label"
+    expected = kind(**settings).fit(files, target)
+    first = use(FakeRay())
+    with pytest.MonkeyPatch.context() as patch:
+        stopping(n_states, patch)
+        with pytest.raises(StoppedError):
+            distributed.fit(kind(**settings), files, target, storage=tmp_path)
+    assert not any(handle.is_alive for handle in first.handles)
+    second = use(FakeRay(fault))
+    assert_same(distributed.fit(kind(**settings), files, target, storage=tmp_path), expected)
+    assert len(second.handles) == 2 + len(fault)
+    third = use(FakeRay())
+    assert_same(distributed.fit(kind(**settings), files, target, storage=tmp_path), expected)
+    assert set(third.calls) == {"version"}  # nothing was left to ask
+
+
+def test_blocks_are_written_once(files: str, tmp_path: Path, use: Any, monkeypatch: Any) -> None:
+    use(FakeRay())
+    fitted(files, tmp_path)
+    written, write = list[str](), Storage.write_bytes
+    monkeypatch.setattr(
+        Storage, "write_bytes", lambda s, name, data: (written.append(name), write(s, name, data))
+    )
+    fitted(files, tmp_path)
+    assert set(written) <= {"tpnn.json"}
+
+
+@pytest.mark.parametrize("kind", ["rows", "bags"])
+def test_a_damaged_block_is_named(kind: str, files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay())
+    fitted(files, tmp_path)
+    block = sorted(tmp_path.glob(f"{kind}-*/*.npz"))[1]
+    block.write_bytes(block.read_bytes()[:-100])
+    with pytest.raises(OSError, match=rf"found '{block.relative_to(tmp_path)}' missing or damaged"):
+        fitted(files, tmp_path)
+    block.unlink()
+    fitted(files, tmp_path)
+
+
+def test_a_random_seed_is_remembered(files: str, tmp_path: Path, use: Any) -> None:
+    use(FakeRay())
+    one, two = (fitted(files, tmp_path, random_state=None) for _ in range(2))
+    assert_same(one, two)
+
+
+class FakeDataset:
+    """A dataset of Ray: tables of Arrow, in any order."""
+
+    def __init__(self, blocks: list[Any]) -> None:
+        self.blocks = blocks
+
+    def iter_batches(self, **options: Any) -> Any:
+        assert options == {"batch_size": None, "batch_format": "pyarrow"}
+        yield from self.blocks
+
+
+def test_a_dataset_of_ray_is_copied(
+    files: str, expected: Any, tmp_path: Path, use: Any, monkeypatch: Any
+) -> None:
+    use(FakeRay())
+    monkeypatch.setitem(sys.modules, "ray.data", SimpleNamespace(Dataset=FakeDataset))
+    rows = pyarrow_dataset.dataset(sorted(glob(files))).to_table()
+    blocks = [rows[:100], rows[100:100], rows[100:]]
+    for source in (FakeDataset(blocks), FakeDataset(blocks[::-1])):
+        assert_same(fitted(source, tmp_path / "run"), expected)
+    with pytest.raises(ValueError, match=r"^storage: must be empty .* one with other data in"):
+        fitted(FakeDataset(blocks[2:]), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^source: rows are needed, found none in the dataset"):
+        fitted(FakeDataset(blocks[1:2]), tmp_path / "empty")
+    assert not (tmp_path / "empty").exists()
+    with pytest.raises(ValueError, match=r"^offset: must be None with a dataset of Ray"):
+        distributed.fit(TPNNRegressor(), FakeDataset(blocks), storage=tmp_path, offset=np.ones(400))

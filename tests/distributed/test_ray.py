@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,22 @@ ray = pytest.importorskip("ray", reason="fits on a cluster need Ray")
 
 SETTINGS = {**QUICK, "order": 2, "bands": False}
 MESSAGES_BEFORE_A_LOSS = 60
+
+KILLED = """
+import os, signal, sys
+from tests.distributed.test_ray import SETTINGS
+from tpnn import TPNNRegressor, distributed
+from tpnn.problem.states import StatesOnDisk
+
+keep, n_left = StatesOnDisk.keep, [2]
+def killing(states, *state, **options):
+    keep(states, *state, **options)
+    n_left[0] -= 1
+    if n_left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+StatesOnDisk.keep = killing
+distributed.fit(TPNNRegressor(**SETTINGS), sys.argv[1], storage=sys.argv[2])
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,3 +81,18 @@ def test_numbers_with_weights_by_two_workers_of_which_one_is_lost(
     assert teams[0].n_replaced == 1
     assert len(teams) > 2 * MESSAGES_BEFORE_A_LOSS
     assert_same(found, TPNNRegressor(**SETTINGS).fit(files, "y", sample_weight="weight"))
+
+
+@pytest.mark.slow
+def test_a_killed_driver_is_resumed(files: str, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    known = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+        "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, files, str(tmp_path)], env=known, cwd=root, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    found = distributed.fit(TPNNRegressor(**SETTINGS), files, storage=tmp_path)
+    assert_same(found, TPNNRegressor(**SETTINGS).fit(files, "y"))

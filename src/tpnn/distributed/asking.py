@@ -8,6 +8,7 @@ cluster costs some milliseconds however short it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from tpnn.distributed.messages import (
     divided,
 )
 from tpnn.distributed.messages import SLOPES as SLOPES_OF_ROWS
-from tpnn.grow.bag import SLOPES, VISIT, BagGrower, Grown
+from tpnn.grow.bag import SLOPES, VISIT, BagGrower, Entry, Grown
 from tpnn.grow.forest import SLOPE_REFRESH_ROUNDS, RectangleForest
 from tpnn.grow.rounds import NOTHING, begin_round, decide, grid_shape
 from tpnn.problem.whole import sum_scale
@@ -33,7 +34,13 @@ Asking = Generator[Request, list[Answer], list[Step]]  # for a while; the last s
 NO_SCORES = np.zeros((0, 1), np.float32)
 
 
-def growing(number: int, grower: BagGrower, forest: RectangleForest, mass: float) -> Growing:
+def growing(
+    number: int,
+    grower: BagGrower,
+    forest: RectangleForest,
+    mass: float,
+    entry: Entry | None = None,
+) -> Growing:
     """Grow a forest without rows until the held-out loss stops falling.
 
     Parameters
@@ -46,8 +53,11 @@ def growing(number: int, grower: BagGrower, forest: RectangleForest, mass: float
         What grows.
     mass : float
         Sum of the weights of all held-out rows.
+    entry : Entry, optional
+        Place of the growth among states. Where its state is known, holders begin with its slopes.
     """
-    stages, checked, steps = grower.stages(forest), None, list[Step]()
+    stages, checked, steps = grower.stages(forest, entry), None, list[Step]()
+    have_slopes = entry is not None and entry.find() is not None
     while True:
         try:
             stage, rounds = stages.send(checked)
@@ -56,6 +66,8 @@ def growing(number: int, grower: BagGrower, forest: RectangleForest, mass: float
             return best
         if stage == VISIT:
             steps = yield from _visit(number, forest, rounds, steps)
+        elif stage == SLOPES and have_slopes:
+            have_slopes = False  # those that follow must be computed
         elif stage == SLOPES:
             steps = yield from _new_slopes(number, forest, steps)
         else:
@@ -160,16 +172,16 @@ def in_lockstep(
 
     ``ask`` answers the questions of all requests, in their order.
     """
-    requests = {number: next(growth) for number, growth in growths.items()}
-    while requests:
-        answer = ask(requests)
-        questions = [question for request in requests.values() for question in request.questions]
-        answers = iter(divided(answer, questions))
-        following = {}
-        for number, request in requests.items():
-            own = [next(answers) for _ in request.questions]
+    answers: dict[int, Any] = dict.fromkeys(growths)  # a growth that has not begun is sent None
+    while answers:
+        requests = {}
+        for number, own in answers.items():
             try:
-                following[number] = growths[number].send(own)
+                requests[number] = growths[number].send(own)
             except StopIteration as end:
                 yield number, end.value
-        requests = following
+        questions = [question for request in requests.values() for question in request.questions]
+        parts = iter(divided(ask(requests), questions) if requests else ())
+        answers = {
+            number: [next(parts) for _ in request.questions] for number, request in requests.items()
+        }

@@ -15,6 +15,7 @@ from tpnn._typing import CodeArray, Float32Array
 from tpnn.distributed.storage import Storage
 from tpnn.problem.problem import Problem
 from tpnn.problem.rows import KeyArray, TrainingRows
+from tpnn.problem.states import digest_of
 
 ROWS_PER_BLOCK = 1 << 18
 HELD_ORDERS = (1, 2)  # whose components grow where the rows are
@@ -81,29 +82,55 @@ def key_sum(keys: KeyArray) -> int:
     return int(keys.sum(dtype=np.uint64))
 
 
-def write_rows(storage: Storage, folder: str, problem: Problem, n_holders: int) -> list[Block]:
-    """Write codes, targets and offsets of all rows."""
+def folders_of(problem: Problem) -> tuple[str, str]:
+    """Names of the folders of a problem's rows and of its bags, which tell their content."""
+    rows, keys = problem.rows, problem.distinct.keys
+    codes = [problem.codes.by_order[d] for d in HELD_ORDERS if d in problem.codes.by_order]
+    by_row = digest_of((codes, rows.y, rows.offset, keys))
+    by_bag = digest_of((rows.training, rows.validation, keys))
+    return f"rows-{by_row}", f"bags-{by_bag}"
+
+
+def write_blocks(
+    storage: Storage, problem: Problem, folders: tuple[str, str], n_holders: int
+) -> list[Block]:
+    """Write all rows and their weights in the bags, but for what an earlier call has written."""
     rows, keys, codes = problem.rows, problem.distinct.keys, problem.codes.by_order
+    by_row, by_bag = folders
     blocks = []
     for first, last in ranges(len(keys), n_holders):
         block = Block(first, last, key_sum(keys[first:last]))
         some = slice(first, last)
-        by_order: dict[str, Any] = {
-            f"codes_{d}": codes[d][:, some] for d in HELD_ORDERS if d in codes
-        }
-        known = {"y": rows.y[some], "offset": rows.offset[some], "keys": keys[some]}
-        storage.write(block.file_in(folder), by_order | known)
+        if not is_written(storage, by_row, block):
+            known: dict[str, Any] = {
+                f"codes_{d}": codes[d][:, some] for d in HELD_ORDERS if d in codes
+            }
+            known |= {"y": rows.y[some], "offset": rows.offset[some], "keys": keys[some]}
+            storage.write(block.file_in(by_row), known)
+        if not is_written(storage, by_bag, block):
+            weights = {"training": rows.training[some], "validation": rows.validation[some]}
+            storage.write(block.file_in(by_bag), weights | {"keys": keys[some]})
         blocks.append(block)
     return blocks
 
 
-def write_bags(storage: Storage, folder: str, problem: Problem, blocks: Sequence[Block]) -> None:
-    """Write the weights of all rows in the bags."""
-    rows, keys = problem.rows, problem.distinct.keys
-    for block in blocks:
-        some = slice(block.first, block.last)
-        weights = {"training": rows.training[some], "validation": rows.validation[some]}
-        storage.write(block.file_in(folder), weights | {"keys": keys[some]})
+def is_written(storage: Storage, folder: str, block: Block) -> bool:
+    """Whether an earlier call has written a block; one with other rows is refused."""
+    file = block.file_in(folder)
+    if not storage.has(file):
+        return False
+    check_keys(storage, folder, block, storage.read(file, ["keys"])["keys"])
+    return True
+
+
+def check_keys(storage: Storage, folder: str, block: Block, keys: KeyArray) -> None:
+    """Refuse a file with other rows than those of its block."""
+    if (len(keys), key_sum(keys)) != (block.last - block.first, block.key_sum):
+        raise ValueError(
+            f"storage: must not change during a fit, found other rows in "
+            f"{block.file_in(folder)!r} of {storage.words!r}. Fit again, with a folder to "
+            "which nothing else writes."
+        )
 
 
 def dealt(blocks: Sequence[Block], n_holders: int) -> list[list[Block]]:
@@ -132,12 +159,7 @@ def _loaded(storage: Storage, folder: str, share: Share, shelf: Shelf) -> dict[s
     for block in share.blocks:
         arrays = storage.read(block.file_in(folder))
         keys = arrays.pop("keys")
-        if (len(keys), key_sum(keys)) != (block.last - block.first, block.key_sum):
-            raise ValueError(
-                f"storage: must not change during a fit, found other rows in "
-                f"{block.file_in(folder)!r} of {storage.words!r}. Fit again, with a folder to "
-                "which nothing else writes."
-            )
+        check_keys(storage, folder, block, keys)
         for name, part in arrays.items():
             is_coded = name.startswith("codes")
             shape = (len(part), share.n_rows) if is_coded else (share.n_rows, part.shape[1])

@@ -66,7 +66,7 @@ class Cluster:
         self.ray, self.storage, self.size = ray, storage, size
         self._actor = ray.remote(num_cpus=1)(Worker)
         self._shares: Sequence[Share] | None = None
-        self._record: Record | None = None
+        self.record: Record | None = None
         self.n_replaced = 0
 
     def __enter__(self) -> Cluster:
@@ -107,23 +107,23 @@ class Cluster:
 
     def hold(self, shares: Sequence[Share]) -> None:
         """Let every worker load its blocks."""
-        self._shares, self._record = shares, None
+        self._shares, self.record = shares, None
         self._call("hold", shares)
 
     def begin(self, session: Session) -> None:
         """Begin growths that ask together."""
-        self._record = Record(session)
+        self.record = Record(session)
         self._call("begin", self.size * [self.ray.put(session)])
 
     def ask(self, requests: Mapping[int, Request]) -> Answer:
         """Pass on the steps of all growths, and answer their questions in order."""
-        assert self._record is not None
-        message = self._record.message(requests)
+        assert self.record is not None
+        message = self.record.message(requests)
         sent: Any = message if self.size <= MOST_ANSWERS_AT_ONCE else self.ray.put(message)
         answers = [worker.answer.remote(sent) for worker in self.workers]
         packed = [PackedStep.of(step) for step in message.steps]  # while the workers work
         answer = self._combined(answers, message)
-        self._record.add(requests, packed)
+        self.record.add(requests, packed)
         return answer
 
     def busy_seconds(self) -> list[float]:
@@ -181,6 +181,6 @@ class Cluster:
         pending = []
         if self._shares is not None:
             pending.append(self._send(number, "hold", self._shares[number]))
-        if self._record is not None:
-            pending.append(self._send(number, "begin", self._record.session()))
+        if self.record is not None:
+            pending.append(self._send(number, "begin", self.record.session()))
         self.ray.get(pending, timeout=SECONDS_TO_ANSWER)

@@ -11,8 +11,10 @@ import numpy as np
 from tpnn import __version__
 from tpnn._rules import COUNT, check_parameters
 from tpnn.distributed.cluster import Cluster, connect, import_ray
+from tpnn.distributed.copying import copied, is_of_ray
 from tpnn.distributed.place import HeldElsewhere
-from tpnn.distributed.storage import Storage
+from tpnn.distributed.storage import StatesInStorage, Storage
+from tpnn.estimators.checkpoint import digest_of_parameters
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
@@ -47,14 +49,16 @@ def fit(
     ----------
     estimator : TPNNRegressor or TPNNClassifier
         With the solver ``Grow``, which is the default.
-    source : path or pyarrow.dataset.Dataset
+    source : path, pyarrow.dataset.Dataset or ray.data.Dataset
         A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, an address such as
-        ``"s3://bucket/table/"``, or a dataset of pyarrow.
+        ``"s3://bucket/table/"``, or a dataset of pyarrow. A dataset of Ray is copied to files in
+        ``storage`` first.
     target : str or list of str, default="y"
         Column of the target, or columns of several.
     storage : path
-        Folder that all machines can read, for the coded rows; it must be empty, or of the same fit.
-        It may be deleted afterwards.
+        Folder that all machines can read, for coded rows and, after every 50 rounds, states of
+        growth; it must be empty, or of the same fit. If the driver is interrupted or killed, the
+        same call resumes the fit from there, to the same bits. It may be deleted afterwards.
     workers : int, default=2
         Number of workers, each with one core.
     weight, groups : str, optional
@@ -79,19 +83,21 @@ def fit(
     """
     _check_estimator(estimator)
     check_parameters({"workers": workers}, {"workers": COUNT})
-    if not is_in_files(source):
-        raise TypeError(
-            f"source: a path of Parquet files or a dataset of pyarrow is needed, found "
-            f"{type(source).__name__}. Write the table to files, or call estimator.fit."
-        )
+    _check_source(source, offset)
     ray = import_ray()
     given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
-    folder = Storage(storage, _note(estimator, Source(source), given))
-    folder.check()
+    folder = Storage(storage)
+    parameters = digest_of_parameters(estimator.get_params(deep=False), type(estimator).__name__)
+    folder.claim({"version": __version__, "parameters": parameters})
+    if is_of_ray(source):
+        source = copied(source, folder)
+    folder.claim({"data": _digest_of_data(Source(source), given)})
     connect(ray)
-    team = Cluster(ray, folder, int(workers))
+    team, states = Cluster(ray, folder, int(workers)), StatesInStorage(folder)
     with team, growing_at(HeldElsewhere(folder, team)):
-        return estimator.fit(source, target, weight, offset=offset, groups=groups)
+        return estimator.fit(
+            source, target, weight, offset=offset, groups=groups, checkpoint=states
+        )
 
 
 def _check_estimator(estimator: Any) -> None:
@@ -111,15 +117,23 @@ def _check_estimator(estimator: Any) -> None:
         )
 
 
-def _note(estimator: Any, source: Source, given: dict[str, Any]) -> dict[str, str]:
-    """Say which fit a storage belongs to: version, parameters and data."""
-    state = (source.state(), source.n_rows, source.names)
-    parameters = sorted(estimator.get_params().items())
-    return {
-        "version": __version__,
-        "parameters": _digest((type(estimator).__name__, parameters)),
-        "data": _digest((state, sorted(given.items()))),
-    }
+def _check_source(source: Any, offset: Any) -> None:
+    """Refuse tables in memory, and an offset of rows that have no order."""
+    if not (is_in_files(source) or is_of_ray(source)):
+        raise TypeError(
+            f"source: a path of Parquet files or a dataset of pyarrow or Ray is needed, found "
+            f"{type(source).__name__}. Write the table to files, or call estimator.fit."
+        )
+    if is_of_ray(source) and offset is not None:
+        raise ValueError(
+            "offset: must be None with a dataset of Ray, whose rows have no order, found "
+            f"{type(offset).__name__}. Add it as a column, and name that in the estimator."
+        )
+
+
+def _digest_of_data(source: Source, given: dict[str, Any]) -> str:
+    """Tell the rows of a fit from others by the state of their files."""
+    return _digest((source.state(), source.n_rows, source.names, sorted(given.items())))
 
 
 def _digest(values: Any) -> str:

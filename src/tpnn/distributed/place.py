@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from tpnn.distributed.asking import growing, in_lockstep
-from tpnn.distributed.blocks import Block, Share, dealt, write_bags, write_rows
+from tpnn.distributed.asking import Growing, growing, in_lockstep
+from tpnn.distributed.blocks import Share, dealt, folders_of, write_blocks
 from tpnn.distributed.holder import Beginning, Session
 from tpnn.distributed.messages import Answer, Request
+from tpnn.distributed.record import Record
+from tpnn.distributed.resuming import HeldEntry
 from tpnn.distributed.storage import Storage
 from tpnn.grow.bag import Grown, Tables
 from tpnn.grow.forest import Extent, RectangleForest
@@ -29,9 +31,12 @@ class Team(Protocol):
     ----------
     size : int
         Number of holders.
+    record : Record, optional
+        What was asked since growths began.
     """
 
     size: int
+    record: Record | None
 
     def hold(self, shares: Sequence[Share]) -> None:
         """Let every holder load its blocks."""
@@ -56,16 +61,14 @@ class HeldElsewhere:
 
     def __init__(self, storage: Storage, team: Team) -> None:
         self.storage, self.team = storage, team
-        self._codes: list[tuple[Codes, list[Block]]] = []  # written so far, as the rows
-        self._bags: list[tuple[Codes, TrainingRows, list[Share]]] = []
+        self._known: list[tuple[Codes, TrainingRows, list[Share]]] = []
         self._held: list[Share] | None = None
 
     def grow(self, bags: Bags, tasks: Sequence[GrowthTask]) -> Iterator[tuple[int, Grown]]:
-        """Yield the number of each task and what has grown, in the order in which they end."""
-        shares = self._shares(bags.problem)
-        if shares is not self._held:
-            self.team.hold(shares)
-            self._held = shares
+        """Yield the number of each task and what has grown, in the order in which they end.
+
+        Growths go on from their states in the storage; those that were over ask nobody.
+        """
         nobody = bags.sides.of(np.zeros(len(bags.problem.rows.y), np.float32))
         extents = _extents(bags, tasks)
 
@@ -75,44 +78,65 @@ class HeldElsewhere:
                 start=tables, seed=task.seed, pair_tree=task.pair_tree, extent=extents[task.bag],
             )  # fmt: skip
 
-        self.team.begin(_session(bags, tasks, extents))
-        growths = {
-            number: growing(
-                number, bags.grower, forest(task, task.start), _held_out_mass(bags, task.bag)
-            )
-            for number, task in enumerate(tasks)
-        }
-        for number, grown in in_lockstep(growths, self.team.ask):
+        growths, beginnings = dict[int, Growing](), dict[int, Beginning]()
+        for number, task in enumerate(tasks):
+            grows = forest(task, task.start)
+            entry = self._entry(bags, grows, number, task.bag)
+            mass = _held_out_mass(bags, task.bag)
+            growths[number] = growing(number, bags.grower, grows, mass, entry)
+            new = Beginning(task.bag, task.start, extents[task.bag], task.pair_tree)
+            beginnings[number] = new if entry is None else entry.beginning(number, new)
+        for number, grown in in_lockstep(growths, self._asking(bags, beginnings)):
             task = tasks[number]
             scores = forest(task, grown.tables).scores(bags.sides.held_out(task.bag))
             yield number, replace(grown, held_out=scores)
 
+    def _entry(
+        self, bags: Bags, forest: RectangleForest, number: int, bag: int
+    ) -> HeldEntry | None:
+        """Place of a growth among the states of its fit; None if it leaves none behind."""
+        if bags.grower.states is None:
+            return None
+
+        def recorded() -> Beginning:
+            assert self.team.record is not None
+            return self.team.record.growth(number)
+
+        share = self._shares(bags.problem)[0]
+        return HeldEntry(bags.grower, forest, (share.rows, share.bags, bag), recorded)
+
+    def _asking(
+        self, bags: Bags, beginnings: Mapping[int, Beginning]
+    ) -> Callable[[Mapping[int, Request]], Answer]:
+        """Return what asks the team, which gets rows and growths when it is first asked."""
+        has_begun = False
+
+        def ask(requests: Mapping[int, Request]) -> Answer:
+            nonlocal has_begun
+            if not has_begun:
+                shares = self._shares(bags.problem)
+                if shares is not self._held:
+                    self.team.hold(shares)
+                    self._held = shares
+                self.team.begin(_session(bags, {number: beginnings[number] for number in requests}))
+                has_begun = True
+            return self.team.ask(requests)
+
+        return ask
+
     def _shares(self, problem: Problem) -> list[Share]:
         """Shares of the holders; rows and bags that are new are written first."""
-        for codes, rows, shares in self._bags:
+        for codes, rows, shares in self._known:
             if codes is problem.codes and rows is problem.rows:
                 return shares
-        if not self._bags:
-            self.storage.sign()
-        number, blocks = self._blocks(problem)
-        folder = f"bags-{len(self._bags)}"
-        write_bags(self.storage, folder, problem, blocks)
+        by_row, by_bag = folders_of(problem)
+        blocks = write_blocks(self.storage, problem, (by_row, by_bag), self.team.size)
         shares = [
-            Share(f"rows-{number}", folder, part, problem.rows.sizes)
+            Share(by_row, by_bag, part, problem.rows.sizes)
             for part in dealt(blocks, self.team.size)
         ]
-        self._bags.append((problem.codes, problem.rows, shares))
+        self._known.append((problem.codes, problem.rows, shares))
         return shares
-
-    def _blocks(self, problem: Problem) -> tuple[int, list[Block]]:
-        """Return the number of a problem's rows among those written, and their blocks."""
-        for number, (codes, blocks) in enumerate(self._codes):
-            if codes is problem.codes:
-                return number, blocks
-        number = len(self._codes)
-        blocks = write_rows(self.storage, f"rows-{number}", problem, self.team.size)
-        self._codes.append((problem.codes, blocks))
-        return number, blocks
 
 
 def _extents(bags: Bags, tasks: Sequence[GrowthTask]) -> dict[int, Extent]:
@@ -130,15 +154,12 @@ def _held_out_mass(bags: Bags, bag: int) -> float:
     return float(totals(weights[np.flatnonzero(weights), None])[0])
 
 
-def _session(bags: Bags, tasks: Sequence[GrowthTask], extents: Mapping[int, Extent]) -> Session:
+def _session(bags: Bags, beginnings: Mapping[int, Beginning]) -> Session:
     coded = bags.problem.coded
-    beginnings = (
-        Beginning(task.bag, task.start, extents[task.bag], task.pair_tree) for task in tasks
-    )
     return Session(
         objective=bags.problem.objective,
         layout=bags.layout,
         features=[part.features for part in coded],
         n_nodes=[part.n_nodes for part in coded],
-        growths=dict(enumerate(beginnings)),
+        growths=beginnings,
     )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tpnn.distributed.holder import PackedStep, Session
+from tpnn.distributed.holder import Beginning, PackedStep, Session
 from tpnn.distributed.messages import Message, Request
 
 
 class Record:
     """Grids of values at which slopes were last computed, and all steps since then.
-
-    NOTE: a checkpoint of the driver would be this record with the random states of the growths.
 
     Parameters
     ----------
@@ -42,6 +40,10 @@ class Record:
             steps = self._growths[step.growth].steps
             if steps is not None and requests[step.growth].tables is None:
                 steps.append(step)
+
+    def growth(self, number: int) -> Beginning:
+        """Where a holder begins that takes part in a growth from now on."""
+        return self._growths[number]
 
     def session(self) -> Session:
         """Session in which a new holder goes on where the others are."""

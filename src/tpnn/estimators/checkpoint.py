@@ -18,7 +18,7 @@ import numpy as np
 from tpnn import __version__
 from tpnn.estimators.continuing import Begun, rows_digest
 from tpnn.problem.fingerprint import RowSums
-from tpnn.problem.states import StatesOnDisk, digest_of, write_checkpoint
+from tpnn.problem.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
 
 IDENTITY = "fit.json"
 UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
@@ -27,22 +27,28 @@ UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
 def with_checkpoint(begun: Begun, folder: Any, asked: Mapping[str, Any], task: str) -> Begun:
     """Return how a fit begins whose growths are kept in a folder, and resumed if they are there.
 
-    ``asked`` are the parameters of the estimator and what it starts from.
+    ``asked`` are the parameters of the estimator and what it starts from. In place of the path of a
+    folder, files that are elsewhere may be passed.
     """
-    path = checked_folder(folder)
-    compared = {name: value for name, value in asked.items() if name not in UNCOMPARED}
+    files: StateFiles = folder if isinstance(folder, StateFiles) else FilesInFolder(checked(folder))
     identity = {
         "version": __version__,
         "rows": rows_digest(RowSums(begun.given.table), begun.given.targets),
-        "parameters": digest_of((task, plain(compared))),
+        "parameters": digest_of_parameters(asked, task),
     }
     settings = begun.given.settings
-    seed = agreed_seed(path / IDENTITY, identity, settings.seed)
+    seed = agreed_seed(files, identity, settings.seed)
     given = begun.given._replace(settings=replace(settings, seed=seed))
-    return begun._replace(given=given, states=StatesOnDisk(path, begun.states.known))
+    return begun._replace(given=given, states=StatesOnDisk(files, begun.states.known))
 
 
-def checked_folder(folder: Any) -> Path:
+def digest_of_parameters(asked: Mapping[str, Any], task: str) -> str:
+    """Digest of what a fit was asked for, but for what changes no model."""
+    compared = {name: value for name, value in asked.items() if name not in UNCOMPARED}
+    return digest_of((task, plain(compared)))
+
+
+def checked(folder: Any) -> Path:
     """Return the folder of a checkpoint, which is made if it is not there."""
     if not isinstance(folder, str | os.PathLike):
         raise ValueError(
@@ -60,26 +66,27 @@ def checked_folder(folder: Any) -> Path:
     return path
 
 
-def agreed_seed(path: Path, identity: Mapping[str, str], seed: int) -> int:
+def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> int:
     """Return the seed of the fit in a checkpoint; a new one is marked as that of this fit.
 
     A checkpoint of another fit is refused.
     """
-    if not path.exists():
-        others = [name for name in os.listdir(path.parent) if not name.startswith(".")]
+    found, folder = files.read(IDENTITY), files.path("")
+    if found is None:
+        others = files.names()
         if others:
             raise ValueError(
-                "checkpoint: must be an empty folder or one of an earlier call, found "
-                f"{others[0]!r} in {os.fspath(path.parent)!r}. Pass another folder."
+                f"{files.argument}: must be an empty folder or one of an earlier call, found "
+                f"{others[0]!r} in {folder!r}. Pass another folder."
             )
-        write_checkpoint(path, json.dumps({**identity, "seed": seed}).encode())
+        files.write(IDENTITY, json.dumps({**identity, "seed": seed}).encode())
         return seed
-    known = json.loads(path.read_text("utf-8"))
+    known = json.loads(found)
     for what in identity:
         if known.get(what) != identity[what]:
             raise ValueError(
-                f"checkpoint: the folder belongs to a fit of other {what}, found "
-                f"{os.fspath(path.parent)!r}. Repeat that call as it was, or pass another folder."
+                f"{files.argument}: the folder belongs to a fit of other {what}, found "
+                f"{folder!r}. Repeat that call as it was, or pass another folder."
             )
     return int(known["seed"])
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 from zipfile import BadZipFile
 
 import numpy as np
@@ -57,22 +57,85 @@ class GrowthStates:
             self.kept[key] = state
 
 
-class StatesOnDisk(GrowthStates):
-    """States of all growths in files of a folder, so that a fit that is killed can be resumed.
+@runtime_checkable
+class StateFiles(Protocol):
+    """Files of a checkpoint, each written in one step.
 
     Parameters
     ----------
-    folder : path
-        Where the files are.
+    argument : str
+        Argument that named them, for messages.
+    """
+
+    argument: str
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+
+    def names(self) -> list[str]:
+        """Names of all files."""
+
+    def read(self, name: str) -> bytes | None:
+        """Content of a file; None if it is not there."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of an earlier one."""
+
+
+class FilesInFolder:
+    """Files of a checkpoint in a folder of this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, which exists.
+    """
+
+    argument = "checkpoint"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+        return os.fspath(self.folder / name)
+
+    def names(self) -> list[str]:
+        """Names of all files but those half written."""
+        return [name for name in os.listdir(self.folder) if not name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        """Content of a file; None if it is not there."""
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of an earlier one."""
+        try:
+            write_file(self.folder / name, data)
+        except OSError as error:
+            raise OSError(
+                "checkpoint: must be a folder that can be written and has room, found "
+                f"{os.fspath(self.folder)!r} ({error}). Free some space, or pass another folder."
+            ) from error
+
+
+class StatesOnDisk(GrowthStates):
+    """States of all growths in files, so that a fit that is killed can be resumed.
+
+    Parameters
+    ----------
+    files : StateFiles
+        The files.
     known : dict from str to State, optional
         Further states to go on from.
     """
 
     keeps_all = True
 
-    def __init__(self, folder: Path, known: Mapping[str, State] | None = None) -> None:
+    def __init__(self, files: StateFiles, known: Mapping[str, State] | None = None) -> None:
         super().__init__(known)
-        self.folder = folder
+        self.files = files
 
     @property
     def is_empty(self) -> bool:
@@ -81,16 +144,16 @@ class StatesOnDisk(GrowthStates):
 
     def find(self, key: str) -> State | None:
         """State of a growth that has begun, or None."""
-        path = self._path(key)
-        if not path.exists():
-            return super().find(key)
         try:
-            with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            data = self.files.read(_file(key))
+            if data is None:
+                return super().find(key)
+            with np.load(BytesIO(data), allow_pickle=False) as file:
                 return dict(file)
         except (OSError, ValueError, BadZipFile) as error:
             raise ValueError(
-                f"checkpoint: its files must be as they were written, found {os.fspath(path)!r}, "
-                f"which cannot be read ({error}). Delete it."
+                f"{self.files.argument}: its files must be as they were written, found "
+                f"{self.files.path(_file(key))!r}, which cannot be read ({error}). Delete it."
             ) from error
 
     def keep(self, key: str, state: State, can_go_on: bool) -> None:
@@ -98,21 +161,11 @@ class StatesOnDisk(GrowthStates):
         super().keep(key, state, can_go_on)
         data, arrays = BytesIO(), dict[str, Any](state)
         np.savez(data, **arrays)
-        write_checkpoint(self._path(key), data.getvalue())
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.npz"
+        self.files.write(_file(key), data.getvalue())
 
 
-def write_checkpoint(path: Path, data: bytes) -> None:
-    """Write a file of a checkpoint in one step."""
-    try:
-        write_file(path, data)
-    except OSError as error:
-        raise OSError(
-            "checkpoint: must be a folder that can be written and has room, found "
-            f"{os.fspath(path.parent)!r} ({error}). Free some space, or pass another folder."
-        ) from error
+def _file(key: str) -> str:
+    return f"{key}.npz"
 
 
 def digest_of(known: Any) -> str:
