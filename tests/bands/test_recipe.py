@@ -262,7 +262,7 @@ def test_constant_features_have_bands_without_a_word(capfd: pytest.CaptureFixtur
 def test_a_time_limit_ends_between_groups_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
     X, f, rng = uniform(0, n_rows=100)
     fit = solved(TPNNRegressor(order=1, **FAST), X, f + rng.normal(size=len(f)))
-    monkeypatch.setattr(groups, "MOST_FUNCTIONS", 30)  # of some ninety: several groups
+    monkeypatch.setattr(groups, "MOST_FUNCTIONS", 10)  # those of one main effect
     n_looks = 0
 
     def is_third_look(limits: Limits) -> bool:

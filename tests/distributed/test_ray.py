@@ -90,9 +90,8 @@ def test_a_killed_driver_is_resumed(files: str, tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
         "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
     }
-    ended = subprocess.run(
-        [sys.executable, "-c", KILLED, files, str(tmp_path)], env=known, cwd=root, check=False
-    )
+    command = [sys.executable, "-c", KILLED, files, str(tmp_path)]
+    ended = subprocess.run(command, env=known, cwd=root, check=False, timeout=300)
     assert ended.returncode == -signal.SIGKILL
     found = distributed.fit(TPNNRegressor(**SETTINGS), files, storage=tmp_path)
     assert_same(found, TPNNRegressor(**SETTINGS).fit(files, "y"))
