@@ -129,7 +129,7 @@ def order_of(given: int | str, interactions: Interactions, solver: Solver) -> in
 
 def solver_of(given: Any, device: str) -> Solver:
     """Solver object for a name, or the given object; check its parameters and the device."""
-    by_name = {"auto": Descent if device == "cuda" else Grow, "grow": Grow, "gradient": Descent}
+    by_name = {"auto": Grow, "grow": Grow, "gradient": Descent}
     solver: Solver = by_name[given]() if isinstance(given, str) else given
     check_parameters(solver.get_params(), solver.rules, type(solver).__name__)
     if device not in ("auto", *solver.devices):

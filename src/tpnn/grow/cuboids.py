@@ -300,14 +300,15 @@ def _entries(orders: Any, strides: Any, sizes: Any) -> Any:
 
 
 @compiled(fastmath=True)
-def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step: Any) -> Any:
-    """Grow one tree over the cells of the training rows into ``step``; return its gain."""
+def grow_cuboids(
+    sums: Any, scales: Any, sizes: Any, kinds: Any, state: Any, settings: Any, step: Any
+) -> Any:
+    """Grow one tree over the sums of cells (n_entries, 2) into ``step``; return its gain."""
     strides = np.array([(sizes[1] + 1) * (sizes[2] + 1), sizes[2] + 1, 1])
-    sums, scales = _cell_sums(cells, growth.training, len(step)), growth.training.scales
     is_rearranged = kinds.max() > 0
     entries = np.empty(0, np.int64)
     if is_rearranged:
-        ridge, state = 2 * settings.ridge, growth.state
+        ridge = 2 * settings.ridge
         known = sums / scales
         first = _node_order(0, known, strides, sizes, kinds, ridge, state)
         second = _node_order(1, known, strides, sizes, kinds, ridge, state)
@@ -316,7 +317,7 @@ def _visit(cells: Any, sizes: Any, kinds: Any, growth: Any, settings: Any, step:
         sums = sums[entries]
     volume = _summed_volume(sums, scales, sizes)
     boxes = np.empty((settings.n_leaves, 6), np.int64)
-    n_boxes, gain = _grow_tree(volume, strides, sizes, settings, growth.state, boxes)
+    n_boxes, gain = _grow_tree(volume, strides, sizes, settings, state, boxes)
     if is_rearranged:
         shown = np.zeros_like(step)
         _fill_step(volume, strides, boxes, n_boxes, settings, shown)
@@ -340,7 +341,7 @@ def _take_step(cells: Any, side: Any, step: Any) -> Any:
 
 
 @compiled(fastmath=True)
-def _add_to_table(step: Any, sizes: Any, table: Any) -> None:
+def add_to_table(step: Any, sizes: Any, table: Any) -> None:
     """Add the cells of a flat volume to a grid of values."""
     for a in range(sizes[0]):
         for b in range(sizes[1]):
@@ -350,23 +351,29 @@ def _add_to_table(step: Any, sizes: Any, table: Any) -> None:
 
 
 @compiled()
-def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
-    """Visit triples at random, those with larger gains more often."""
-    done, largest = 0, max(growth.gains.max(), 1e-30)
-    while done < n_visits:
+def next_triple(growth: Any) -> Any:
+    """Choose a triple at random, one with a larger gain more often."""
+    largest = max(growth.gains.max(), 1e-30)
+    while True:
         index = draw_below(growth.state, len(growth.gains))
         probability = max(SMALLEST_VISIT_PROBABILITY, growth.gains[index] / largest)
-        if draw_uniform(growth.state) > probability:
-            continue
-        done += 1
+        if draw_uniform(growth.state) <= probability:
+            return index
+
+
+@compiled()
+def grow_triples(rows: Any, growth: Any, n_visits: int, settings: Any) -> None:
+    """Visit triples at random, those with larger gains more often."""
+    for _ in range(n_visits):
+        index = next_triple(growth)
         triple = rows.triples[index]
         sizes, kinds = rows.sizes[triple], rows.kinds[triple]
         cells = _cells(rows.training, triple, sizes)
         step = np.empty((sizes + 1).prod(), np.float32)
-        growth.gains[index] = _visit(cells, sizes, kinds, growth, settings, step)
-        growth.changed[index] = True
+        sums, scales = _cell_sums(cells, growth.training, len(step)), growth.training.scales
+        gain = grow_cuboids(sums, scales, sizes, kinds, growth.state, settings, step)
+        growth.gains[index], growth.changed[index] = gain, True
         _take_step(cells, growth.training, step)
         cells = _cells(rows.held_out, triple, sizes)
         growth.confirmed[index] += _take_step(cells, growth.held_out, step)
-        _add_to_table(step, sizes, growth.tables[index])
-        largest = max(growth.gains.max(), 1e-30)
+        add_to_table(step, sizes, growth.tables[index])

@@ -20,10 +20,12 @@ from tpnn._typing import FloatArray
 from tpnn.anova.components import Component, canonical
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import BagGrower
+from tpnn.grow.card.card import Card
 from tpnn.grow.forest import axis_kinds
 from tpnn.grow.rectangles import ORDERED
 from tpnn.grow.ridge_start import coarsen
-from tpnn.grow.triples import CuboidForest, TripleBags
+from tpnn.grow.triple_bags import TripleBags
+from tpnn.grow.triples import CuboidForest
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution, Verdict
@@ -46,6 +48,8 @@ class Judge:
         Pairs or triples.
     grower : BagGrower
         Grows one bag.
+    card : Card, optional
+        Card that holds the rows; by default they are in memory.
     """
 
     def __init__(
@@ -54,8 +58,9 @@ class Judge:
         solution: Solution,
         candidates: list[Component],
         grower: BagGrower,
+        card: Card | None = None,
     ) -> None:
-        self.problem, self.grower = problem, grower
+        self.problem, self.grower, self.card = problem, grower, card
         self.order = len(candidates[0])
         self.candidates = self._bags(candidates)
         self.control = self._bags(_subsets(candidates, problem))
@@ -74,7 +79,7 @@ class Judge:
             np.append(marginal.sizes, [1, 1]),
             np.append(axis_kinds(marginal), 2 * [ORDERED]),
         )
-        return TripleBags(self.problem, self.grower, part, sizes, kinds)
+        return TripleBags(self.problem, self.grower, part, sizes, kinds, card=self.card)
 
     def verdict(self) -> Verdict:
         """Fall of the loss due to each candidate; how much better all do than their subsets."""

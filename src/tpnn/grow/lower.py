@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from tpnn.anova.components import Component
 from tpnn.anova.constraints import constrained
 from tpnn.anova.purify import purify_tables
 from tpnn.grow.bag import BagGrower, Grown, Tables, held_out_loss
+from tpnn.grow.card.card import Card
+from tpnn.grow.card.forest import CardForest
+from tpnn.grow.card.rows import RowsOnCard, SidesOnCard
 from tpnn.grow.forest import Layout, RectangleForest
 from tpnn.grow.frozen import Frozen
 from tpnn.grow.place import Bags, GrowthTask, current_place
@@ -87,6 +91,9 @@ class LowerOrders:
         How each bag grows; two models are mixed, and the mixture grows on as the second did.
     l2 : float, optional
         Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
+    card : Card, optional
+        Card that holds the rows; by default they are in memory. With frozen components they stay
+        there: the result has the same bits.
     """
 
     def __init__(
@@ -95,13 +102,18 @@ class LowerOrders:
         grower: BagGrower,
         ways: tuple[Way, ...],
         l2: float | None,
+        card: Card | None = None,
     ) -> None:
         self.problem, self.grower = problem, grower
         self.ways, self.l2 = ways, l2
         self.mains = problem.coded[0].features[:, 0]
         self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
-        self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
         self.frozen = Frozen.of(problem)
+        self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
+        self.on_card = None
+        if card is not None and self.frozen is None:
+            self.sides = SidesOnCard.of_problem(problem)
+            self.on_card = RowsOnCard(card, [part.codes for part in self.sides.coded])
 
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
@@ -184,7 +196,8 @@ class LowerOrders:
 
     def _grow(self, task: GrowthTask) -> Grown:
         training, validation = self.sides.training(task.bag), self.sides.held_out(task.bag)
-        forest = RectangleForest(
+        forest_of = RectangleForest if self.on_card is None else partial(CardForest, self.on_card)
+        forest = forest_of(
             layout=self.layout, objective=self.problem.objective, training=training,
             start=task.start, seed=task.seed, pair_tree=task.pair_tree,
             frozen=self.frozen,

@@ -12,11 +12,13 @@ from tpnn._rules import COUNT, Rule, is_not_negative, is_whole, one_of
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.grow.bag import BagGrower
 from tpnn.grow.box_forest import BoxBags
+from tpnn.grow.card.choice import card_for
 from tpnn.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.grow.higher import HigherOrders, with_higher
 from tpnn.grow.judge import Judge
 from tpnn.grow.lower import LowerOrders, Way
-from tpnn.grow.triples import TripleBags
+from tpnn.grow.place import current_place
+from tpnn.grow.triple_bags import TripleBags
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.solver import FINEST_NODES
@@ -69,7 +71,8 @@ class Grow(BaseEstimator):
     0.1
     """
 
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    screens_on_card: ClassVar[bool] = False  # the model is the same on every device
     judges: ClassVar[bool] = True
     needs_subsets: ClassVar[bool] = True
     continues: ClassVar[bool] = True
@@ -131,7 +134,8 @@ class Grow(BaseEstimator):
         )
         whole = with_higher(problem, solution)
         if 3 in whole.components.orders:
-            triples = TripleBags.of(whole, self._triple_grower(problem, limits))
+            card = card_for(limits.device, whole)
+            triples = TripleBags.of(whole, self._triple_grower(problem, limits), card)
             if len(triples.parts[0].features):  # not all of them are frozen
                 solution = HigherOrders(triples, "triples").fit(solution, progress)
         boxes = BoxBags(whole, grower)
@@ -145,7 +149,8 @@ class Grow(BaseEstimator):
         """Grow all candidates on coarse grids; ask the held-out rows about each."""
         grower = self._triple_grower(problem, limits)
         grower = replace(grower, max_rounds=JUDGING_ROUNDS, states=None)
-        return Judge(problem, solution, candidates, grower).verdict()
+        card = card_for(limits.device, problem)
+        return Judge(problem, solution, candidates, grower, card).verdict()
 
     def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
         patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
@@ -157,7 +162,8 @@ class Grow(BaseEstimator):
         patience = self.patience + 1  # a bag stops after more than `patience` rounds
         states = problem.states if rounds else None
         grower = BagGrower(problem.objective, limits, rounds, patience, states)
-        return LowerOrders(problem, grower, self._ways(problem), l2).fit(progress)
+        card = None if current_place() is not None else card_for(limits.device, problem)
+        return LowerOrders(problem, grower, self._ways(problem), l2, card).fit(progress)
 
     def _ways(self, problem: Problem) -> tuple[Way, ...]:
         """How the bags grow: from zero, from the smooth fit, or both."""

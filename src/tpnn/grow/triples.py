@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import Float32Array, FloatArray, IntArray
-from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
+from tpnn._typing import FloatArray
+from tpnn.grow.bag import Side, Tables, set_scales
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
-from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
-from tpnn.grow.frozen import FrozenParts, are_frozen, frozen_parts
+from tpnn.grow.forest import bounded_tree, tree_for_size
+from tpnn.grow.frozen import FrozenParts
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
-from tpnn.problem.coded import CodedComponents
-from tpnn.problem.problem import Problem
 from tpnn.problem.whole import totals
 
 CUBOID_TREE = TreeSettings(
@@ -153,74 +150,3 @@ def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> 
         )
         for output in range(n_outputs)
     ]
-
-
-class TripleBags:
-    """Grows triples, bag by bag.
-
-    Parameters
-    ----------
-    problem : Problem
-        Rows, bags and loss.
-    grower : BagGrower
-        Grows one bag.
-    part : CodedComponents
-        The triples over the rows.
-    sizes, kinds : array of shape (n_features,)
-        Number of nodes of each feature, and how it may be cut.
-    frozen_parts : sequence of FrozenParts
-        What the triples would move into frozen components.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        grower: BagGrower,
-        part: CodedComponents,
-        sizes: IntArray,
-        kinds: IntArray,
-        frozen_parts: Sequence[FrozenParts] = (),
-    ) -> None:
-        self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
-        self.parts, self.sizes, self.kinds = [part], sizes, kinds
-
-    @classmethod
-    def of(cls, problem: Problem, grower: BagGrower) -> TripleBags:
-        """Triples of a problem on their own nodes, without those that are frozen."""
-        part = problem.coded[problem.components.orders.index(3)]
-        part = replace(part, features=part.features[~are_frozen(part.features.tolist(), problem)])
-        marginal = Marginal.of(problem.encoder.axes[3])
-        return cls(
-            problem=problem, grower=grower, part=part, sizes=marginal.sizes,
-            kinds=axis_kinds(marginal), frozen_parts=frozen_parts(part.features.tolist(), problem),
-        )  # fmt: skip
-
-    def grow(self, bag: int, raw: FloatArray) -> Grown:
-        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
-        forest = self.forest(bag, raw)
-        return self.grower.grow(forest, forest.training, forest.held_out)
-
-    def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
-        """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
-        rows = self.problem.rows
-        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
-        held_out = self._side(rows.validation[:, bag], raw)
-        triple_rows = TripleRows(
-            training=training.coded[0].codes,
-            held_out=held_out.coded[0].codes,
-            triples=self.parts[0].features,
-            sizes=self.sizes,
-            kinds=self.kinds,
-        )
-        seed = self.problem.seed * self.problem.n_bags + bag
-        return CuboidForest(
-            rows=triple_rows, training=training, held_out=held_out, seed=seed,
-            objective=self.problem.objective, frozen_parts=self.frozen_parts,
-        )  # fmt: skip
-
-    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
-        where = np.flatnonzero(weights)
-        part = self.parts[0]
-        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
-        y = self.problem.rows.y[where].astype(np.float64)
-        return Side([coded], y, weights[where, None].astype(np.float64), raw[where])

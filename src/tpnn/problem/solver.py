@@ -29,6 +29,8 @@ class Solver(Protocol):
         Whether it can fit a component only together with all subsets of it.
     continues : bool
         Whether it can start from a model.
+    screens_on_card : bool
+        Whether interactions are screened on its card too, where they are rounded otherwise.
     """
 
     devices: ClassVar[tuple[str, ...]]
@@ -36,6 +38,7 @@ class Solver(Protocol):
     judges: ClassVar[bool]
     needs_subsets: ClassVar[bool]
     continues: ClassVar[bool]
+    screens_on_card: ClassVar[bool]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""

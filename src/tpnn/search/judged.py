@@ -15,7 +15,7 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Event, Solution
 from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
-from tpnn.search.table_screen import TableScreen
+from tpnn.search.table_screen import TableScreen, screen_limits
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
@@ -76,7 +76,7 @@ class JudgedSearch:
         features, known = problem.features, set(problem.components)
         n_affordable = features_grown_at_once(problem, self.order)
         if len(features) > n_affordable:
-            screen = TableScreen(problem, solution, self.limits)
+            screen = TableScreen(problem, solution, screen_limits(self.solver, self.limits))
             pairs = screen.rank(2, RANKED_PAIRS_PER_FEATURE * n_affordable).components
             features = list(dict.fromkeys(j for pair in pairs for j in pair))[:n_affordable]
         given = canonical(combinations(features, self.order), problem.features)

@@ -25,7 +25,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.judged import JudgedSearch, features_grown_at_once
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
-from tpnn.search.table_screen import TableScreen
+from tpnn.search.table_screen import TableScreen, screen_limits
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
@@ -166,7 +166,7 @@ class Search:
     ) -> list[Component]:
         """Interactions of some orders whose projections rise above the noise."""
         found: list[Component] = []
-        screen = TableScreen(problem, solution, self.limits)
+        screen = TableScreen(problem, solution, screen_limits(self.solver, self.limits))
         for order in orders:
             if self._time_is_up(problem, self.limits):
                 break
@@ -258,7 +258,7 @@ class Search:
         return self.solver.solve(problem, self.probe_limits, NoProgress())
 
     def _screen(self, problem: Problem, solution: Solution | None) -> TableScreen:
-        return TableScreen(problem, solution, self.probe_limits)
+        return TableScreen(problem, solution, screen_limits(self.solver, self.probe_limits))
 
     def _rank_pairs(self, problem: Problem) -> Ranking:
         screen = self._screen(problem, self._probe(problem))

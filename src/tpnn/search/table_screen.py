@@ -12,8 +12,14 @@ from tpnn._typing import FloatArray
 from tpnn.anova.measure import Marginal
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
+from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
+
+
+def screen_limits(solver: Solver, limits: Limits) -> Limits:
+    """Limits of a screen: on the card only where the solver's own rounding differs there too."""
+    return limits if solver.screens_on_card else replace(limits, device="cpu")
 
 
 class TableScreen:

@@ -1,0 +1,105 @@
+"""TripleBags: triples of all bags of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn.anova.measure import Marginal
+from tpnn.grow.bag import BagGrower, Grown, Side
+from tpnn.grow.card.card import Card
+from tpnn.grow.card.rows import CardSide, RowsOnCard
+from tpnn.grow.card.triples import CardCuboidForest
+from tpnn.grow.cuboids import TripleRows
+from tpnn.grow.forest import axis_kinds
+from tpnn.grow.frozen import FrozenParts, are_frozen, frozen_parts
+from tpnn.grow.triples import CuboidForest
+from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
+
+
+class TripleBags:
+    """Grows triples, bag by bag.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows, bags and loss.
+    grower : BagGrower
+        Grows one bag.
+    part : CodedComponents
+        The triples over the rows.
+    sizes, kinds : array of shape (n_features,)
+        Number of nodes of each feature, and how it may be cut.
+    frozen_parts : sequence of FrozenParts
+        What the triples would move into frozen components.
+    card : Card, optional
+        Card that holds the rows; by default they are in memory. With frozen components they stay
+        there: the result has the same bits.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        grower: BagGrower,
+        part: CodedComponents,
+        sizes: IntArray,
+        kinds: IntArray,
+        frozen_parts: Sequence[FrozenParts] = (),
+        card: Card | None = None,
+    ) -> None:
+        self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
+        self.parts, self.sizes, self.kinds = [part], sizes, kinds
+        is_on_card = card is not None and not frozen_parts
+        self.on_card = RowsOnCard(card, [part.codes]) if is_on_card else None
+
+    @classmethod
+    def of(cls, problem: Problem, grower: BagGrower, card: Card | None = None) -> TripleBags:
+        """Triples of a problem on their own nodes, without those that are frozen."""
+        part = problem.coded[problem.components.orders.index(3)]
+        part = replace(part, features=part.features[~are_frozen(part.features.tolist(), problem)])
+        marginal = Marginal.of(problem.encoder.axes[3])
+        return cls(
+            problem=problem, grower=grower, part=part, sizes=marginal.sizes,
+            kinds=axis_kinds(marginal), frozen_parts=frozen_parts(part.features.tolist(), problem),
+            card=card,
+        )  # fmt: skip
+
+    def grow(self, bag: int, raw: FloatArray) -> Grown:
+        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
+        forest = self.forest(bag, raw)
+        return self.grower.grow(forest, forest.training, forest.held_out)
+
+    def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
+        """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
+        rows = self.problem.rows
+        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
+        held_out = self._side(rows.validation[:, bag], raw)
+        triple_rows = TripleRows(
+            training=training.coded[0].codes,
+            held_out=held_out.coded[0].codes,
+            triples=self.parts[0].features,
+            sizes=self.sizes,
+            kinds=self.kinds,
+        )
+        seed = self.problem.seed * self.problem.n_bags + bag
+        forest_of = CuboidForest
+        if self.on_card is not None:
+            forest_of = partial(CardCuboidForest, self.on_card)
+        return forest_of(
+            rows=triple_rows, training=training, held_out=held_out, seed=seed,
+            objective=self.problem.objective, frozen_parts=self.frozen_parts,
+        )  # fmt: skip
+
+    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
+        where, part = np.flatnonzero(weights), self.parts[0]
+        y = self.problem.rows.y[where].astype(np.float64)
+        masses = weights[where, None].astype(np.float64)
+        if self.on_card is not None:
+            return CardSide([part], y, masses, raw[where], where=where.astype(np.int32))
+        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
+        return Side([coded], y, masses, raw[where])
