@@ -1,0 +1,76 @@
+"""Fits on an NVIDIA card beside fits on the processors: seconds by stage, errors, equal bits.
+
+    python -m benchmarks.card            # the two sizes of the documentation
+    python -m benchmarks.card --rows 100000 --features 20 --pairs 30 --also-cpu
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+import numpy as np
+
+from tpnn import TPNNRegressor
+
+SIZES = ((960_000, 136, 300), (10_000_000, 50, 100))
+N_TEST = 100_000
+NOISE = 1.0
+
+
+def table(n_rows: int, n_features: int, seed: int) -> tuple[Any, Any, Any]:
+    """Features, noisy targets and their means: curves of all features, surfaces of some."""
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((n_rows, n_features), np.float32)
+    slopes = np.random.default_rng(0).standard_normal(n_features)
+    mean = np.zeros(n_rows)
+    for j in range(n_features):
+        mean += 0.3 * slopes[j] * np.tanh(features[:, j])
+    for j in range(min(n_features // 2, 30)):
+        mean += 0.5 * np.sin(2 * features[:, 2 * j]) * features[:, 2 * j + 1]
+    return features, mean + NOISE * rng.standard_normal(n_rows), mean
+
+
+def fitted(device: str, n_pairs: int, n_bags: int, data: tuple[Any, Any, Any]) -> dict[str, Any]:
+    """Fit once to compile, then fit and measure."""
+    features, y, _ = data
+    model = TPNNRegressor(
+        order=2, interactions=n_pairs, n_bags=n_bags, bands=False, device=device, random_state=0
+    )
+    began = time.perf_counter()
+    model.fit(features, y)
+    seconds = time.perf_counter() - began
+    n_features = features.shape[1]
+    test, _, truth = table(N_TEST, n_features, seed=1)
+    error = float(np.sqrt(np.mean((model.predict(test) - truth) ** 2)))
+    grown = [e for e in model.history_ if e["stage"] == "grow"]
+    return {
+        "device": device, "n_rows": len(y), "n_features": n_features, "n_pairs": n_pairs,
+        "n_bags": n_bags, "seconds": seconds, "error": error,
+        "rounds": [e["step"] for e in grown], "digest": model.model_.digest()
+        if hasattr(model.model_, "digest") else None,
+        "history": [(e["stage"], e["note"], e["seconds"]) for e in model.history_],
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--bags", type=int, default=8)
+    parser.add_argument("--also-cpu", action="store_true")
+    given = parser.parse_args()
+    sizes = SIZES if given.rows is None else ((given.rows, given.features, given.pairs),)
+    fitted("cuda", 3, 2, table(5_000, 6, seed=0))  # compile
+    for n_rows, n_features, n_pairs in sizes:
+        data = table(n_rows, n_features, seed=0)
+        for device in ("cuda", "cpu") if given.also_cpu else ("cuda",):
+            print(json.dumps(fitted(device, n_pairs, given.bags, data)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
