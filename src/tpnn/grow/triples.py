@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
+from tpnn.grow.bag import BagGrower, Grown, Side, Tables, compute_slopes, set_scales
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.grow.forest import axis_kinds, bounded_tree, tree_for_size
 from tpnn.grow.frozen import FrozenParts, are_frozen, frozen_parts
+from tpnn.grow.sides import higher_side
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.loss.losses import Objective
 from tpnn.problem.coded import CodedComponents
@@ -95,8 +96,10 @@ class CuboidForest:
     def scores(self, side: Side) -> FloatArray:
         """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
         is_training = side is self.training
-        known = [state.training if is_training else state.held_out for state in self.states]
-        return np.stack([rows.raw for rows in known], axis=1)
+        scores: FloatArray = side.shelf.empty((len(side.y), len(self.states)), np.float64)
+        for output, state in enumerate(self.states):
+            scores[:, output] = (state.training if is_training else state.held_out).raw
+        return scores
 
     def tables(self) -> Tables:
         """Copy of the current grids and of what is confirmed; the next copy replaces it."""
@@ -110,11 +113,9 @@ class CuboidForest:
 
     def slopes_changed(self) -> None:
         """Recompute the slopes of the held-out rows too, for the falls of their loss."""
-        side = self.held_out
-        slopes = self.objective.slopes(side.y, self.scores(side), side.weights)
-        for output, state in enumerate(self.states):
-            state.held_out.residual[:] = -side.weights[:, 0] * slopes[0][:, output]
-            state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
+        slopes = [state.held_out for state in self.states]
+        compute_slopes(self.objective, self.held_out, self.scores(self.held_out), slopes)
+        for state in self.states:
             set_scales(state.training)
             set_scales(state.held_out)
 
@@ -138,8 +139,9 @@ def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> 
     n_nodes = rows.sizes.max()
 
     def side_growth(side: Side, output: int) -> SideGrowth:
-        raw = np.array(side.raw[:, output], np.float64)
-        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw), np.ones(2))
+        rows = side.shelf.zeros((3, len(side.y)), np.float64)
+        rows[0] = side.raw[:, output]
+        return SideGrowth(raw=rows[0], residual=rows[1], hessian=rows[2], scales=np.ones(2))
 
     return [
         TripleGrowth(
@@ -203,8 +205,9 @@ class TripleBags:
     def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
         """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
         rows = self.problem.rows
-        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
-        held_out = self._side(rows.validation[:, bag], raw)
+        weights = rows.training[:, bag] * rows.sizes[bag]
+        training = higher_side(self.problem, self.parts, weights, raw)
+        held_out = higher_side(self.problem, self.parts, rows.validation[:, bag], raw)
         triple_rows = TripleRows(
             training=training.coded[0].codes,
             held_out=held_out.coded[0].codes,
@@ -217,10 +220,3 @@ class TripleBags:
             rows=triple_rows, training=training, held_out=held_out, seed=seed,
             objective=self.problem.objective, frozen_parts=self.frozen_parts,
         )  # fmt: skip
-
-    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
-        where = np.flatnonzero(weights)
-        part = self.parts[0]
-        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
-        y = self.problem.rows.y[where].astype(np.float64)
-        return Side([coded], y, weights[where, None].astype(np.float64), raw[where])

@@ -15,6 +15,8 @@ from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
 
+MOST_SCREENED_ROWS = 2_000_000  # more rank no better, and need some hundred bytes each
+
 
 class TableScreen:
     """Screens the residual of a solution, with the features in canonical order.
@@ -30,6 +32,7 @@ class TableScreen:
     """
 
     def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
+        problem = problem.sampled(MOST_SCREENED_ROWS)
         self.features = np.array(problem.features)
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.codes.by_order[1][self.features]
