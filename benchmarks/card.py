@@ -1,7 +1,7 @@
 """Fits on an NVIDIA card beside fits on the processors: seconds by stage, errors, equal bits.
 
-    python -m benchmarks.card            # the two sizes of the documentation
-    python -m benchmarks.card --rows 100000 --features 20 --pairs 30 --also-cpu
+python -m benchmarks.card            # the two sizes of the documentation
+python -m benchmarks.card --rows 100000 --features 20 --pairs 30 --also-cpu
 """
 
 from __future__ import annotations

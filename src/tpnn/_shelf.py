@@ -44,6 +44,12 @@ class Shelf:
             mapped = np.memmap(file, dtype, "r+", shape=shape)
         return np.asarray(mapped)
 
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Array of zeros."""
+        array = self.empty(shape, dtype)
+        array[...] = 0
+        return array
+
     def keep(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array with the given values; the array itself if it may stay in memory."""
         if not self.is_on_disk or values.nbytes <= SMALLEST_FILE_BYTES:

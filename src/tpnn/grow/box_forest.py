@@ -14,6 +14,7 @@ from tpnn.grow.bag import BagGrower, Grown, Side, Tables, set_scales
 from tpnn.grow.boxes import BoxGrowth, BoxRows, grow_visits
 from tpnn.grow.forest import bounded_tree, tree_for_size
 from tpnn.grow.frozen import are_frozen, frozen_parts
+from tpnn.grow.sides import higher_side
 from tpnn.grow.trees import UNVISITED_GAIN, TreeSettings
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
@@ -57,13 +58,13 @@ class BoxForest:
 
     def scores(self, side: Side) -> FloatArray:
         """Raw scores of rows, (n_rows, K)."""
-        added = np.zeros((len(side.y), len(self.growths)))
+        scores: FloatArray = side.shelf.empty((len(side.y), len(self.growths)), np.float64)
         for output, growth in enumerate(self.growths):
-            raw = np.zeros((len(side.y), 1))
+            added = np.zeros((len(side.y), 1))
             for part, tables in zip(side.coded, growth.tables, strict=True):
-                part.gather(tables[..., None], 0, raw)
-            added[:, output] = raw[:, 0]
-        return np.asarray(side.raw + added)
+                part.gather(tables[..., None], 0, added)
+            scores[:, output] = side.raw[:, output] + added[:, 0]
+        return scores
 
     def tables(self) -> Tables:
         """Copy of the current grids of values; higher orders do not change the intercepts."""
@@ -110,7 +111,7 @@ class BoxBags:
         training = self._side(rows.training[:, bag] * rows.sizes[bag], raw, places)
         validation = self._side(rows.validation[:, bag], raw, places)
         trees = tuple(self._tree(part, float(rows.sizes[bag])) for part in self.parts)
-        growths = self._new_growths(len(training.y), bag)
+        growths = self._new_growths(training, bag)
         forest = BoxForest(_box_rows(training.coded, self.axes), trees, growths)
         grown = self.grower.grow(forest, training, validation)
         return replace(grown, tables=self._unshuffled(grown.tables, places))
@@ -154,23 +155,22 @@ class BoxBags:
         return Tables(restored, grown.intercepts)
 
     def _side(self, weights: Float32Array, raw: FloatArray, places: Sequence[IntArray]) -> Side:
-        where = np.flatnonzero(weights)
-        coded = []
-        for part, own in zip(self.parts, places, strict=True):
-            codes = np.take_along_axis(own, part.codes[:, where].astype(np.intp), 1)
-            coded.append(replace(part, codes=codes.astype(part.codes.dtype)))
-        y = self.problem.rows.y[where].astype(np.float64)
-        return Side(coded, y, weights[where, None].astype(np.float64), raw[where])
+        side = higher_side(self.problem, self.parts, weights, raw)
+        for part, own in zip(side.coded, places, strict=True):
+            for codes, of_node in zip(part.codes, own.astype(part.codes.dtype), strict=True):
+                codes[:] = of_node[codes]
+        return side
 
-    def _new_growths(self, n_rows: int, bag: int) -> list[BoxGrowth]:
+    def _new_growths(self, training: Side, bag: int) -> list[BoxGrowth]:
         """Return the initial state of every output."""
+        zeros = training.shelf.zeros
         n_components = sum(len(part.features) for part in self.parts)
         first = (self.problem.seed * self.problem.n_bags + bag) * self.objective.n_outputs
         return [
             BoxGrowth(
                 tables=tuple(np.zeros(part.shape, np.float32) for part in self.parts),
-                residual=np.zeros(n_rows),
-                hessian=np.zeros(n_rows),
+                residual=zeros((len(training.y),), np.float64),
+                hessian=zeros((len(training.y),), np.float64),
                 scales=np.ones(2),
                 gains=np.full(n_components, UNVISITED_GAIN),
                 state=np.array([first + output], np.uint64),

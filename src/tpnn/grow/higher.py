@@ -64,12 +64,11 @@ class HigherOrders:
         """Add higher orders to a solution of lower ones, and purify the sum."""
         began = time.monotonic()
         n_bags = self.problem.n_bags
-        raw = self.problem.raw_scores(lower)
-        raw = raw.reshape(len(raw), n_bags, -1)
+        raw = self.problem.raw_scores_by_bag(lower)
         events: list[Event] = []
 
         def grow(bag: int) -> Grown:
-            grown = self.bags.grow(bag, raw[:, bag])
+            grown = self.bags.grow(bag, raw[bag])
             event = Event(
                 stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
                 n_components=len(self.problem.components), validation_loss=grown.loss,

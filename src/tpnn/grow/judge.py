@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._typing import CodeArray, FloatArray
 from tpnn.anova.components import Component, canonical
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import BagGrower
@@ -62,22 +62,28 @@ class Judge:
     ) -> None:
         self.problem, self.grower, self.card = problem, grower, card
         self.order = len(candidates[0])
+        self.marginal, self.codes = self._coarse_codes()
         self.candidates = self._bags(candidates)
         self.control = self._bags(_subsets(candidates, problem))
-        raw = problem.raw_scores(solution)
-        self.raw = raw.reshape(len(raw), problem.n_bags, -1)
+        self.raw = problem.raw_scores_by_bag(solution)
+
+    def _coarse_codes(self) -> tuple[Marginal, CodeArray]:
+        """Measure of the features on coarse nodes, and codes with two features of one node more."""
+        fine, codes = Marginal.of(self.problem.encoder.axes[self.order]), self.problem.codes
+        given = codes.by_order[self.order]
+        marginal, coarse = coarsen(fine, given, JUDGING_NODES, codes.shelf)
+        joined = codes.shelf.zeros((len(coarse) + 2, coarse.shape[1]), coarse.dtype)
+        joined[: len(coarse)] = coarse
+        return marginal, joined
 
     def _bags(self, components: list[Component]) -> TripleBags:
         """Bags of triples on coarse grids; last features of one node make all of them triples."""
-        fine = Marginal.of(self.problem.encoder.axes[self.order])
-        marginal, codes = coarsen(fine, self.problem.codes.by_order[self.order], JUDGING_NODES)
-        one_node = np.zeros((2, codes.shape[1]), codes.dtype)
-        last = (len(codes), len(codes) + 1)
+        last = (len(self.codes) - 2, len(self.codes) - 1)
         triples = np.array([(*component, *last)[:3] for component in components])
-        part = CodedComponents(np.vstack([codes, one_node]), triples, marginal.n_nodes)
+        part = CodedComponents(self.codes, triples, self.marginal.n_nodes)
         sizes, kinds = (
-            np.append(marginal.sizes, [1, 1]),
-            np.append(axis_kinds(marginal), 2 * [ORDERED]),
+            np.append(self.marginal.sizes, [1, 1]),
+            np.append(axis_kinds(self.marginal), 2 * [ORDERED]),
         )
         return TripleBags(self.problem, self.grower, part, sizes, kinds, card=self.card)
 
@@ -90,8 +96,8 @@ class Judge:
         differences = np.mean([change for _, change in judged], axis=0)
         mean = float(differences.sum())
         weights = self.problem.rows.validation[:, : len(bags)].mean(1)
-        deviations = differences - weights * mean
-        return Verdict(falls, mean, float(np.sqrt(deviations @ deviations)))
+        differences -= weights * mean
+        return Verdict(falls, mean, float(np.sqrt(differences @ differences)))
 
     def _n_judging(self) -> int:
         held_out = int(np.count_nonzero(self.problem.rows.validation[:, 0]))
@@ -100,9 +106,9 @@ class Judge:
 
     def _judged(self, bag: int) -> tuple[FloatArray, FloatArray]:
         """Falls due to each candidate, and weighted difference of the losses of all rows (n,)."""
-        control = self.control.forest(bag, self.raw[:, bag])
-        forest = self.candidates.forest(bag, self.raw[:, bag])
-        difference = np.zeros(len(self.raw))
+        control = self.control.forest(bag, self.raw[bag])
+        forest = self.candidates.forest(bag, self.raw[bag])
+        difference = np.zeros(self.raw.shape[1])
         rows = np.flatnonzero(self.problem.rows.validation[:, bag])
         difference[rows] = self._grown_losses(forest) - self._grown_losses(control)
         return forest.confirmed, difference

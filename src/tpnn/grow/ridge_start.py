@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tpnn._shelf import MEMORY, Shelf
 from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, CodeArray, FloatArray, IntArray, RealArray
 from tpnn.anova.dictionary import dictionary
@@ -32,7 +33,9 @@ MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
 ROWS_PER_TASK, COMPONENTS_PER_TASK = 4096, 4
 
 
-def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, NDArray[np.uint8]]:
+def coarsen(
+    marginal: Marginal, codes: CodeArray, most: int, shelf: Shelf = MEMORY
+) -> tuple[Marginal, NDArray[np.uint8]]:
     """Merge nodes until no feature has more than ``most``; recode the rows accordingly.
 
     Neighbours are merged or, if the nodes have no order, the rarest levels; the node of missing
@@ -40,7 +43,7 @@ def coarsen(marginal: Marginal, codes: CodeArray, most: int) -> tuple[Marginal, 
     iteration is proportional to their number.
     """
     positions, weights = [], []
-    merged = np.empty(codes.shape, np.uint8)
+    merged = shelf.empty(codes.shape, np.uint8)
     for feature, size in enumerate(marginal.sizes):
         groups = _merged_nodes(marginal, feature, most)
         mass = np.bincount(groups, marginal.weights[feature, :size]).astype(np.float64)

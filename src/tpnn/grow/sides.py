@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tpnn._shelf import Shelf
-from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn.grow.bag import Side
 from tpnn.problem.coded import CodedComponents
+from tpnn.problem.problem import Problem
 from tpnn.problem.rows import TrainingRows
 
 
@@ -44,18 +45,40 @@ class Sides:
         """Rows with a positive weight, their codes stored contiguously."""
         where = np.flatnonzero(weights)
         mains, *pairs = self.coded
-        fine = self._codes_of(mains.codes, mains.features[:, 0], where)
+        fine = codes_of(mains.codes, mains.features[:, 0], where, self.shelf)
         coded = [CodedComponents(fine, np.arange(len(fine))[:, None], mains.n_nodes)]
         for part in pairs:
-            codes = self._codes_of(part.codes, range(len(part.codes)), where)
+            codes = codes_of(part.codes, range(len(part.codes)), where, self.shelf)
             coded.append(CodedComponents(codes, part.features, part.n_nodes))
         y, masses = self.shelf.keep(self.rows.y[where]), self.shelf.keep(weights[where, None])
         return Side(coded, y, masses, self.shelf.keep(self.rows.offset[where]), self.shelf)
 
-    def _codes_of(self, codes: CodeArray, features: Iterable[int], where: IntArray) -> CodeArray:
-        """Codes of some features on some rows."""
-        chosen = list(features)
-        found = self.shelf.empty((len(chosen), len(where)), codes.dtype)
-        for place, feature in enumerate(chosen):
-            found[place] = codes[feature][where]
-        return found
+
+def codes_of(codes: CodeArray, features: Iterable[int], where: IntArray, shelf: Shelf) -> CodeArray:
+    """Codes of some features on some rows."""
+    chosen = list(features)
+    found = shelf.empty((len(chosen), len(where)), codes.dtype)
+    for place, feature in enumerate(chosen):
+        found[place] = codes[feature][where]
+    return found
+
+
+def higher_side(
+    problem: Problem, parts: Sequence[CodedComponents], weights: Float32Array, raw: FloatArray
+) -> Side:
+    """Rows with a positive weight, in double precision, where components of higher order grow.
+
+    ``parts`` are these components over all rows, ``raw`` (n, K) the raw scores of the lower orders.
+    """
+    where, shelf = np.flatnonzero(weights), problem.codes.shelf
+    coded = [
+        replace(part, codes=codes_of(part.codes, range(len(part.codes)), where, shelf))
+        for part in parts
+    ]
+    return Side(
+        coded=coded,
+        y=shelf.keep(problem.rows.y[where].astype(np.float64)),
+        weights=shelf.keep(weights[where, None].astype(np.float64)),
+        raw=shelf.keep(raw[where]),
+        shelf=shelf,
+    )

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
-from tpnn._typing import Float32Array, FloatArray, IntArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.measure import Marginal
-from tpnn.grow.bag import BagGrower, Grown, Side
+from tpnn.grow.bag import BagGrower, Grown
 from tpnn.grow.card.card import Card
-from tpnn.grow.card.rows import CardSide, RowsOnCard
+from tpnn.grow.card.rows import RowsOnCard, higher_side_on_card
 from tpnn.grow.card.triples import CardCuboidForest
 from tpnn.grow.cuboids import TripleRows
 from tpnn.grow.forest import axis_kinds
 from tpnn.grow.frozen import FrozenParts, are_frozen, frozen_parts
+from tpnn.grow.sides import higher_side
 from tpnn.grow.triples import CuboidForest
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
@@ -54,8 +53,9 @@ class TripleBags:
     ) -> None:
         self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
         self.parts, self.sizes, self.kinds = [part], sizes, kinds
-        is_on_card = card is not None and not frozen_parts
-        self.on_card = RowsOnCard(card, [part.codes]) if is_on_card else None
+        self.on_card = None
+        if card is not None and not frozen_parts:
+            self.on_card = RowsOnCard(card, [part.codes])
 
     @classmethod
     def of(cls, problem: Problem, grower: BagGrower, card: Card | None = None) -> TripleBags:
@@ -77,8 +77,10 @@ class TripleBags:
     def forest(self, bag: int, raw: FloatArray) -> CuboidForest:
         """Forest of one bag over the raw scores ``raw`` (n, K), before any growth."""
         rows = self.problem.rows
-        training = self._side(rows.training[:, bag] * rows.sizes[bag], raw)
-        held_out = self._side(rows.validation[:, bag], raw)
+        weights = rows.training[:, bag] * rows.sizes[bag]
+        side = higher_side if self.on_card is None else higher_side_on_card
+        training = side(self.problem, self.parts, weights, raw)
+        held_out = side(self.problem, self.parts, rows.validation[:, bag], raw)
         triple_rows = TripleRows(
             training=training.coded[0].codes,
             held_out=held_out.coded[0].codes,
@@ -87,19 +89,9 @@ class TripleBags:
             kinds=self.kinds,
         )
         seed = self.problem.seed * self.problem.n_bags + bag
-        forest_of = CuboidForest
-        if self.on_card is not None:
-            forest_of = partial(CardCuboidForest, self.on_card)
+        on_card = self.on_card
+        forest_of = CuboidForest if on_card is None else partial(CardCuboidForest, on_card)
         return forest_of(
             rows=triple_rows, training=training, held_out=held_out, seed=seed,
             objective=self.problem.objective, frozen_parts=self.frozen_parts,
         )  # fmt: skip
-
-    def _side(self, weights: Float32Array, raw: FloatArray) -> Side:
-        where, part = np.flatnonzero(weights), self.parts[0]
-        y = self.problem.rows.y[where].astype(np.float64)
-        masses = weights[where, None].astype(np.float64)
-        if self.on_card is not None:
-            return CardSide([part], y, masses, raw[where], where=where.astype(np.int32))
-        coded = replace(part, codes=np.ascontiguousarray(part.codes[:, where]))
-        return Side([coded], y, masses, raw[where])

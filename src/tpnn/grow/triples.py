@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
-from tpnn.grow.bag import Side, Tables, set_scales
+from tpnn.grow.bag import Side, Tables, compute_slopes, set_scales
 from tpnn.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.grow.forest import bounded_tree, tree_for_size
 from tpnn.grow.frozen import FrozenParts
@@ -92,8 +92,10 @@ class CuboidForest:
     def scores(self, side: Side) -> FloatArray:
         """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
         is_training = side is self.training
-        known = [state.training if is_training else state.held_out for state in self.states]
-        return np.stack([rows.raw for rows in known], axis=1)
+        scores: FloatArray = side.shelf.empty((len(side.y), len(self.states)), np.float64)
+        for output, state in enumerate(self.states):
+            scores[:, output] = (state.training if is_training else state.held_out).raw
+        return scores
 
     def tables(self) -> Tables:
         """Copy of the current grids and of what is confirmed; the next copy replaces it."""
@@ -107,11 +109,9 @@ class CuboidForest:
 
     def slopes_changed(self) -> None:
         """Recompute the slopes of the held-out rows too, for the falls of their loss."""
-        side = self.held_out
-        slopes = self.objective.slopes(side.y, self.scores(side), side.weights)
-        for output, state in enumerate(self.states):
-            state.held_out.residual[:] = -side.weights[:, 0] * slopes[0][:, output]
-            state.held_out.hessian[:] = side.weights[:, 0] * slopes[1][:, output]
+        slopes = [state.held_out for state in self.states]
+        compute_slopes(self.objective, self.held_out, self.scores(self.held_out), slopes)
+        for state in self.states:
             set_scales(state.training)
             set_scales(state.held_out)
 
@@ -135,8 +135,9 @@ def _new_states(rows: TripleRows, training: Side, held_out: Side, seed: int) -> 
     n_nodes = rows.sizes.max()
 
     def side_growth(side: Side, output: int) -> SideGrowth:
-        raw = np.array(side.raw[:, output], np.float64)
-        return SideGrowth(raw, np.zeros_like(raw), np.zeros_like(raw), np.ones(2))
+        rows = side.shelf.zeros((3, len(side.y)), np.float64)
+        rows[0] = side.raw[:, output]
+        return SideGrowth(raw=rows[0], residual=rows[1], hessian=rows[2], scales=np.ones(2))
 
     return [
         TripleGrowth(

@@ -231,6 +231,12 @@ class Codes:
         """Codes of the same rows on other nodes."""
         return Codes(self.table, encoder, self.rows, self.n_threads)
 
+    def take(self, some: IntArray) -> Codes:
+        """Codes of some of the rows, on the same nodes."""
+        codes = Codes(self.table, self.encoder, self.rows[some], self.n_threads)
+        codes.by_order = {order: known[:, some] for order, known in self.by_order.items()}
+        return codes
+
     @property
     def shelf(self) -> Shelf:
         """Where large arrays over these rows are kept."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._shelf import Shelf
+from tpnn._threads import split
 from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
@@ -36,6 +37,8 @@ from tpnn.problem.states import GrowthStates
 from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
+
+ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,22 @@ class Problem:
         rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
         return replace(self, rows=rows, bagging=bagging)
 
+    def sampled(self, most: int) -> Problem:
+        """Problem of at most so many rows, evenly spaced in their order by content.
+
+        It is the problem itself if it has no more rows, or if a bag would be left without any on
+        one of its sides.
+        """
+        n_rows = len(self.rows.y)
+        if n_rows <= most:
+            return self
+        some = np.arange(most) * n_rows // most
+        sides = self.rows.training, self.rows.validation
+        if not all(side[some].any(0).all() for side in sides):
+            return self
+        rows, distinct = self.rows.take(some), self.distinct.take(some)
+        return replace(self, rows=rows, distinct=distinct, codes=self.codes.take(some))
+
     def raw_scores(
         self, solution: Solution, rows: Any = slice(None), lanes: Any = None
     ) -> FloatArray:
@@ -209,6 +228,16 @@ class Problem:
         raw: FloatArray = offset + intercepts
         for component, table in zip(solution.components, solution.tables, strict=True):
             raw += self.codes.values(component, table, rows, lanes)
+        return raw
+
+    def raw_scores_by_bag(self, solution: Solution) -> FloatArray:
+        """Raw scores of all rows in double precision, (n_bags, n, K), on the shelf."""
+        n_rows, n_outputs = len(self.rows.y), self.objective.n_outputs
+        raw = self.codes.shelf.empty((self.n_bags, n_rows, n_outputs), np.float64)
+        for block in split(n_rows, ROWS_PER_BLOCK):
+            some = slice(*block)
+            scores = self.raw_scores(solution, some)
+            raw[:, some] = scores.reshape(len(scores), -1, n_outputs).transpose(1, 0, 2)
         return raw
 
     def freeze(self, solution: Solution, task: Task) -> AnovaModel:

@@ -12,7 +12,7 @@ is on one side as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -24,6 +24,7 @@ from tpnn._shelf import MEMORY, Shelf
 from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn.problem.bits import scrambled
+from tpnn.problem.whole import totals
 from tpnn.table.weights import whole_counts
 
 KeyArray = NDArray[np.uint64]
@@ -98,6 +99,17 @@ class DistinctRows:
     size: float
     are_named: bool = False
 
+    def take(self, some: IntArray) -> DistinctRows:
+        """Return some of the rows, with their weights among all rows."""
+        return replace(
+            self,
+            rows=self.rows[some],
+            weights=self.weights[some],
+            groups=self.groups[some],
+            group_keys=self.group_keys[some],
+            keys=self.keys[some],
+        )
+
 
 @dataclass(frozen=True)
 class TrainingRows:
@@ -120,6 +132,18 @@ class TrainingRows:
     training: Float32Array
     validation: Float32Array
     sizes: Float32Array
+
+    def take(self, some: IntArray) -> TrainingRows:
+        """Return some of the rows, whose weights sum to one again on both sides of every bag."""
+        training, validation = self.training[some], self.validation[some]
+        shares, held_out = (totals(side).astype(np.float32) for side in (training, validation))
+        return TrainingRows(
+            y=self.y[some],
+            offset=self.offset[some],
+            training=training / shares,
+            validation=validation / held_out,
+            sizes=self.sizes * shares,
+        )
 
 
 def in_lanes(offset: Float32Array, n_lanes: int) -> Float32Array:

@@ -19,6 +19,7 @@ from tpnn.search.table_screen import TableScreen, screen_limits
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows
+MOST_JUDGED_ROWS = 2_000_000  # more confirm no better
 N_STANDARD_ERRORS_CONFIRMED = 1.5  # by which the held-out loss must fall
 RANKED_PAIRS_PER_FEATURE = 10
 KEPT_SHARE_OF_FALL = 0.95
@@ -56,7 +57,7 @@ class JudgedSearch:
         errors. Those are returned that have a share in its fall. A verdict that the time limit cut
         short confirms nothing.
         """
-        began = time.monotonic()
+        began, problem = time.monotonic(), problem.sampled(MOST_JUDGED_ROWS)
         candidates = self._candidates(problem, solution) if self.most > 0 else []
         if not candidates:
             without = f"{NAMES[self.order]}: not searched, the memory holds none"
@@ -105,7 +106,8 @@ class JudgedSearch:
 
 def features_grown_at_once(problem: Problem, order: int) -> int:
     """Return the number of features all of whose pairs or triples can be grown at once."""
-    most = max(min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // len(problem.rows.y)), 1)
+    n_rows = min(len(problem.rows.y), MOST_JUDGED_ROWS)
+    most = max(min(MOST_CANDIDATES, MOST_CANDIDATE_ROWS // n_rows), 1)
     sizes = range(order, len(problem.features) + order)
     return max(n for n in sizes if comb(n, order) <= most)
 

@@ -16,6 +16,8 @@ from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
 
+MOST_SCREENED_ROWS = 2_000_000  # more rank no better, and need some hundred bytes each
+
 
 def screen_limits(solver: Solver, limits: Limits) -> Limits:
     """Limits of a screen: on the card only where the solver's own rounding differs there too."""
@@ -36,6 +38,7 @@ class TableScreen:
     """
 
     def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
+        problem = problem.sampled(MOST_SCREENED_ROWS)
         self.features = np.array(problem.features)
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.codes.by_order[1][self.features]

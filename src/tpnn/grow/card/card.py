@@ -79,16 +79,20 @@ class Card(Protocol):
     ----------
     functions : Functions
         Functions of its driver.
-    kernels : dict from name to int
+    kernels : mapping from name to int
         Handles of the kernels.
-    n_blocks, n_threads : int
-        Blocks of a kernel, and threads of a block.
     """
 
     functions: Functions
     kernels: Mapping[str, int]
-    n_blocks: int
-    n_threads: int
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of a kernel."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of a block."""
 
     def filled(self, values: NDArray[Any]) -> Memory:
         """Array on the card with the given values."""
@@ -133,7 +137,9 @@ class NvidiaCard:
         functions = {name: self._module.get_function(name) for name in KERNELS}
         for function in functions.values():
             function.max_dynamic_shared_size_bytes = LARGEST_FAST_BYTES
-        self.kernels = {name: function.kernel.ptr for name, function in functions.items()}
+        self.kernels: Mapping[str, int] = {
+            name: function.kernel.ptr for name, function in functions.items()
+        }
 
     def filled(self, values: NDArray[Any]) -> _CupyMemory:
         """Array on the card with the given values."""

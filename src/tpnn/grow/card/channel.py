@@ -89,8 +89,10 @@ class OpenChannel:
     def name(self, place: int, *memories: Memory | NDArray[Any]) -> None:
         """Write the addresses of memory, which is kept, to words from a place on."""
         for word, memory in enumerate(memories, start=place):
-            is_here = isinstance(memory, np.ndarray)
-            self.channel.words[word] = memory.ctypes.data if is_here else memory.address
+            if isinstance(memory, np.ndarray):
+                self.channel.words[word] = memory.ctypes.data
+            else:
+                self.channel.words[word] = memory.address
         self._held += memories
 
 

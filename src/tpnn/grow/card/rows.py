@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import CodeArray, Float32Array
+from tpnn._typing import CodeArray, Float32Array, FloatArray
 from tpnn.grow.bag import Side
 from tpnn.grow.card.card import Card
 from tpnn.grow.sides import Sides
@@ -43,7 +43,7 @@ class RowsOnCard:
     @property
     def length(self) -> int:
         """Length of a column, with the rows that are added at its end."""
-        return -(-self.n_rows // ROWS_PER_STEP) * ROWS_PER_STEP
+        return int(-(-self.n_rows // ROWS_PER_STEP) * ROWS_PER_STEP)
 
     def spread(self, values: NDArray[Any], where: Any = None) -> NDArray[Any]:
         """Return columns of all rows, given the values (..., n) of some; the others are 0."""
@@ -83,3 +83,17 @@ class SidesOnCard(Sides):
             coded=self.coded, y=self.rows.y[where], weights=weights[where, None],
             raw=self.rows.offset[where], shelf=self.shelf, where=where.astype(np.int32),
         )  # fmt: skip
+
+
+def higher_side_on_card(
+    problem: Problem, parts: Sequence[CodedComponents], weights: Float32Array, raw: FloatArray
+) -> CardSide:
+    """Rows with a positive weight, in double precision, where components of higher order grow."""
+    where = np.flatnonzero(weights)
+    return CardSide(
+        coded=parts,
+        y=problem.rows.y[where].astype(np.float64),
+        weights=weights[where, None].astype(np.float64),
+        raw=raw[where],
+        where=where.astype(np.int32),
+    )

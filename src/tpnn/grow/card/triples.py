@@ -175,7 +175,9 @@ class CardCuboidForest(CuboidForest):
 
     def _write(self, output: TripleOnCard, state: TripleGrowth) -> None:
         """Copy slopes and, if the host has newer ones, raw scores to the card."""
-        names = ("residual", "hessian", "raw") if self.raw_is_newer_here else ("residual", "hessian")
+        names = (
+            ("residual", "hessian", "raw") if self.raw_is_newer_here else ("residual", "hessian")
+        )
         for name in names:
             column = self.on_card.spread(getattr(state.training, name), self.training.where)
             column[self.held_out.where] = getattr(state.held_out, name)
