@@ -9,9 +9,12 @@ Giving each step the width gamma turns T into K T, where the rows of K sum to on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from tpnn._threads import Workers
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
@@ -20,7 +23,8 @@ from tpnn.problem.whole import totals
 from tpnn.table.axis import Axis
 
 CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)
-MOST_HELD_OUT_ROWS = 4_000_000  # of all bags together; more choose no better
+ROWS_PER_THREAD = 20_000  # from which on threads are worth their while
+MOST_HELD_OUT_ROWS = 500_000  # of all bags together; more choose no better
 
 
 def smoother(positions: FloatArray, width: float) -> FloatArray:
@@ -54,19 +58,27 @@ def choose_widths(
     n_outputs = problem.objective.n_outputs
     lanes = bags[:, None] * n_outputs + np.arange(n_outputs)
     raw = np.concatenate([scores[:most] for scores in held_out])
-    for component, table in tables.items():
-        axis = problem.encoder.axes[1][component[0]]
-        if len(component) > 1 or not _has_steps(axis):
-            continue
-        cells = problem.codes.cells(component, rows)[0][:, None], lanes
-        candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
-        scores = [raw - table[cells] + candidate[cells] for candidate in candidates]
-        losses = [
-            float(totals(mass * problem.objective.losses(y, score, mass))[0]) for score in scores
-        ]
-        best = int(np.argmin(losses))
-        chosen[component], raw = candidates[best], scores[best]
+
+    def judged(score: FloatArray) -> float:
+        return float(totals(mass * problem.objective.losses(y, score, mass))[0])
+
+    with Workers(problem.codes.n_threads if len(rows) > ROWS_PER_THREAD else 1) as workers:
+        for component, table in tables.items():
+            axis = problem.encoder.axes[1][component[0]]
+            if len(component) > 1 or not _has_steps(axis):
+                continue
+            cells = problem.codes.cells(component, rows)[0][:, None], lanes
+            candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
+            scores = workers.map(partial(_moved, raw - table[cells], cells), candidates)
+            best = int(np.argmin(workers.map(judged, scores)))
+            chosen[component], raw = candidates[best], scores[best]
     return chosen
+
+
+def _moved(raw: FloatArray, cells: Any, table: FloatArray) -> FloatArray:
+    """Add the values of a grid in the cells of the rows to their raw scores."""
+    moved: FloatArray = raw + table[cells]
+    return moved
 
 
 def _has_steps(axis: Axis) -> bool:

@@ -17,6 +17,7 @@ from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.problem.base import Base
 from tpnn.problem.problem import Problem
+from tpnn.problem.rows import read_columns
 
 
 def training_columns(
@@ -25,10 +26,14 @@ def training_columns(
     """Columns of some rows of the user's table as numbers; empty where no component needs them."""
     used = {feature for component in components for feature in component}
     encoder, codes = problem.encoder, problem.codes
-    return [
-        codes.shelf.keep(encoder.numbers(codes.table, j)[rows]) if j in used else np.empty(0)
-        for j in range(encoder.n_features)
-    ]
+
+    def read(feature: int) -> FloatArray:
+        if feature not in used:
+            return np.empty(0)
+        return codes.shelf.keep(encoder.numbers(codes.table, feature)[rows])
+
+    features, n_rows = range(encoder.n_features), codes.table.n_rows
+    return list(read_columns(read, features, n_rows, codes.n_threads))
 
 
 def interpolated(

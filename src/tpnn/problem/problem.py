@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tpnn.problem.rows import (
     distinct_rows,
     draw_bags,
     in_lanes,
+    read_columns,
     row_keys,
 )
 from tpnn.problem.scaling import Targets, centred_offset, scaled
@@ -134,7 +135,7 @@ class Problem:
     ) -> Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
-        columns = (encoder.numbers(table, j) for j in features)
+        columns = read_columns(partial(encoder.numbers, table), features, table.n_rows, n_threads)
         keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))

@@ -11,7 +11,7 @@ is on one side as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -50,13 +50,35 @@ def _mix(bits: Any, keys: Any) -> None:
         keys[i] = scrambled(keys[i] * np.uint64(0x9E3779B97F4A7C15) + own)
 
 
+def columns_at_a_time(n_rows: int, most: int) -> int:
+    """Return how many columns of so many rows may be in memory at a time.
+
+    >>> columns_at_a_time(1000, 8), columns_at_a_time(10**8, 8)
+    (8, 1)
+    """
+    return min(max(BYTES_AT_A_TIME // (8 * max(n_rows, 1)), 1), most)
+
+
+def read_columns(
+    read: Callable[[int], FloatArray],
+    features: Sequence[int],
+    n_rows: int,
+    n_threads: int | None = None,
+) -> Iterator[FloatArray]:
+    """Yield the columns of features in their order; threads read a few long ones at a time."""
+    with Workers(n_threads if n_rows > ROWS_PER_BLOCK else 1) as workers:
+        at_a_time = columns_at_a_time(n_rows, workers.n_threads)
+        for start in range(0, len(features), at_a_time):
+            yield from workers.map(read, features[start : start + at_a_time])
+
+
 def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None = None) -> KeyArray:
     """One 64-bit key per row, equal for equal rows; it depends on the order of the columns.
 
     Threads take blocks of rows; a few columns are read at a time.
     """
     keys, remaining = np.zeros(n_rows, np.uint64), iter(columns)
-    at_a_time = min(max(BYTES_AT_A_TIME // (8 * max(n_rows, 1)), 1), COLUMNS_AT_A_TIME)
+    at_a_time = columns_at_a_time(n_rows, COLUMNS_AT_A_TIME)
     blocks = [slice(*block) for block in split(n_rows, ROWS_PER_BLOCK)]
     with Workers(n_threads) as workers:
         while some := list(islice(remaining, at_a_time)):

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import combinations
 from typing import Any
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._threads import ONE_BLAS_THREAD, Workers, split
+from tpnn._threads import ONE_BLAS_THREAD, Workers, available_cores, split
 from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
@@ -48,6 +49,7 @@ SIGN_DRAWS = {1: 19}  # draws of random signs for the noise floor, by order
 FEWEST_SIGN_DRAWS = 4  # for all other orders, where each draw costs more
 MOST_SIGN_DRAWS = max(SIGN_DRAWS.values())
 BLOCK_COLUMNS, BLOCK_ROWS = 1024, 4096  # of the matrix products
+MOST_BYTES = 1 << 29  # of products of several blocks of rows, which threads compute at a time
 SMALLEST_RELATIVE_VARIANCE = 1e-10  # of a direction; a smaller one is rounding
 
 
@@ -129,7 +131,7 @@ class Screen:
         scaled = (residual.T / largest).astype(np.float32)
         self.residuals = np.concatenate([scaled[None], (2 * signs - 1) * scaled])
         self.block_scores: BlockScores = block_scores
-        self.limits, self.n_threads = limits, limits.n_threads
+        self.limits, self.n_threads = limits, limits.n_threads or available_cores()
         if limits.device == "cuda":
             card = import_module("tpnn.search.screen_cuda").CardScorer(codes, self.residuals)
             self.block_scores, self.n_threads = card.block_scores, 1
@@ -161,15 +163,17 @@ class Screen:
                 return np.empty((0, order), np.intp), np.empty(0, np.float32), 0.0, 0
             block = parents[slice(*piece)]
             first = int(last[slice(*piece)].min()) + 1
-            scores = self.block_scores(columns, block, first, residuals)
+            scores = self.block_scores(columns, block, first, residuals, of_rows)
             new = last[slice(*piece), None] < np.arange(first, len(among))
             noise = float(scores[1:, new].max(initial=0.0))
             parent, feature = np.nonzero(new & (scores[0] >= _nth_largest(scores[0][new], most)))
             found = np.column_stack([block[parent], feature + first])
             return found, scores[0, parent, feature], noise, int(new.sum())
 
-        with ONE_BLAS_THREAD, Workers(self.n_threads) as workers:
-            blocks = workers.map(best, split(len(parents), longest))
+        pieces, n_threads = split(len(parents), longest), self.n_threads
+        share = (n_threads, 1) if len(pieces) >= n_threads else (1, n_threads)
+        with ONE_BLAS_THREAD, Workers(share[0]) as workers, Workers(share[1]) as of_rows:
+            blocks = workers.map(best, pieces)
         found = np.concatenate([block[0] for block in blocks])
         scores = np.concatenate([block[1] for block in blocks])
         top = np.argsort(-scores, kind="stable")[:most]
@@ -209,33 +213,53 @@ def _nth_largest(values: Float32Array, count: int) -> float:
 
 
 def block_scores(
-    columns: Columns, parents: IntArray, first: int, residuals: Float32Array
+    columns: Columns,
+    parents: IntArray,
+    first: int,
+    residuals: Float32Array,
+    workers: Workers,
 ) -> Float32Array:
     """Scores of parents (m, order - 1) extended by each feature from ``first`` on.
 
     The result has shape (r, m, q - first), with one entry for each of the residuals (r, K, n_rows).
+    Workers take blocks of rows, whose products are added in the order of the rows.
     """
     n_features, _, n_bases = columns.bases.shape
     n_parents, n_new = len(parents), n_features - first
-    width, lowest = n_bases ** parents.shape[1], int(parents.min(initial=first))
+    width = n_bases ** parents.shape[1]
     shape = (*residuals.shape[:2], n_parents * width, n_new * n_bases)
     coefficients = np.zeros(shape, np.float32)
     variance = np.zeros((n_parents, n_new), np.float32)
-    for low, high in split(columns.n_rows, BLOCK_ROWS):
-        rows = slice(low, high)
-        values = columns.values(rows, lowest)
-        products = row_products(values, parents - lowest)  # (m, width, n)
-        added = values[len(values) - n_new :]
-        new = added.transpose(1, 0, 2).reshape(high - low, -1)
-        for index in np.ndindex(shape[:2]):
-            weighted = products * residuals[index][rows]
-            coefficients[index] += weighted.reshape(-1, high - low) @ new
-        energy = (products**2).sum(1) * (residuals[0, :, rows] ** 2).sum(0)
-        variance += energy @ (added**2).sum(2).T
+    blocks = [slice(*block) for block in split(columns.n_rows, BLOCK_ROWS)]
+    work = partial(_block_products, columns, parents, first, residuals)
+    at_a_time = max(min(MOST_BYTES // max(coefficients.nbytes, 1), workers.n_threads), 1)
+    for start in range(0, len(blocks), at_a_time):
+        for products, energy in workers.map(work, blocks[start : start + at_a_time]):
+            coefficients += products
+            variance += energy
     by_function = (*shape[:2], n_parents, width, n_new, n_bases)
     squares = (coefficients**2).reshape(by_function).sum((1, 3, 5))
     scores: Float32Array = np.divide(squares, np.where(variance > 0, variance, np.inf))
     return scores
+
+
+def _block_products(
+    columns: Columns, parents: IntArray, first: int, residuals: Float32Array, rows: slice
+) -> tuple[Float32Array, Float32Array]:
+    """Coefficients (r, K, m * width, new * D) and variances (m, new) of a block of rows."""
+    n_new, lowest = len(columns.bases) - first, int(parents.min(initial=first))
+    values = columns.values(rows, lowest)
+    products = row_products(values, parents - lowest)  # (m, width, n)
+    added = values[len(values) - n_new :]
+    n_rows = values.shape[1]
+    new = added.transpose(1, 0, 2).reshape(n_rows, -1)
+    some = residuals[:, :, rows]
+    coefficients = np.empty((*some.shape[:2], products.size // n_rows, new.shape[1]), np.float32)
+    for index in np.ndindex(some.shape[:2]):
+        weighted = products * some[index]
+        coefficients[index] = weighted.reshape(-1, n_rows) @ new
+    energy = (products**2).sum(1) * (some[0] ** 2).sum(0)
+    return coefficients, energy @ (added**2).sum(2).T
 
 
 def row_products(values: Float32Array, parents: IntArray) -> Float32Array:

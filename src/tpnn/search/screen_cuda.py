@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tpnn._threads import split
+from tpnn._threads import Workers, split
 from tpnn._typing import CodeArray, Float32Array, IntArray
 from tpnn.search.columns import Columns
 
@@ -37,9 +37,14 @@ class CardScorer:
         self.residuals = torch.as_tensor(residuals, device=self.device)
 
     def block_scores(
-        self, columns: Columns, parents: IntArray, first: int, residuals: Float32Array
+        self,
+        columns: Columns,
+        parents: IntArray,
+        first: int,
+        residuals: Float32Array,
+        workers: Workers,
     ) -> Float32Array:
-        """Return the same scores as ``tpnn.search.screen.block_scores``."""
+        """Return the same scores as ``tpnn.search.screen.block_scores``, without its workers."""
         bases = torch.as_tensor(columns.bases, device=self.device)
         n_features, _, n_bases = bases.shape
         n_parents, n_new = len(parents), n_features - first

@@ -101,7 +101,7 @@ class Card(Protocol):
         """Copy of values in memory of the host that the card can reach too."""
 
     def new_stream(self) -> Any:
-        """New stream of work, whose handle is its ``ptr``."""
+        """Begin a stream of work, whose handle is its ``ptr``."""
 
     def require(self, n_bytes: float) -> None:
         """Raise CardError if the card has not so much memory free."""
@@ -155,7 +155,7 @@ class NvidiaCard:
         return copy
 
     def new_stream(self) -> Any:
-        """New stream, which waits for no other."""
+        """Begin a stream, which waits for no other."""
         return self._cupy.cuda.Stream(non_blocking=True)
 
     def require(self, n_bytes: float) -> None:

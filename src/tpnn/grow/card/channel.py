@@ -98,7 +98,7 @@ class OpenChannel:
 
 @compiled()
 def _n_copies(n_sums: int) -> Any:
-    """Copies of its sums that a block has room for; 0 if they do not fit into fast memory."""
+    """Count the copies of its sums that a block has room for; 0 if they do not fit."""
     n_bytes = max(n_sums, 1) * BYTES_PER_SUM
     copies = min(COPIED_BYTES // n_bytes, MOST_COPIES)
     return max(copies, 1) if n_bytes <= LARGEST_FAST_BYTES else 0

@@ -73,7 +73,7 @@ class CardScores:
         return raw.read()
 
     def _held(self, side: CardSide) -> tuple[CardSide, Memory, Memory, Memory]:
-        """The side, and its numbers of rows, known raw scores and room for new ones, on the card."""
+        """Return the side and, on the card, its rows' numbers, known raw scores, room for new."""
         if id(side) not in self._sides:
             card = self.rows.card
             known = np.ascontiguousarray(side.raw, np.float32)

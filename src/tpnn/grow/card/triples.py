@@ -175,10 +175,7 @@ class CardCuboidForest(CuboidForest):
 
     def _write(self, output: TripleOnCard, state: TripleGrowth) -> None:
         """Copy slopes and, if the host has newer ones, raw scores to the card."""
-        names = (
-            ("residual", "hessian", "raw") if self.raw_is_newer_here else ("residual", "hessian")
-        )
-        for name in names:
+        for name in ("residual", "hessian", *["raw"] * self.raw_is_newer_here):
             column = self.on_card.spread(getattr(state.training, name), self.training.where)
             column[self.held_out.where] = getattr(state.held_out, name)
             getattr(output, name).write(column)
