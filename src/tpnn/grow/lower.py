@@ -216,7 +216,9 @@ class LowerOrders:
                 for side, a, b in zip(sides, first, last, strict=True)
             )
 
-        return min(LAST_SHARES, key=loss)
+        with self.grower.limits.workers() as workers:
+            losses = dict(zip(LAST_SHARES, workers.map(loss, LAST_SHARES), strict=True))
+        return min(losses, key=losses.__getitem__)
 
     def _purified(self, bags: Sequence[Grown]) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""

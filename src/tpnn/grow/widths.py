@@ -24,7 +24,7 @@ from tpnn.table.axis import Axis
 
 CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)
 ROWS_PER_THREAD = 20_000  # from which on threads are worth their while
-MOST_HELD_OUT_ROWS = 500_000  # of all bags together; more choose no better
+MOST_HELD_OUT_ROWS = 250_000  # of all bags together; more choose no better
 
 
 def smoother(positions: FloatArray, width: float) -> FloatArray:
@@ -68,7 +68,7 @@ def choose_widths(
             if len(component) > 1 or not _has_steps(axis):
                 continue
             cells = problem.codes.cells(component, rows)[0][:, None], lanes
-            candidates = [table, *(_widened(table, axis, width) for width in CANDIDATE_WIDTHS)]
+            candidates = [table, *workers.map(partial(_widened, table, axis), CANDIDATE_WIDTHS)]
             scores = workers.map(partial(_moved, raw - table[cells], cells), candidates)
             best = int(np.argmin(workers.map(judged, scores)))
             chosen[component], raw = candidates[best], scores[best]

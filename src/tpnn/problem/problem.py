@@ -195,6 +195,8 @@ class Problem:
 
     def with_bags(self, n_bags: int) -> Problem:
         """Change the number of bags; keep the rows."""
+        if n_bags == self.n_bags:
+            return self
         bagging = replace(self.bagging, n_bags=n_bags)
         bags = bagging.draw(self.distinct, self.codes.n_threads, self.codes.shelf)
         rows = TrainingRows(self.rows.y, self.rows.offset, *bags)

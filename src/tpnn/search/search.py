@@ -25,7 +25,7 @@ from tpnn.search.held_out import HeldOut
 from tpnn.search.judged import JudgedSearch, features_grown_at_once
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
-from tpnn.search.table_screen import TableScreen, screen_limits
+from tpnn.search.table_screen import MOST_SCREENED_ROWS, TableScreen, screen_limits
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells
@@ -81,6 +81,11 @@ class Search:
         """Limits of all probes together; the fit itself needs the rest of the time."""
         return self.limits.share(PROBE_TIME_SHARE)
 
+    @cached_property
+    def probed(self) -> Problem:
+        """Problem of the probes, with so many rows that more would decide no better."""
+        return self.problem.sampled(MOST_SCREENED_ROWS)
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -124,7 +129,7 @@ class Search:
         if self.request.count is None:
             return self._with_judged_pairs(self._while_it_gains(self._first_mains()))
         mains = ComponentSet.up_to(self.n_features, 1)
-        problem = self.problem.with_bags(PROBE_BAGS)
+        problem = self.probed.with_bags(PROBE_BAGS)
         ranking = self._rank_pairs(problem)
         self._note(problem, ranking, "the requested number of best pairs")
         permitted = list(filter(self.rules.permit, ranking.components))
@@ -186,13 +191,13 @@ class Search:
         mains = ComponentSet.up_to(self.n_features, 1)
         if self.takes_all_mains:
             return mains
-        ranking = self._screen(self.problem, None).rank(1, self.n_features)
-        self._note(self.problem, ranking, "main effects, above the noise")
+        ranking = self._screen(self.probed, None).rank(1, self.n_features)
+        self._note(self.probed, ranking, "main effects, above the noise")
         return ComponentSet(tuple(ranking.found or ranking.components[:1]))
 
     def _while_it_gains(self, included: ComponentSet) -> ComponentSet:
         """Add what rises above the noise of the residual until the held-out loss stops falling."""
-        accepted, before, probe = included, None, self.problem.with_bags(PROBE_BAGS)
+        accepted, before, probe = included, None, self.probed.with_bags(PROBE_BAGS)
         for attempt in range(MOST_ADDITIONS + 1):
             problem = probe.with_components(included)
             if self._time_is_up(problem, self.probe_limits):
@@ -216,7 +221,7 @@ class Search:
 
         Bags grow them on their training rows alone, so their held-out rows can judge them.
         """
-        problem = self.problem.with_bags(JUDGING_BAGS).with_components(included)
+        problem = self.probed.with_bags(JUDGING_BAGS).with_components(included)
         most = min(MOST_JUDGED_PAIRS, self.request.budget - sum(len(s) == 2 for s in included))
         can_be_judged = self.solver.judges and self.request.order > 1 and most > 0
         is_affordable = self.n_features <= features_grown_at_once(problem, 2)

@@ -60,8 +60,10 @@ class EmulatedCard:
     def __init__(self) -> None:
         self.functions = Functions.of(ctypes.CDLL(str(library())))
         self.kernels = dict(zip(KERNELS, (1, 2, 3), strict=True))
+        self.n_filled = 0
 
     def filled(self, values: NDArray[Any]) -> HostMemory:
+        self.n_filled += 1
         return HostMemory(values)
 
     def shared(self, values: NDArray[Any]) -> NDArray[Any]:
