@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from tpnn._threads import Workers
-from tpnn._typing import FloatArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
 from tpnn.problem.problem import Problem
@@ -67,17 +66,19 @@ def choose_widths(
             axis = problem.encoder.axes[1][component[0]]
             if len(component) > 1 or not _has_steps(axis):
                 continue
-            cells = problem.codes.cells(component, rows)[0][:, None], lanes
+            nodes = problem.codes.cells(component, rows)[0].astype(np.intp)[:, None]
+            cells = nodes * table.shape[1] + lanes
             candidates = [table, *workers.map(partial(_widened, table, axis), CANDIDATE_WIDTHS)]
-            scores = workers.map(partial(_moved, raw - table[cells], cells), candidates)
+            without = raw - table.reshape(-1).take(cells)
+            scores = workers.map(partial(_moved, without, cells), candidates)
             best = int(np.argmin(workers.map(judged, scores)))
             chosen[component], raw = candidates[best], scores[best]
     return chosen
 
 
-def _moved(raw: FloatArray, cells: Any, table: FloatArray) -> FloatArray:
-    """Add the values of a grid in the cells of the rows to their raw scores."""
-    moved: FloatArray = raw + table[cells]
+def _moved(raw: FloatArray, cells: IntArray, table: FloatArray) -> FloatArray:
+    """Add the values of a grid in the cells of the rows, numbered in its order, to raw scores."""
+    moved: FloatArray = raw + table.reshape(-1).take(cells)
     return moved
 
 

@@ -154,9 +154,8 @@ class Objective:
             step = (column * gradient).sum(0) / (column * hessian).sum(0)
             if not np.isfinite(step).all():
                 break
-            before = constant
             constant = constant - step * self._damping(y, offset + constant, column, step)
-            if np.array_equal(constant, before):  # so all further steps would be the same
+            if len(y) > MANY_ROWS and np.abs(step).max() <= SMALLEST_STEP:
                 break
         _check_finite(self.losses(y, offset + constant, column), gradient, hessian)
         return np.asarray(constant, np.float64)

@@ -16,7 +16,7 @@ from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
 
-MOST_SCREENED_ROWS = 500_000  # more rank no better, and need some hundred bytes each
+MOST_SCREENED_ROWS = 250_000  # more rank no better, and need some hundred bytes each
 
 
 def screen_limits(solver: Solver, limits: Limits) -> Limits:
