@@ -46,7 +46,7 @@ from evaluation.tables import markdown
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
 N_COLUMNS, ROWS_PER_FILE, ROWS_PER_GROUP, NOISE = 20, 1_000_000, 1 << 17, 0.5
-NEW_ROWS = 100_000
+NEW_ROWS, FEWEST_GROUPS = 100_000, 20
 SECONDS_BETWEEN_LOOKS = 0.01
 IN_FILES, IN_MEMORY = "tpnn in files", "tpnn in memory"
 WAYS = (IN_FILES, IN_MEMORY, *RIVALS)
@@ -89,7 +89,7 @@ def write_files(folder: Path, n_rows: int) -> None:
         noise = np.random.default_rng([number, 7]).normal(scale=NOISE, size=len(X))
         table = pa.table(named(X) | {"y": truth + noise})
         file = folder / f"{number:05}.parquet"
-        pq.write_table(table, file, row_group_size=ROWS_PER_GROUP)
+        pq.write_table(table, file, row_group_size=min(ROWS_PER_GROUP, -(-n_rows // FEWEST_GROUPS)))
 
 
 def fit_ours(folder: str, way: str, bags: int | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 VALIDATION_SHARE, MOST_VALIDATION_ROWS = 0.1, 500_000  # of the rows, the last ones
 N_BINS, LEARNING_RATE, PATIENCE = 256, 0.1, 50
 
-Predict = Callable[[np.ndarray], np.ndarray]
+Predict = Callable[[np.ndarray], Any]
 
 
 class Boosting(NamedTuple):
@@ -107,7 +107,7 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
     """Boost with external memory; the pages of the table are files beside its folder."""
     import xgboost as xgb
 
-    class Pages(xgb.DataIter):  # type: ignore[misc]
+    class Pages(xgb.DataIter):
         """Row groups, one after the other."""
 
         def __init__(self, parts: list[Part], name: str) -> None:
@@ -126,7 +126,7 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
         def reset(self) -> None:
             self.remaining = iter(self.parts)
 
-    class Deadline(xgb.callback.TrainingCallback):  # type: ignore[misc]
+    class Deadline(xgb.callback.TrainingCallback):
         """Stops when the time is up."""
 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -141,9 +141,10 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
         parameters, rows, boosting.rounds, evals=[(judge, "held_out")], verbose_eval=False,
         early_stopping_rounds=PATIENCE, callbacks=[Deadline()],
     )  # fmt: skip
-    best = model.best_iteration + 1
+    kept = (0, model.best_iteration + 1)
     return Boosted(
-        lambda X: model.inplace_predict(X, iteration_range=(0, best)), model.num_boosted_rounds()
+        predict=lambda X: model.inplace_predict(X, iteration_range=kept),
+        rounds=model.num_boosted_rounds(),
     )
 
 
@@ -151,7 +152,7 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
     """Boost on rows that a sequence reads."""
     import lightgbm as lgb
 
-    class Rows(lgb.Sequence):  # type: ignore[misc]
+    class Rows(lgb.Sequence):
         """Rows of some row groups; the one read last is kept."""
 
         def __init__(self, parts: list[Part]) -> None:
@@ -162,7 +163,7 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
         def __len__(self) -> int:
             return self.parts[-1].stop - self.parts[0].start
 
-        def __getitem__(self, wanted: Any) -> np.ndarray:
+        def __getitem__(self, wanted: Any) -> Any:
             if not isinstance(wanted, slice):
                 return self._within(wanted, wanted + 1)[0]
             start, stop, _ = wanted.indices(len(self))
@@ -194,7 +195,7 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
     judge = lgb.Dataset(Rows(held_out), targets(held_out), reference=rows)
     ended = lgb.early_stopping(PATIENCE, verbose=False)
     model = lgb.train(parameters, rows, boosting.rounds, [judge], callbacks=[ended, stop_in_time])
-    return Boosted(model.predict, model.current_iteration())
+    return Boosted(lambda X: model.predict(X), model.current_iteration())
 
 
 RIVALS: dict[str, Callable[[Path, Boosting], Boosted]] = {

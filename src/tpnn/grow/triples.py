@@ -66,7 +66,7 @@ class CuboidForest:
         size = float(totals(training.weights)[0])
         self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
         self.states = _new_states(rows, training, held_out, seed)
-        self.training_scores = self.states[0].training.raw[:, None]
+        self.training_scores: FloatArray = self.states[0].training.raw[:, None]
         if len(self.states) > 1:
             shape = (len(training.y), len(self.states))
             self.training_scores = training.shelf.empty(shape, np.float64)
