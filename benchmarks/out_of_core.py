@@ -1,10 +1,22 @@
-"""Fits to Parquet files that are read as a whole, or column by column as if they did not fit.
+"""Fits to Parquet files larger than memory beside boosted trees: seconds, memory, error.
 
-    python -m benchmarks.out_of_core 500000 2000000
+    python -m benchmarks.out_of_core 10000000 --store
+    python -m benchmarks.out_of_core 2000000 --ways "tpnn in memory" "tpnn in files"
+    python -m benchmarks.out_of_core --exponent --store
 
-For each number of rows, a generator writes files of 20 columns; each fit runs in a process of its
-own. Printed are its seconds, the peak of its memory beside that of mapped files, its error on new
-rows beside that of the true function, and whether the two models agree in every bit.
+For each number of rows a generator writes files of 20 columns (160 bytes a row, in the folder that
+TMPDIR names), and every way of fitting runs in a process of its own, one after the other:
+
+- "tpnn in files": the columns are read one at a time, as if the table did not fit into memory;
+- "tpnn in memory": the table is read as a whole, for the comparison of bits;
+- "XGBoost": ``hist`` with external memory, which reads the row groups into files of its own;
+- "LightGBM": a ``Sequence`` of the row groups.
+
+Printed are the seconds of a fit, the peak of the memory of its process beside that of mapped
+files, the rounds, the distance to the true function and the RMSE on new rows. Whether two models of
+tpnn agree in every bit is seen from a digest. ``--exponent`` fits tpnn alone to 1, 2, 4 and
+8 million rows and says by which power of the rows the time grows. ``--store`` keeps the results in
+``out_of_core.json``, beside those of other sizes, and writes them as ``out_of_core.md``.
 """
 
 from __future__ import annotations
@@ -13,23 +25,45 @@ import argparse
 import contextlib
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import psutil
 
+from benchmarks.growth import exponent
 from benchmarks.measure import ROOT
+from benchmarks.out_of_core_rivals import RIVALS, Boosting
 from benchmarks.say import say
+from evaluation.environment import commit, machine, today, versions
+from evaluation.tables import markdown
 
-N_COLUMNS, ROWS_PER_FILE, NOISE = 20, 1_000_000, 0.5
-NEW_ROWS = 100_000
+RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
+N_COLUMNS, ROWS_PER_FILE, ROWS_PER_GROUP, NOISE = 20, 1_000_000, 1 << 17, 0.5
+NEW_ROWS, FEWEST_GROUPS = 100_000, 20
 SECONDS_BETWEEN_LOOKS = 0.01
-WAYS = ("in memory", "in files")
+IN_FILES, IN_MEMORY = "tpnn in files", "tpnn in memory"
+WAYS = (IN_FILES, IN_MEMORY, *RIVALS)
+EXPONENT_ROWS = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
+QUIET_LOAD, TEXT_WIDTH = 4.0, 100
+PACKAGES = ("tpnn", "xgboost", "lightgbm", "pyarrow", "numpy", "numba")
+
+HEADING = f"""`python -m benchmarks.out_of_core` writes this page. A table of {N_COLUMNS} uniform
+columns, with four main effects, two pairs and noise of standard deviation {NOISE}, is in Parquet
+files. tpnn fits main effects and all pairs, its table left in the files; XGBoost uses `hist` with
+external memory, LightGBM a sequence of row groups. Both boost with their default trees at a rate of
+0.1 until the last rows, at most 500,000, have not gained for 50 rounds, or the rounds or the
+seconds allowed are spent. Memory is that of the process without mapped files. The distance is that
+to the true function, and the RMSE is that on {NEW_ROWS:,} new rows. Rounds of tpnn are those of its
+first bag."""
+GROWTH = """From {first:,} to {last:,} rows the time of tpnn grows with the power {power:.2f} of
+the rows."""
 
 
 def block(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,6 +74,11 @@ def block(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, truth
 
 
+def named(X: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns by name."""
+    return {f"x{place:02}": X[:, place] for place in range(N_COLUMNS)}
+
+
 def write_files(folder: Path, n_rows: int) -> None:
     """Write files of a million rows each, with a column ``y``."""
     import pyarrow as pa
@@ -48,34 +87,50 @@ def write_files(folder: Path, n_rows: int) -> None:
     for number, start in enumerate(range(0, n_rows, ROWS_PER_FILE)):
         X, truth = block(min(ROWS_PER_FILE, n_rows - start), seed=number + 1)
         noise = np.random.default_rng([number, 7]).normal(scale=NOISE, size=len(X))
-        columns = {f"x{place:02}": X[:, place] for place in range(N_COLUMNS)}
-        pq.write_table(pa.table(columns | {"y": truth + noise}), folder / f"{number:05}.parquet")
+        table = pa.table(named(X) | {"y": truth + noise})
+        file = folder / f"{number:05}.parquet"
+        pq.write_table(table, file, row_group_size=min(ROWS_PER_GROUP, -(-n_rows // FEWEST_GROUPS)))
 
 
-def fit(folder: str, way: str, n_bags: int) -> None:
-    """Fit in this process, and print what came out as JSON."""
+def fit_ours(folder: str, way: str, bags: int | None) -> dict[str, Any]:
+    """Fit tpnn in this process."""
     from tpnn import TPNNRegressor
     from tpnn.estimators import checks
 
-    checks.TABLE_MEMORY_SHARE = 0.0 if way == "in files" else 1.0
+    checks.TABLE_MEMORY_SHARE = 0.0 if way == IN_FILES else 1.0
     began = time.perf_counter()
-    model = TPNNRegressor(order=2, n_bags=n_bags, random_state=0).fit(folder, "y")
+    model = TPNNRegressor(order=2, n_bags=bags or "auto", bands=False, random_state=0, verbose=0)
+    model.fit(folder, "y")
     seconds = time.perf_counter() - began
-    X, truth = block(NEW_ROWS, seed=0)
-    columns = {f"x{place:02}": X[:, place] for place in range(N_COLUMNS)}
-    error = float(np.sqrt(np.mean((model.predict(columns) - truth) ** 2)))
     bits = hashlib.sha256()
     for table in (*model.model_.tables, model.model_.intercepts):
         bits.update(np.ascontiguousarray(table).tobytes())
-    print(json.dumps({"seconds": seconds, "error": error, "bits": bits.hexdigest()}))
+    rounds = [event["step"] for event in model.history_ if event["stage"] == "grow"]
+    found = {"seconds": seconds, "rounds": rounds[0], "bits": bits.hexdigest()[:12]}
+    return found | errors(lambda X: model.predict(named(X)))
 
 
-def measured(folder: Path, way: str, n_bags: int) -> dict[str, Any]:
+def fit_rival(folder: str, way: str, boosting: Boosting) -> dict[str, Any]:
+    """Fit boosted trees in this process."""
+    began = time.perf_counter()
+    model = RIVALS[way](Path(folder), boosting)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "rounds": model.rounds, "bits": ""} | errors(model.predict)
+
+
+def errors(predict: Any) -> dict[str, float]:
+    """Distance to the true function on new rows, and RMSE on their targets."""
+    X, truth = block(NEW_ROWS, seed=0)
+    y = truth + np.random.default_rng(7).normal(scale=NOISE, size=NEW_ROWS)
+    predicted = predict(X)
+    distance, error = (float(np.sqrt(np.mean((predicted - known) ** 2))) for known in (truth, y))
+    return {"distance": distance, "error": error}
+
+
+def measured(folder: Path, way: str, options: list[str]) -> dict[str, Any]:
     """Fit in a process of its own, with the peak of its memory in GB."""
-    command = [sys.executable, "-m", "benchmarks.out_of_core", "--fit", str(folder), way]
-    child = subprocess.Popen(
-        [*command, "--bags", str(n_bags)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "--fit", str(folder), way, *options]
+    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     process, peak = psutil.Process(child.pid), 0
     while child.poll() is None:
         with contextlib.suppress(psutil.NoSuchProcess):  # it may end between the two looks
@@ -89,28 +144,113 @@ def measured(folder: Path, way: str, n_bags: int) -> dict[str, Any]:
     return {**found, "GB": peak / 1e9}
 
 
-def main() -> None:
-    """Read the arguments and measure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("rows", type=int, nargs="*", default=[500_000])
-    parser.add_argument("--bags", type=int, default=2)
-    parser.add_argument("--ways", nargs="*", default=WAYS, choices=WAYS)
+def fits_of(n_rows: int, ways: list[str], options: list[str]) -> list[dict[str, Any]]:
+    """Write a table and fit it in some ways."""
+    fits = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "table"
+        folder.mkdir()
+        say(f"writing {n_rows:,} rows")
+        write_files(folder, n_rows)
+        for way in ways:
+            found = measured(folder, way, options)
+            fits.append({"rows": n_rows, "way": way, **found, **where()})
+            print(" ".join(cell.rjust(14) for cell in cells(fits[-1])), flush=True)
+    return fits
+
+
+def where() -> dict[str, Any]:
+    """Return where and when a fit was measured."""
+    return {
+        "date": today(), "commit": commit(), "machine": machine(), "load": os.getloadavg()[0],
+        "versions": versions(PACKAGES),
+    }  # fmt: skip
+
+
+HEAD = ("rows", "by", "seconds", "GB", "bytes/row", "rounds", "distance", "RMSE", "bits")
+
+
+def cells(fit: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    each = 1e9 * fit["GB"] / fit["rows"]
+    return (
+        f"{fit['rows']:,}", fit["way"], f"{fit['seconds']:.0f}", f"{fit['GB']:.2f}", f"{each:.0f}",
+        f"{fit['rounds']}", f"{fit['distance']:.4f}", f"{fit['error']:.4f}", fit["bits"],
+    )  # fmt: skip
+
+
+def power(fits: list[dict[str, Any]]) -> str:
+    """Say how the time of tpnn grows with the rows; nothing where sizes are missing."""
+    seconds = {fit["rows"]: fit["seconds"] for fit in fits if fit["way"] == IN_FILES}
+    if not seconds.keys() >= set(EXPONENT_ROWS):
+        return ""
+    found = exponent(list(EXPONENT_ROWS), [seconds[n_rows] for n_rows in EXPONENT_ROWS])
+    return GROWTH.format(first=EXPONENT_ROWS[0], last=EXPONENT_ROWS[-1], power=found)
+
+
+def page(fits: list[dict[str, Any]]) -> str:
+    """Write the results as Markdown."""
+    last = fits[-1]
+    load, tools = max(fit["load"] for fit in fits), last["versions"]
+    busy = f", busy with other work (load {load:.0f})" if load > QUIET_LOAD else ""
+    machine_words = f"{last['machine']['cpu']}, {last['machine']['cores']} cores{busy}"
+    rivals = f"XGBoost {tools['xgboost']}, LightGBM {tools['lightgbm']}"
+    texts = [HEADING, power(fits), f"{last['date']}, {machine_words}; {rivals}."]
+    first, *others = (fill(" ".join(text.split()), TEXT_WIDTH) for text in texts if text)
+    table = markdown([HEAD, *map(cells, fits)], padded=True)
+    return "\n\n".join(["# Tables larger than memory", first, table, *others]) + "\n"
+
+
+def store(new: list[dict[str, Any]]) -> None:
+    """Keep results beside those of other sizes and ways, and write the page."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    by_key = {(fit["rows"], WAYS.index(fit["way"])): fit for fit in [*known, *new]}
+    fits = [by_key[key] for key in sorted(by_key)]
+    RESULTS.write_text(json.dumps(fits, indent=1) + "\n")
+    PAGE.write_text(page(fits))
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=int, nargs="*", help="numbers of rows")
+    parser.add_argument("--ways", nargs="*", choices=WAYS, help="default: all but in memory")
+    parser.add_argument("--bags", type=int, help="bags of tpnn; by default as many as it chooses")
+    parser.add_argument(
+        "--rounds", type=int, default=1000, help="of boosting at most (%(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2700, help="of boosting at most (%(default)s)"
+    )
+    parser.add_argument("--exponent", action="store_true", help="fit tpnn to 1, 2, 4, 8 million")
+    parser.add_argument("--store", action="store_true", help="keep the results, write the page")
     parser.add_argument("--fit", nargs=2, metavar=("FOLDER", "WAY"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and store what is found."""
+    given = arguments()
+    boosting = Boosting(given.rounds, given.seconds)
     if given.fit:
         folder, way = given.fit
-        fit(folder, way, given.bags)
+        is_rival = way in RIVALS
+        fit = fit_rival(folder, way, boosting) if is_rival else fit_ours(folder, way, given.bags)
+        print(json.dumps(fit))
         return
-    print(f"{'rows':>12} {'way':>10} {'seconds':>8} {'GB':>6} {'B/row':>6} {'error':>7}  bits")
+    options = ["--rounds", str(boosting.rounds), "--seconds", str(boosting.seconds)]
+    options += ["--bags", str(given.bags)] if given.bags else []
+    print(" ".join(name.rjust(14) for name in HEAD))
+    fits: list[dict[str, Any]] = []
     for n_rows in given.rows:
-        with tempfile.TemporaryDirectory() as name:
-            say(f"writing {n_rows:,} rows")
-            write_files(Path(name), n_rows)
-            for way in given.ways:
-                found = measured(Path(name), way, given.bags)
-                line = f"{n_rows:12,} {way:>10} {found['seconds']:8.1f} {found['GB']:6.2f}"
-                each = 1e9 * found["GB"] / n_rows
-                print(f"{line} {each:6.0f} {found['error']:7.4f}  {found['bits'][:12]}", flush=True)
+        fits += fits_of(n_rows, given.ways or [IN_FILES, *RIVALS], options)
+    for n_rows in EXPONENT_ROWS if given.exponent else ():
+        fits += fits_of(n_rows, [IN_FILES], options)
+    print(power(fits))
+    if given.store:
+        store(fits)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.problem.test_problem import problem_of
-from tpnn import ComponentSet, Grow
+from tpnn import ComponentSet, Grow, _shelf
+from tpnn._shelf import Shelf
+from tpnn.grow.bag import BagGrower, Side
+from tpnn.grow.box_forest import BoxBags
+from tpnn.grow.judge import Judge
+from tpnn.grow.triples import TripleBags
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import NoProgress, Solution
 from tpnn.problem.stopping import Limits
+from tpnn.table.stored import StoredColumns
 
 
 def solve(problem: Problem, start: Solution | None = None) -> Solution:
@@ -84,3 +95,79 @@ def test_names_of_levels_do_not_matter() -> None:
 
     for letters in ("abc", "bac", "cab"):
         assert fitted(letters) < 0.2
+
+
+class Stored(StoredColumns):
+    """Columns in memory that are treated as if they were in files."""
+
+    def __init__(self, X: np.ndarray, folder: Path) -> None:
+        self.values = {f"x{place}": column for place, column in enumerate(X.T)}
+        super().__init__(tuple(self.values), len(X), Shelf(folder))
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def is_mapped(array: Any) -> bool:
+    """Whether an array is a view of a mapped file."""
+    while isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        array = array.base
+    return isinstance(array, np.memmap)
+
+
+def assert_mapped(side: Side) -> None:
+    """All that a side of a bag holds of its rows is in files."""
+    coded = [part.codes for part in side.coded]
+    assert all(map(is_mapped, [*coded, side.y, side.weights, side.raw]))
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
+    """A problem whose large arrays are all in files."""
+    monkeypatch.setattr(_shelf, "SMALLEST_FILE_BYTES", 0)
+    X, y = parity(n_rows=80)
+    X = np.column_stack([X, y])
+    problem = problem_of(Stored(X, tmp_path), y)
+    axes = problem.encoder.axes
+    encoder = replace(problem.encoder, axes={**axes, 4: axes[3]})
+    problem = replace(problem, encoder=encoder, codes=problem.codes.with_encoder(encoder))
+    return problem.with_components(ComponentSet.up_to(4, 4))
+
+
+def a_grower(problem: Problem) -> BagGrower:
+    return BagGrower(problem.objective, Limits(n_threads=1), max_rounds=2, patience=2)
+
+
+def test_triples_hold_their_rows_in_files(stored: Problem) -> None:
+    lower = solve(stored.with_components(ComponentSet.up_to(4, 2)))
+    raw = stored.raw_scores_by_bag(lower)
+    assert is_mapped(raw)
+    for bags in (
+        TripleBags.of(stored, a_grower(stored)),
+        Judge(stored, lower, [(0, 1, 2)], a_grower(stored)).candidates,
+    ):
+        forest = bags.forest(0, raw[0])
+        for side, own in ((forest.training, "training"), (forest.held_out, "held_out")):
+            assert_mapped(side)
+            rows = getattr(forest.states[0], own)
+            assert all(map(is_mapped, (rows.raw, rows.residual, rows.hessian)))
+        assert is_mapped(forest.scores(forest.training))
+
+
+def test_higher_orders_hold_their_rows_in_files(
+    stored: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bags, grown = BoxBags(stored, a_grower(stored)), []
+
+    def watched(self: Any, forest: Any, training: Side, held_out: Side) -> None:
+        grown.append((forest, training, held_out))
+        raise InterruptedError
+
+    monkeypatch.setattr(BagGrower, "grow", watched)
+    with pytest.raises(InterruptedError):
+        bags.grow(0, np.zeros((80, 1)))
+    forest, *sides = grown[0]
+    for side in sides:
+        assert_mapped(side)
+    assert all(is_mapped(g.residual) and is_mapped(g.hessian) for g in forest.growths)
+    assert is_mapped(forest.scores(sides[0]))

@@ -104,6 +104,14 @@ def test_large_problems_grow_from_zero_alone(table: Any, monkeypatch: pytest.Mon
     assert starts(ridge) == [ZERO, SMOOTH, MIXED] * 2
 
 
+def test_large_problems_without_pairs_grow_from_zero_alone(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tpnn.grow.solver.LARGEST_SMOOTH_START", 0)
+    large = TPNNRegressor(**{**FEW, "order": 1}, solver=Grow(max_rounds=5)).fit(*table)
+    assert starts(large) == [ZERO, ZERO]
+
+
 def test_several_classes_grow_from_the_smooth_start_alone(table: Any) -> None:
     X, y = table
     three = TPNNClassifier(**{**FEW, "order": 1}).fit(X, np.digitize(y, [0.0, 1.0]))

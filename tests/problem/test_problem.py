@@ -116,3 +116,32 @@ def test_freezing_averages_the_bags_and_restores_the_users_scale(data: Any) -> N
     assert fine, "every value is a node"
     outside = problem.shift + problem.scale * inside
     assert model.raw_scores(rows) == pytest.approx(outside)
+
+
+def test_raw_scores_by_bag_are_those_of_all_lanes(data: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tpnn.problem.problem.ROWS_PER_BLOCK", 7)
+    problem = problem_of(*data)
+    solution = drawn(problem)
+    by_bag = problem.raw_scores_by_bag(solution)
+    assert np.array_equal(by_bag[:, :, 0].T, problem.raw_scores(solution))
+
+
+def test_a_sample_has_some_rows_with_all_that_belongs_to_them(data: Any) -> None:
+    problem = problem_of(*data)
+    solution, sample = drawn(problem), problem.sampled(20)
+    some = np.arange(0, 60, 3)
+    assert np.array_equal(sample.distinct.rows, problem.distinct.rows[some])
+    assert np.array_equal(sample.rows.y, problem.rows.y[some])
+    assert np.array_equal(sample.raw_scores(solution), problem.raw_scores(solution, some))
+    for side in ("training", "validation"):
+        weights, whole = (getattr(p.rows, side) for p in (sample, problem))
+        assert np.allclose(weights.sum(0), 1)
+        assert np.allclose(weights * whole[some].sum(0), whole[some])
+    in_rows = problem.rows.training[some] * problem.rows.sizes
+    assert np.allclose(sample.rows.training * sample.rows.sizes, in_rows)
+
+
+def test_a_sample_of_enough_rows_is_the_problem_itself(data: Any) -> None:
+    problem = problem_of(*data)
+    assert problem.sampled(60) is problem
+    assert problem.sampled(1) is problem  # a bag would have no held-out row

@@ -65,3 +65,10 @@ def test_the_residual_of_a_solution_has_lost_what_the_solution_explains(data: An
     after = TableScreen(problem, solution, Limits()).rank(2, 10)
     left = dict(zip(after.components, after.scores, strict=True))[1, 4]
     assert left < before.scores[0] / 20
+
+
+def test_very_many_rows_are_screened_in_part(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpnn.search.table_screen.MOST_SCREENED_ROWS", 500)
+    screen = TableScreen(problem_of(*data), None, Limits())
+    assert (screen.n_rows, screen.screen.codes.shape) == (500, (5, 500))
+    assert screen.rank(2, 10).found == [(1, 4)]

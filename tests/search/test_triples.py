@@ -73,6 +73,22 @@ def test_all_triples_are_candidates_where_they_are_affordable() -> None:
     assert event.n_candidates == 10
 
 
+def test_very_many_rows_are_judged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judged, "MOST_JUDGED_ROWS", 30)
+    monkeypatch.setattr(judged, "MOST_CANDIDATE_ROWS", 300)  # ten triples of as many rows
+    solver = KnownVerdict(Verdict(np.ones(1), -1.0, 0.1))
+    problem, rows = five_features(), []
+
+    def judge(part: Problem, *others: Any) -> Verdict:
+        rows.append(len(part.rows.y))
+        return Verdict(np.ones(10), -1.0, 0.1)
+
+    monkeypatch.setattr(solver, "judge", judge)
+    JudgedSearch(InteractionRules(), solver, Limits(), 10).find(problem, drawn(problem))
+    assert rows == [30]
+    assert judged.features_grown_at_once(problem, 3) == 5
+
+
 def test_those_with_most_of_the_fall_are_found_best_first() -> None:
     falls = [1.0, 0.0, 50.0, -3.0, 3.0, 46.0, 0.0, 0.0, 0.0, 0.0]  # 96 of 100 in two of them
     found, event, asked = find(falls)

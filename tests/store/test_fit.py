@@ -104,6 +104,17 @@ def test_every_setting_has_the_same_bits(folder: Path, settings: dict[str, Any])
     assert_same(TPNNRegressor(**{**QUICK, **settings}).fit(source, "y"), expected)
 
 
+@pytest.mark.usefixtures("no_memory")
+def test_triples_that_a_search_finds_have_the_same_bits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(-1, 1, size=(600, 3)), columns=list("abc"))
+    y = 5 * frame.a * frame.b * frame.c + 0.1 * rng.normal(size=600)
+    write_parts(pa.Table.from_pandas(frame.assign(y=y)), tmp_path)
+    expected = TPNNRegressor(**QUICK).fit(frame, y)
+    assert ("a", "b", "c") in expected.components_
+    assert_same(TPNNRegressor(**QUICK).fit(tmp_path, "y"), expected)
+
+
 def test_groups_are_a_column_too(tmp_path: Path, place: str) -> None:
     table = mixed_table(600).select(["number", "single", "town", "y"])
     policy = np.arange(len(table)) // 7

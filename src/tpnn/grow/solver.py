@@ -26,6 +26,7 @@ from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
+FEWEST_COUNTED_PAIRS = 4  # fewer count as these: rows of all bags need memory with few pairs too
 FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
 FROM_MODEL = FROM_ZERO._replace(note="from the old model")  # what to add to it grows from 0
 SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
@@ -169,7 +170,8 @@ class Grow(BaseEstimator):
         """How the bags grow: from zero, from the smooth fit, or both."""
         n_pairs = sum(len(component) == 2 for component in problem.components)
         from_zero = FROM_ZERO if problem.base is None else FROM_MODEL
-        is_large = problem.rows.training.size * n_pairs > LARGEST_SMOOTH_START
+        n_counted = max(n_pairs, FEWEST_COUNTED_PAIRS)
+        is_large = problem.rows.training.size * n_counted > LARGEST_SMOOTH_START
         if self.growth != "auto":
             return (SHARP_SMOOTH,)
         if is_large and isinstance(self.l2, str):

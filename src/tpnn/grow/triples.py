@@ -62,6 +62,10 @@ class CuboidForest:
         size = float(totals(training.weights)[0])
         self.tree = bounded_tree(tree_for_size(CUBOID_TREE, size), objective)
         self.states = _new_states(rows, training, held_out, seed)
+        self.training_scores: FloatArray = self.states[0].training.raw[:, None]
+        if len(self.states) > 1:
+            shape = (len(training.y), len(self.states))
+            self.training_scores = training.shelf.empty(shape, np.float64)
         self.copies = np.stack([state.tables for state in self.states])
         self.confirmed = np.zeros(len(rows.triples))  # at the time of the last copy
         self.grace = FIRST_VISITS * len(rows.triples) // VISITS_PER_ROUND
@@ -90,12 +94,16 @@ class CuboidForest:
             side.raw[:] += change[tuple(codes[feature] for feature in features)]
 
     def scores(self, side: Side) -> FloatArray:
-        """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date."""
-        is_training = side is self.training
-        scores: FloatArray = side.shelf.empty((len(side.y), len(self.states)), np.float64)
-        for output, state in enumerate(self.states):
-            scores[:, output] = (state.training if is_training else state.held_out).raw
-        return scores
+        """Raw scores of the rows of one side, (n_rows, K), which visits keep up to date.
+
+        Those of the training rows hold until the next visit, those of the held-out rows for good.
+        """
+        if side is self.held_out:
+            return np.stack([state.held_out.raw for state in self.states], axis=1)
+        if len(self.states) > 1:
+            known = [state.training.raw for state in self.states]
+            np.stack(known, axis=1, out=self.training_scores)
+        return self.training_scores
 
     def tables(self) -> Tables:
         """Copy of the current grids and of what is confirmed; the next copy replaces it."""
