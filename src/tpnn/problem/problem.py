@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from tpnn._shelf import Shelf
-from tpnn._typing import Float32Array, FloatArray
+from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
@@ -24,6 +24,7 @@ from tpnn.problem.base import Base
 from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import (
     DistinctRows,
+    KeyArray,
     TrainingRows,
     distinct_rows,
     draw_bags,
@@ -36,6 +37,19 @@ from tpnn.problem.states import GrowthStates
 from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
+from tpnn.table.passes import of_rows
+
+
+def _keys(
+    encoder: TableEncoder,
+    features: list[int],
+    table: Table,
+    rows: IntArray | None,
+    n_threads: int | None,
+) -> KeyArray:
+    """Keys of all rows of a table, by its features in canonical order."""
+    columns = (encoder.numbers(table, feature) for feature in features)
+    return row_keys(columns, table.n_rows, n_threads)
 
 
 @dataclass(frozen=True)
@@ -131,8 +145,8 @@ class Problem:
     ) -> Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
-        columns = (encoder.numbers(table, j) for j in features)
-        keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
+        keys_of = partial(_keys, encoder, features)
+        keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
         distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)

@@ -19,6 +19,7 @@ from tpnn._typing import CodeArray, FloatArray, Int32Array, IntArray
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
+from tpnn.table.passes import elsewhere
 
 MAX_NODES_PER_BYTE = 256
 N_BUCKETS = 1024  # of equal width, where a search begins
@@ -123,6 +124,9 @@ def code_rows(
 
     Columns are read one after the other and coded by several threads.
     """
+    other = elsewhere(table)
+    if other is not None:
+        return other.codes(table, encoder, rows)
     codes: dict[int, CodeArray] = {
         order: table.shelf.empty((len(axes), len(rows)), _code_type(axes))
         for order, axes in encoder.axes.items()
