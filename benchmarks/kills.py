@@ -59,11 +59,14 @@ if not table.exists():
     X, y = datasets.load("abalone")
     X.assign(target=y).to_parquet(table, row_group_size=500)
 ray.init(address="auto", log_to_driver=False, logging_level="error")
-model = TPNNRegressor(random_state=0, n_bags=2, verbose=0, order=2, solver=Grow(max_rounds=200))
+model = TPNNRegressor(
+    random_state=0, n_bags=2, verbose=0, order=2, interactions=2, bands=False,
+    solver=Grow(max_rounds=110, patience=110),
+)
 print("ready", flush=True)
 found = distributed.fit(model, str(table), "target", storage=folder, workers=2)
 print(digest(found.model_))
-""".replace("MOST_CALLS", "1500")
+""".replace("MOST_CALLS", "600")
 
 
 @contextmanager

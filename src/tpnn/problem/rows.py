@@ -226,8 +226,12 @@ def draw_bags(
 def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
     """Return the first units by their keys that carry a share of the mass: at least one, not all.
 
-    ``keys`` and ``mass`` have shape (n_units,).
+    ``keys`` and ``mass`` have shape (n_units,). Only unequal masses need all keys in order.
     """
+    if (mass == mass[:1]).all():
+        most = int((np.cumsum(mass) <= share * mass.sum()).sum())
+        count = max(min(max(most, 1), len(keys) - 1), 0)
+        return np.argpartition(keys, count)[:count] if count else np.zeros(0, np.intp)
     order = np.argsort(keys)
     in_order = mass[order]
     limit = share * in_order.sum()
