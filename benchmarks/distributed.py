@@ -16,7 +16,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from tpnn import Grow, TPNNRegressor, distributed
 from tpnn.distributed import fitting
 from tpnn.distributed.cluster import Cluster
 from tpnn.distributed.messages import SUMS, Answer, Request
+from tpnn.distributed.passes import Pass, Read
 from tpnn.distributed.storage import Storage
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
@@ -43,18 +44,22 @@ BYTES_OF_SLOPES, BYTES_OF_TARGETS = 8, 16  # a row: residual and hessian; target
 
 HEADING = """`python -m benchmarks.distributed` writes this page. A table of {columns} columns in
 Parquet files is fitted with squared error, pairs, {bags} bags and at most {rounds} rounds, in one
-process with one thread and by workers of Ray on the same machine, each with one core. Busy is the
-time that the core of a worker worked, and of the whole fit in one process. Overhead is the time of
-a message beyond that of the busiest worker: what Ray, the adding, the decisions and waiting for a
-core cost. A message serves the visits of all bags."""
+process with one thread and by workers of Ray on the same machine, each with one core. Core is the
+time that the core of this process, the driver, worked. Read is that of the core of each worker for
+its passes over the table, and grow for the rest. Overhead is the time of a message beyond that of
+the busiest worker: what Ray, the adding, the decisions and waiting for a core cost. A message
+serves the visits of all bags."""
 ESTIMATE = """With two workers, a visit of one bag took {row_ns:.2f} ns of a core for each row. At
 that cost, {rows:,} rows and {large_rounds} rounds with as many visits would keep {workers} workers
 busy for {busy_minutes:.0f} minutes each; {messages:,} messages, at the overhead above, would take
 {overhead_minutes:.1f} minutes more. Each worker would hold {worker_rows:,} rows, in {worker_gb:.0f}
-GB. What the driver does alone (reading, nodes, keys, bags, search) took about
-{driver_seconds:.0f} s of a core for the {largest_rows:,} rows; in proportion that is
-{driver_minutes:.0f} minutes of one core, or fewer with its threads, and more than growth itself.
-This is an estimate on paper: messages to {workers} workers were not measured."""
+GB. The workers' passes over the table took {reading_seconds:.1f} s of a core for {largest_rows:,}
+rows. Passes for nodes are by column, and there are {columns} of these: if no more workers than that
+are busy, {rows:,} rows take {reading_minutes:.0f} minutes. What the driver does alone (sorting
+keys, drawing bags, search, selection) took {driver_seconds:.1f} s of a core, of which
+{growing_seconds:.1f} s come with more rows; in proportion that is {driver_minutes:.0f} minutes of
+one core, or fewer with its threads. This is an estimate on paper: messages to {workers} workers
+were not measured."""
 WHERE = "{date}, {cpu}, {cores} cores{busy_machine}; Ray {ray}."
 
 
@@ -71,7 +76,16 @@ class Watched(Cluster):
     def __init__(self, ray: Any, storage: Storage, size: int) -> None:
         super().__init__(ray, storage, size)
         self.messages, self.visits, self.asking_seconds = 0, 0, 0.0
+        self.reading = size * [0.0]
         WATCHED.append(self)
+
+    def read(self, passes: Sequence[Pass]) -> list[Read]:
+        """Let each worker, or the first few, make a pass over a part of the table."""
+        before = self.busy_seconds()
+        found = super().read(passes)
+        after = self.busy_seconds()
+        self.reading = [a + b - c for a, b, c in zip(self.reading, after, before, strict=True)]
+        return found
 
     def ask(self, requests: Mapping[int, Request]) -> Answer:
         """Pass on the steps of all growths, and answer their questions in order."""
@@ -84,7 +98,7 @@ class Watched(Cluster):
         return answer
 
     def __exit__(self, *exception: object) -> None:
-        self.busy = self.busy_seconds()
+        self.busy = [a - b for a, b in zip(self.busy_seconds(), self.reading, strict=True)]
         super().__exit__(*exception)
 
     def found(self) -> dict[str, Any]:
@@ -92,6 +106,7 @@ class Watched(Cluster):
         return {
             "messages": self.messages, "visits": self.visits,
             "asking_seconds": self.asking_seconds, "busy_seconds": self.busy,
+            "reading_seconds": self.reading,
         }  # fmt: skip
 
 
@@ -127,10 +142,13 @@ def in_one_process(folder: str, plan: Plan) -> dict[str, Any]:
 def by_workers(folder: str, plan: Plan, workers: int) -> dict[str, Any]:
     """Fit on a cluster of this machine."""
     with tempfile.TemporaryDirectory() as storage, patch.object(fitting, "Cluster", Watched):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         model = distributed.fit(fresh(plan), folder, storage=storage, workers=workers)
-        seconds = time.perf_counter() - began
-    return {"workers": workers, "seconds": seconds, "bits": bits(model), **WATCHED[-1].found()}
+        seconds, core_seconds = time.perf_counter() - began, time.process_time() - used
+    return {
+        "workers": workers, "seconds": seconds, "core_seconds": core_seconds, "bits": bits(model),
+        **WATCHED[-1].found(),
+    }  # fmt: skip
 
 
 def measured(n_rows: int, plan: Plan) -> list[dict[str, Any]]:
@@ -169,6 +187,15 @@ def overhead(fit: dict[str, Any]) -> float:
     return float((fit["asking_seconds"] - max(fit["busy_seconds"])) / fit["messages"])
 
 
+def row_seconds_of_driver(fits: list[dict[str, Any]], largest: dict[str, Any]) -> float:
+    """Seconds of the driver's core for each row beyond those of a smaller table."""
+    alike = [fit for fit in fits if fit["workers"] == largest["workers"]]
+    smaller = [fit for fit in alike if TINY_ROWS < fit["rows"] < largest["rows"]]
+    base = smaller[-1] if smaller else {"core_seconds": 0.0, "rows": 0}
+    seconds = largest["core_seconds"] - base["core_seconds"]
+    return float(seconds / (largest["rows"] - base["rows"]))
+
+
 def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
     """Estimate a billion rows on 64 workers from the costs of the largest table."""
     largest = max((fit for fit in fits if fit["workers"]), key=lambda f: (f["rows"], f["workers"]))
@@ -177,16 +204,21 @@ def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
     bytes_a_row = 2 * N_COLUMNS + BYTES_OF_TARGETS
     bytes_a_row += largest["bags"] * (2 * N_COLUMNS + 2 * BYTES_OF_SLOPES + BYTES_OF_TARGETS)
     messages = round(more_rounds * largest["messages"])
-    alone = next(fit for fit in fits if fit["rows"] == largest["rows"] and not fit["workers"])
-    driver_seconds = alone["core_seconds"] - sum(largest["busy_seconds"])
+    reading_seconds = sum(largest["reading_seconds"])
+    most_readers = min(LARGE_WORKERS, N_COLUMNS)
+    driver_row_seconds = row_seconds_of_driver(fits, largest)
     return {
         "rows": LARGE_ROWS,
         "workers": LARGE_WORKERS,
         "large_rounds": LARGE_ROUNDS,
         "row_ns": 1e9 * row_seconds,
         "largest_rows": largest["rows"],
-        "driver_seconds": driver_seconds,
-        "driver_minutes": driver_seconds * LARGE_ROWS / largest["rows"] / 60,
+        "columns": N_COLUMNS,
+        "reading_seconds": reading_seconds,
+        "reading_minutes": reading_seconds / largest["rows"] * LARGE_ROWS / most_readers / 60,
+        "driver_seconds": largest["core_seconds"],
+        "growing_seconds": driver_row_seconds * largest["rows"],
+        "driver_minutes": driver_row_seconds * LARGE_ROWS / 60,
         "busy_minutes": row_seconds * more_rounds * largest["visits"] * worker_rows / 60,
         "messages": messages,
         "overhead_minutes": messages * overhead(largest) / 60,
@@ -198,15 +230,18 @@ def estimate(fits: list[dict[str, Any]]) -> dict[str, Any]:
 def page(stored: dict[str, Any]) -> str:
     """Write the results as Markdown."""
     lines: list[tuple[str, ...]] = [
-        ("rows", "by", "seconds", "busy, of each", "messages", "visits", "overhead", "bits")
+        ("rows", "by", "seconds", "core", "read", "grow", "messages", "visits", "overhead", "bits")
     ]
     for fit in stored["fits"]:
         by = f"workers: {fit['workers']}" if fit["workers"] else "one process"
-        cells = (f"{fit.get('core_seconds', 0):.1f}", "", "", "")
+        cells = (f"{fit['core_seconds']:.1f}", "", "", "", "", "")
         if fit["workers"]:
-            busy = ", ".join(f"{value:.1f}" for value in fit["busy_seconds"])
+            read, grow = (
+                ", ".join(f"{value:.1f}" for value in fit[kind])
+                for kind in ("reading_seconds", "busy_seconds")
+            )
             counts = (f"{fit['messages']:,}", f"{fit['visits']:,}")
-            cells = (busy, *counts, f"{1000 * overhead(fit):.1f} ms")
+            cells = (cells[0], read, grow, *counts, f"{1000 * overhead(fit):.1f} ms")
         lines.append((f"{fit['rows']:,}", by, f"{fit['seconds']:.1f}", *cells, fit["bits"]))
     last, load = stored["fits"][-1], stored["load"]
     where = WHERE.format(

@@ -4,20 +4,25 @@
     python -m benchmarks.kills 20 distributed
 
 A process fits with a checkpoint, or is the driver of a fit by two workers of Ray, and is killed
-(SIGKILL) after a random time, again and again, until a call ends. Of a distributed fit, every
-driver that is not killed loses a worker. The model is compared with that of a fit that nobody
-killed.
+(SIGKILL) after a random time, again and again, until a call ends. Every driver of a distributed fit
+loses a worker too, at a random call, if it lives so long. The model is compared with that of a fit
+that nobody killed.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+
+from benchmarks.say import say
 
 FIT = """
 import sys, time
@@ -30,29 +35,54 @@ print(digest(model.fit(X, y, checkpoint=sys.argv[1]).model_))
 """
 
 DISTRIBUTED = """
-import sys
+import random, sys
 from pathlib import Path
 import ray
 from tpnn import Grow, TPNNRegressor, datasets, distributed
 from tpnn.distributed.cluster import Cluster
 from tpnn.edits.digest import digest
-folder, ask, asked = Path(sys.argv[1]), Cluster.ask, []
-def losing(team, requests):
-    asked.append(1)
-    if len(asked) == 200:
-        ray.kill(team.workers[0])
-    return ask(team, requests)
+folder, draws, n_calls = Path(sys.argv[1]), random.Random(), [0]
+table, lost = folder.parent / "abalone.parquet", folder.parent / "lost"
+fatal = draws.randrange(20) if draws.random() < 0.3 else draws.randrange(MOST_CALLS)
+def losing(method):
+    def call(team, *given):
+        n_calls[0] += 1
+        if n_calls[0] == fatal:
+            ray.kill(team.workers[draws.randrange(team.size)])
+            with lost.open("a") as file:
+                print(method.__name__, file=file)
+        return method(team, *given)
+    return call
 if "whole" not in folder.name:
-    Cluster.ask = losing
-table = folder.parent / "abalone.parquet"
+    Cluster.ask, Cluster.read = losing(Cluster.ask), losing(Cluster.read)
 if not table.exists():
     X, y = datasets.load("abalone")
-    X.assign(target=y).to_parquet(table)
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-model = TPNNRegressor(random_state=0, n_bags=2, verbose=0, solver=Grow(max_rounds=300))
+    X.assign(target=y).to_parquet(table, row_group_size=500)
+ray.init(address="auto", log_to_driver=False, logging_level="error")
+model = TPNNRegressor(
+    random_state=0, n_bags=2, verbose=0, order=2, interactions=2, bands=False,
+    solver=Grow(max_rounds=110, patience=110),
+)
 print("ready", flush=True)
-print(digest(distributed.fit(model, str(table), "target", storage=folder).model_))
-"""
+found = distributed.fit(model, str(table), "target", storage=folder, workers=2)
+print(digest(found.model_))
+""".replace("MOST_CALLS", "600")
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """Two cores of this machine, which outlive every driver."""
+    import ray
+
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
+        object_store_memory=100_000_000,
+    )  # fmt: skip
+    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def run(folder: Path, seconds: float | None, program: str) -> str | None:
@@ -71,27 +101,38 @@ def run(folder: Path, seconds: float | None, program: str) -> str | None:
 
 
 def timed(folder: Path, program: str) -> tuple[str | None, float]:
-    """Digest of a model, and seconds until a process that goes on with its fit again has ended."""
-    expected, began = run(folder, None, program), time.monotonic()
-    run(folder, None, program)
-    return expected, (time.monotonic() - began) / 2
+    """Digest of a model, and seconds until a process that fits it has ended."""
+    began = time.monotonic()
+    return run(folder, None, program), time.monotonic() - began
+
+
+def n_lost(folder: Path) -> int:
+    """Count the workers that were killed."""
+    file = folder / "lost"
+    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 def main(n_kills: int, program: str) -> None:
     """Kill fits until so many were killed; say how many of their models have the same bits."""
     draws, killed, ended, same = random.Random(0), 0, 0, 0
     with tempfile.TemporaryDirectory() as name:
-        expected, seconds = timed(Path(name, "whole"), program)
-        while killed < n_kills:
+        folder = Path(name)
+        expected, seconds = timed(folder / "whole", program)
+        while killed + n_lost(folder) < n_kills:
             found = None
             while found is None:
-                wait = draws.uniform(0, seconds) if killed < n_kills else None
-                found = run(Path(name, str(ended)), wait, program)
+                is_enough = killed + n_lost(folder) >= n_kills
+                found = run(
+                    folder / str(ended), None if is_enough else draws.uniform(0, seconds), program
+                )
                 killed += found is None
             ended, same = ended + 1, same + (found == expected)
-    print(f"{killed} kills, {ended} fits, {same} of them with the bits of a fit without kills")
+            counts = f"{killed} kills of fits, {n_lost(folder)} of workers"
+            say(f"{counts}; {ended} fits ended, {same} of them with the bits of one without kills")
 
 
 if __name__ == "__main__":
     asked = sys.argv[1:]
-    main(int(asked[0]) if asked else 20, DISTRIBUTED if "distributed" in asked else FIT)
+    is_distributed = "distributed" in asked
+    with cluster() if is_distributed else nullcontext():
+        main(int(asked[0]) if asked else 20, DISTRIBUTED if is_distributed else FIT)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
+
+from tpnn.distributed.passes import Pass
 
 
 class RayError(Exception):
@@ -31,6 +34,11 @@ class Pending:
         self.value, self.error = value, error
 
 
+def travelled(argument: Any) -> Any:
+    """Return what a worker gets of a pass over the table: a copy, made of bytes."""
+    return pickle.loads(pickle.dumps(argument)) if isinstance(argument, Pass) else argument
+
+
 class Handle:
     """A worker; calls that are named in ``faults`` of the fake fail once each."""
 
@@ -40,10 +48,10 @@ class Handle:
     def __getattr__(self, method: str) -> Any:
         def remote(*arguments: Any) -> Pending:
             self.fake.calls.append(method)
-            fault = self.fake.faults.pop(len(self.fake.calls), None)
+            fault = self.fake.faults.pop((method, self.fake.calls.count(method)), None)
             if fault == "dies before":
                 self.is_alive = False
-            given = [a if isinstance(a, Pending) else Pending(a) for a in arguments]
+            given = [a if isinstance(a, Pending) else Pending(travelled(a)) for a in arguments]
             lost = [a.error for a in given if a.error is not None]
             if lost or not self.is_alive:
                 return Pending(error=lost[0] if lost else RayActorError("The actor died."))
@@ -66,7 +74,7 @@ class FakeRay:
 
     Parameters
     ----------
-    faults : dict from number of a call to str
+    faults : dict from a method and the number of its call to str
         Calls that fail: the worker dies before or after it has done its work, or is slow.
     has_cluster : bool
         Whether there is a cluster to connect to.
@@ -76,7 +84,9 @@ class FakeRay:
         RayError=RayError, RayTaskError=RayTaskError, GetTimeoutError=GetTimeoutError
     )
 
-    def __init__(self, faults: dict[int, str] | None = None, has_cluster: bool = True) -> None:
+    def __init__(
+        self, faults: dict[tuple[str, int], str] | None = None, has_cluster: bool = True
+    ) -> None:
         self.faults, self.has_cluster = dict(faults or {}), has_cluster
         self.calls: list[str] = []
         self.handles: list[Handle] = []

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 
-def write_table(folder: Path) -> str:
+def write_table(folder: Path, seed: int = 1) -> str:
     """Write a table of 400 rows as two files; return their pattern."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(400, 3)).round(2), columns=["a", "b", "c"])
     frame["level"] = rng.choice(["x", "y", None], 400)
     frame["weight"] = rng.integers(0, 3, 400).astype(float)

@@ -52,14 +52,14 @@ def fitted(files: Any, storage: Path, workers: int = 2, **parameters: Any) -> TP
     return distributed.fit(estimator, files, storage=storage, workers=workers, weight="weight")
 
 
-# The first calls of two workers are version (1, 2), hold (3, 4), begin (5, 6) and answer (7, 8).
 @pytest.mark.parametrize(
     ("call", "fault"),
-    [(3, "dies before"), (6, "is slow"), (7, "dies after"), (100, "dies before"),
-     (101, "dies after"), (102, "is slow")],
+    [(("read", 2), "dies before"), (("read", 5), "dies after"), (("read", 10), "is slow"),
+     (("hold", 1), "dies before"), (("begin", 2), "is slow"), (("answer", 1), "dies after"),
+     (("answer", 90), "dies before"), (("answer", 91), "dies after"), (("answer", 92), "is slow")],
 )  # fmt: skip
 def test_a_lost_worker_changes_no_bit(
-    call: int, fault: str, files: str, expected: Any, tmp_path: Path, use: Any
+    call: tuple[str, int], fault: str, files: str, expected: Any, tmp_path: Path, use: Any
 ) -> None:
     fake = use(FakeRay({call: fault}))
     assert_same(fitted(files, tmp_path), expected)
@@ -68,7 +68,9 @@ def test_a_lost_worker_changes_no_bit(
     assert not any(handle.is_alive for handle in fake.handles)  # nothing is left behind
 
 
-@pytest.mark.parametrize("faults", [{}, {50: "dies before"}, {51: "dies after"}])
+@pytest.mark.parametrize(
+    "faults", [{}, {("answer", 30): "dies before"}, {("answer", 31): "dies after"}]
+)
 def test_many_workers_add_in_two_levels(
     faults: Any, files: str, expected: Any, tmp_path: Path, use: Any, monkeypatch: Any
 ) -> None:
@@ -80,20 +82,20 @@ def test_many_workers_add_in_two_levels(
 
 
 def test_workers_lost_one_after_the_other_end_the_fit(files: str, tmp_path: Path, use: Any) -> None:
-    fake = use(FakeRay(dict.fromkeys([2, 3, 4], "dies before")))
+    fake = use(FakeRay({("read", n): "dies before" for n in (1, 2, 3)}))
     with pytest.raises(RuntimeError, match=r"^workers: one that is lost .* found 3 lost one after"):
         fitted(files, tmp_path, workers=1)
     assert not any(handle.is_alive for handle in fake.handles)
 
 
 def test_too_few_cores(files: str, tmp_path: Path, use: Any) -> None:
-    use(FakeRay({2: "is slow"}))
+    use(FakeRay({("version", 2): "is slow"}))
     with pytest.raises(TimeoutError, match=r"^workers: 2 free cores are needed, found too few"):
         fitted(files, tmp_path)
 
 
 def test_machines_without_the_library(files: str, tmp_path: Path, use: Any) -> None:
-    use(FakeRay({1: "dies before"}))
+    use(FakeRay({("version", 1): "dies before"}))
     with pytest.raises(RuntimeError, match=r"^workers: every machine must be able to start one"):
         fitted(files, tmp_path)
 
@@ -203,27 +205,31 @@ def stopping(n_states: int, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "n_states", "fault"),
-    [(TPNNRegressor, 4, {60: "dies after"}), (TPNNClassifier, 1, {})],
+    [(TPNNRegressor, 4, {("answer", 40): "dies after"}), (TPNNClassifier, 1, {})],
 )
 def test_a_driver_that_ended_is_resumed(
     kind: Any, n_states: int, fault: Any, files: str, tmp_path: Path, use: Any
 ) -> None:
-    """It goes on with other workers than before, which may be lost again."""
+    """It goes on with fewer or more workers than before, which may be lost again."""
     settings = {**SETTINGS, "order": 2, "solver": Grow(max_rounds=120, patience=120)}
     target = "y" if kind is TPNNRegressor else "label"
     expected = kind(**settings).fit(files, target)
+
+    def again(fake: FakeRay, workers: int) -> FakeRay:
+        model, faults = kind(**settings), len(use(fake).faults)
+        found = distributed.fit(model, files, target, storage=tmp_path, workers=workers)
+        assert_same(found, expected)
+        assert len(fake.handles) == workers + faults
+        return fake
+
     first = use(FakeRay())
     with pytest.MonkeyPatch.context() as patch:
         stopping(n_states, patch)
         with pytest.raises(StoppedError):
-            distributed.fit(kind(**settings), files, target, storage=tmp_path)
+            distributed.fit(kind(**settings), files, target, storage=tmp_path, workers=2)
     assert not any(handle.is_alive for handle in first.handles)
-    second = use(FakeRay(fault))
-    assert_same(distributed.fit(kind(**settings), files, target, storage=tmp_path), expected)
-    assert len(second.handles) == 2 + len(fault)
-    third = use(FakeRay())
-    assert_same(distributed.fit(kind(**settings), files, target, storage=tmp_path), expected)
-    assert set(third.calls) == {"version"}  # nothing was left to ask
+    assert "answer" in again(FakeRay(fault), workers=3).calls
+    assert set(again(FakeRay(), workers=1).calls) == {"version", "read"}  # nothing is left to grow
 
 
 def test_blocks_are_written_once(files: str, tmp_path: Path, use: Any, monkeypatch: Any) -> None:
@@ -237,7 +243,7 @@ def test_blocks_are_written_once(files: str, tmp_path: Path, use: Any, monkeypat
     assert set(written) <= {"tpnn.json"}
 
 
-@pytest.mark.parametrize("kind", ["rows", "bags"])
+@pytest.mark.parametrize("kind", ["codes", "rows", "bags"])
 def test_a_damaged_block_is_named(kind: str, files: str, tmp_path: Path, use: Any) -> None:
     use(FakeRay())
     fitted(files, tmp_path)

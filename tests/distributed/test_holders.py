@@ -11,7 +11,7 @@ import pytest
 
 from tpnn import ComponentSet, Grow
 from tpnn._shelf import MEMORY
-from tpnn.distributed.blocks import Block, Share, dealt, load, ranges
+from tpnn.distributed.blocks import Share, dealt, load, ranges
 from tpnn.distributed.holder import Holder, PackedStep, Session
 from tpnn.distributed.messages import Answer, Request, combined
 from tpnn.distributed.place import HeldElsewhere
@@ -156,21 +156,21 @@ def test_blocks_hold_all_rows(size: int, tmp_path: Path, monkeypatch: Any) -> No
 def test_every_holder_has_a_block(n_rows: int, n_holders: int, monkeypatch: Any) -> None:
     """Blocks are not too long, have all rows, and neighbours follow each other."""
     monkeypatch.setattr("tpnn.distributed.blocks.ROWS_PER_BLOCK", 10)
-    blocks = [Block(first, last, 0) for first, last in ranges(n_rows, n_holders)]
+    blocks = ranges(n_rows, n_holders)
     parts = dealt(blocks, n_holders)
     assert len(parts) == n_holders
     assert all(parts)
     assert [block for part in parts for block in part] == blocks
-    rows = [row for block in blocks for row in range(block.first, block.last)]
+    rows = [row for block in blocks for row in range(*block)]
     assert rows == list(range(n_rows))
-    assert max(block.last - block.first for block in blocks) <= 10
+    assert max(last - first for first, last in blocks) <= 10
 
 
 def test_blocks_of_other_rows_are_refused(tmp_path: Path) -> None:
     problem, storage = problem_of("numbers"), Storage(tmp_path)
     team = BlockTeam(problem, 2, storage)
     shares = HeldElsewhere(storage, team)._shares(problem)
-    file = shares[1].blocks[0].file_in(shares[1].rows)
+    file = shares[1].blocks[0].file_in(shares[1].folders.rows)
     arrays = storage.read(file)
     storage.write(file, arrays | {"keys": arrays["keys"][::-1] + np.uint64(1)})
     with pytest.raises(ValueError, match=r"^storage: must not change .* found other rows in"):

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from tpnn.problem.bits import scrambled
-from tpnn.problem.rows import ROWS_PER_BLOCK, distinct_rows, draw_bags, float_bits, row_keys
+from tpnn.problem.rows import (
+    ROWS_PER_BLOCK,
+    _drawn,
+    distinct_rows,
+    draw_bags,
+    float_bits,
+    row_keys,
+)
 
 
 def keys_of(X: np.ndarray) -> np.ndarray:
@@ -157,3 +164,20 @@ def test_equal_rows_of_two_groups_are_two_rows_and_their_order_does_not_matter()
     assert np.array_equal(rows[one.rows], rows[order][other.rows])
     assert np.array_equal(one.weights, other.weights)
     assert np.array_equal(draw_bags(one, 3, 0.3, 1)[1], draw_bags(other, 3, 0.3, 1)[1])
+
+
+@pytest.mark.parametrize("is_equal", [True, False])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+def test_the_first_units_by_key_are_drawn_until_they_carry_the_share(
+    is_equal: bool, share: float
+) -> None:
+    rng = np.random.default_rng(4)
+    keys = rng.permutation(50).astype(np.uint64)
+    mass = np.full(50, 0.02) if is_equal else rng.random(50)
+    expected, carried = [], 0.0
+    for unit in np.argsort(keys).tolist():
+        carried += mass[unit]
+        if carried > share * mass.sum() and expected:
+            break
+        expected.append(unit)
+    assert sorted(_drawn(keys, mass, share).tolist()) == sorted(expected)

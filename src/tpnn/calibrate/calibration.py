@@ -17,6 +17,7 @@ from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
 from tpnn.model.calibration import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
+from tpnn.problem.interpolated import training_columns
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.table.axis import Axis
@@ -190,6 +191,5 @@ def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:
     axis = problem.encoder.axes[1][feature]
     if axis.groups is not None:
         return True
-    values = problem.encoder.numbers(problem.codes.table, feature)
-    x = values[problem.distinct.rows[rows.places]]
+    x = training_columns(problem, [(feature,)], problem.distinct.rows[rows.places])[feature]
     return bool((np.isnan(x) | np.isin(x, axis.values[: axis.n_regular])).all())

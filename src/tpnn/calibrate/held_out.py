@@ -84,5 +84,5 @@ def _held_out_means(
         if here.any():
             own = {component: table[..., bag, :] for component, table in tables.items()}
             parts = [column[here] if len(column) else column for column in columns]
-            total[here] += interpolated(problem, own, constants[bag], parts)
+            total[here] += interpolated(problem.encoder, own, constants[bag], parts)
     return np.asarray(total / is_out.sum(1, keepdims=True))

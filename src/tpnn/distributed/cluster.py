@@ -10,6 +10,7 @@ from tpnn import __version__
 from tpnn.distributed.blocks import Share
 from tpnn.distributed.holder import PackedStep, Session
 from tpnn.distributed.messages import Answer, Message, Request, combined
+from tpnn.distributed.passes import Pass, Read
 from tpnn.distributed.record import Record
 from tpnn.distributed.storage import Storage
 from tpnn.distributed.worker import Worker
@@ -67,7 +68,7 @@ class Cluster:
         self._actor = ray.remote(num_cpus=1)(Worker)
         self._shares: Sequence[Share] | None = None
         self.record: Record | None = None
-        self.n_replaced = 0
+        self.n_replaced, self.is_open = 0, False
 
     def __enter__(self) -> Cluster:
         self.workers = [self._actor.remote(self.storage) for _ in range(self.size)]
@@ -76,6 +77,7 @@ class Cluster:
         except BaseException:
             self.__exit__()
             raise
+        self.is_open = True
         return self
 
     def _check_versions(self) -> None:
@@ -102,8 +104,13 @@ class Cluster:
             )
 
     def __exit__(self, *exception: object) -> None:
+        self.is_open = False
         for worker in self.workers:
             self.ray.kill(worker)
+
+    def read(self, passes: Sequence[Pass]) -> list[Read]:
+        """Let each worker, or the first few, make a pass over a part of the table."""
+        return self._call("read", passes)
 
     def hold(self, shares: Sequence[Share]) -> None:
         """Let every worker load its blocks."""
@@ -145,7 +152,7 @@ class Cluster:
         return combined([self._result(n, answers[n], "answer", message) for n in range(self.size)])
 
     def _call(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Results of a method of every worker, each with its own argument."""
+        """Results of a method of the workers, each with its own argument."""
         pending = [self._send(n, method, argument) for n, argument in enumerate(arguments)]
         return [self._result(n, result, method, arguments[n]) for n, result in enumerate(pending)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from tpnn import __version__
 from tpnn._rules import COUNT, check_parameters
 from tpnn.distributed.cluster import Cluster, connect, import_ray
 from tpnn.distributed.copying import copied, is_of_ray
+from tpnn.distributed.passes import read_by
 from tpnn.distributed.place import HeldElsewhere
 from tpnn.distributed.storage import StatesInStorage, Storage
 from tpnn.estimators.checkpoint import digest_of_parameters
@@ -21,6 +23,7 @@ from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.estimators.settings import solver_of
 from tpnn.grow.place import growing_at
 from tpnn.grow.solver import Grow
+from tpnn.store.reader import reading_by
 from tpnn.store.source import Source
 from tpnn.table.source import is_in_files
 
@@ -41,9 +44,11 @@ def fit(
     """Fit an estimator to Parquet files; main effects and pairs grow on the workers of a cluster.
 
     The model is that of ``estimator.fit(source, target)`` in one process, bit for bit, for any
-    number of workers on machines of the same kind, and if workers are lost on the way. The driver,
-    which is the process that calls this, reads the table, places nodes, draws bags, and decides
-    what grows; workers hold coded rows and add. It needs ``tpnn[ray]``, and a cluster of Ray.
+    number of workers on machines of the same kind, and if workers are lost on the way. Workers read
+    the table, place nodes, code rows, hold them and add. The driver, which is the process that
+    calls this, reads targets and weights, draws bags, and decides what grows. A dataset with a
+    filter has no row groups to share out, so that the driver reads it alone. It needs
+    ``tpnn[ray]``, and a cluster of Ray.
 
     Parameters
     ----------
@@ -91,10 +96,12 @@ def fit(
     folder.claim({"version": __version__, "parameters": parameters})
     if is_of_ray(source):
         source = copied(source, folder)
-    folder.claim({"data": _digest_of_data(Source(source), given)})
+    opened = Source(source)
+    folder.claim({"data": _digest_of_data(opened, given)})
     connect(ray)
-    team, states = Cluster(ray, folder, int(workers)), StatesInStorage(folder)
-    with team, growing_at(HeldElsewhere(folder, team)):
+    team = Cluster(ray, folder, min(int(workers), opened.n_rows))
+    states, reader = StatesInStorage(folder), partial(read_by, folder, team)
+    with team, growing_at(HeldElsewhere(folder, team)), reading_by(reader):
         return estimator.fit(
             source, target, weight, offset=offset, groups=groups, checkpoint=states
         )

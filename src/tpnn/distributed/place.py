@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from tpnn.distributed.asking import Growing, growing, in_lockstep
-from tpnn.distributed.blocks import Share, dealt, folders_of, write_blocks
+from tpnn.distributed.blocks import Folders, Share, dealt, write_blocks
 from tpnn.distributed.holder import Beginning, Session
 from tpnn.distributed.messages import Answer, Request
 from tpnn.distributed.record import Record
@@ -22,6 +22,8 @@ from tpnn.problem.coded import Codes
 from tpnn.problem.problem import Problem
 from tpnn.problem.rows import TrainingRows
 from tpnn.problem.whole import totals
+
+HELD_ORDERS = (1, 2)  # whose components grow where the rows are
 
 
 class Team(Protocol):
@@ -102,8 +104,8 @@ class HeldElsewhere:
             assert self.team.record is not None
             return self.team.record.growth(number)
 
-        share = self._shares(bags.problem)[0]
-        return HeldEntry(bags.grower, forest, (share.rows, share.bags, bag), recorded)
+        folders = self._shares(bags.problem)[0].folders
+        return HeldEntry(bags.grower, forest, (folders.rows, folders.bags, bag), recorded)
 
     def _asking(
         self, bags: Bags, beginnings: Mapping[int, Beginning]
@@ -129,10 +131,11 @@ class HeldElsewhere:
         for codes, rows, shares in self._known:
             if codes is problem.codes and rows is problem.rows:
                 return shares
-        by_row, by_bag = folders_of(problem)
-        blocks = write_blocks(self.storage, problem, (by_row, by_bag), self.team.size)
+        folders = Folders.of(problem)
+        blocks = write_blocks(self.storage, problem, folders, self.team.size)
+        orders = [order for order in HELD_ORDERS if order in problem.encoder.axes]
         shares = [
-            Share(by_row, by_bag, part, problem.rows.sizes)
+            Share(folders, part, orders, problem.rows.sizes)
             for part in dealt(blocks, self.team.size)
         ]
         self._known.append((problem.codes, problem.rows, shares))

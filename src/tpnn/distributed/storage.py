@@ -87,11 +87,15 @@ class Storage:
             content: bytes = file.read()
         return content
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        """Write a file in one step, in place of an earlier one."""
+    def sign(self) -> None:
+        """Leave the note in the folder, before this process or others write anything else."""
         if not self._is_signed:
             self._is_signed = True
             self.write_bytes(NOTE, json.dumps(self._note, indent=1).encode())
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file in one step, in place of an earlier one."""
+        self.sign()
         path = f"{self.folder}/{name}"
         folder, base = os.path.split(path)
         shows_whole_files = self.files.type_name in STORES_OF_OBJECTS

@@ -1,4 +1,4 @@
-"""Worker: a holder of rows in a process of its own, somewhere in a cluster."""
+"""Worker: a reader and holder of rows in a process of its own, somewhere in a cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from tpnn._shelf import Shelf
 from tpnn.distributed.blocks import Share, load
 from tpnn.distributed.holder import Holder, Session
 from tpnn.distributed.messages import Answer, Message, combined
+from tpnn.distributed.passes import Pass, Read
 from tpnn.distributed.storage import Storage
 
 
 class Worker:
-    """Loads its blocks from a storage and answers for their rows.
+    """Reads a part of the table, loads its blocks from a storage and answers for their rows.
 
     Parameters
     ----------
@@ -29,6 +30,10 @@ class Worker:
     def version(self) -> str:
         """Version of tpnn on this machine."""
         return __version__
+
+    def read(self, asked: Pass) -> Read:
+        """Make a pass over some columns or rows of the table."""
+        return asked.run(self.shelf)
 
     def hold(self, share: Share) -> None:
         """Load blocks."""

@@ -21,6 +21,7 @@ from tpnn.loss.links import LINKS, Link
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
 N_NEWTON_STEPS, N_HALVINGS = 30, 40
+MANY_ROWS, SMALLEST_STEP = 1_000_000, 1e-12  # of many rows, a smaller step is the last
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
 MAX_MEAN_DEVIANCES = 3.0  # a bound on Pearson's statistic, which a few large values inflate
 NOT_NEGATIVE = "numbers of at least 0, not all 0"

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._compile import compiled
-from tpnn._typing import FloatArray
+from tpnn._typing import FloatArray, IntArray
 from tpnn.problem.bits import scrambled
 from tpnn.table.frame import Column, Table, read_column
+from tpnn.table.passes import of_rows
 
 ZERO_BITS, MISSING_BITS = np.array([0.0, np.nan]).view(np.uint64)
 
@@ -52,8 +53,7 @@ class RowSums:
     """
 
     def __init__(self, table: Table) -> None:
-        self.sums = np.zeros(table.n_rows, np.uint64)
-        _add_columns(self.sums, _columns_of(table))
+        self.sums: NDArray[np.uint64] = of_rows(table, _row_sums)
 
     def digest(self, further: Iterable[tuple[str, Column]]) -> str:
         """Return the fingerprint of the table with further columns, whatever the order of rows."""
@@ -61,6 +61,22 @@ class RowSums:
         _add_columns(sums, further)
         in_order = np.sort(scrambled(sums))
         return hashlib.sha256(in_order.astype("<u8").tobytes()).hexdigest()
+
+
+def _row_sums(table: Table, rows: IntArray | None, n_threads: int | None) -> NDArray[np.uint64]:
+    sums = np.zeros(table.n_rows, np.uint64)
+    _add_columns(sums, _columns_of(table))
+    return sums
+
+
+def column_sum(name: str, column: Column) -> int:
+    """Sum over the rows, modulo 2^64, of a number that tells their values of a column.
+
+    The sums of parts of a column add up to that of the whole.
+    """
+    sums = np.zeros(len(column.values), np.uint64)
+    _add_columns(sums, [(name, column)])
+    return int(sums.sum())
 
 
 def _add_columns(sums: NDArray[np.uint64], columns: Iterable[tuple[str, Column]]) -> None:

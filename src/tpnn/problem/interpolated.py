@@ -6,8 +6,9 @@ predictions is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -18,26 +19,41 @@ from tpnn.model.interpolate import Predictor
 from tpnn.problem.base import Base
 from tpnn.problem.problem import Problem
 from tpnn.problem.rows import read_columns
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.frame import Table
+from tpnn.table.passes import of_rows
 
 
 def training_columns(
-    problem: Problem, components: Mapping[Component, FloatArray], rows: IntArray
+    problem: Problem, components: Iterable[Component], rows: IntArray
 ) -> list[FloatArray]:
     """Columns of some rows of the user's table as numbers; empty where no component needs them."""
-    used = {feature for component in components for feature in component}
-    encoder, codes = problem.encoder, problem.codes
+    table, encoder, shelf = problem.codes.table, problem.encoder, problem.codes.shelf
+    columns = [np.empty(0) for _ in range(encoder.n_features)]
+    for feature in used_features(components):
+        found = of_rows(table, partial(_column, encoder, feature), rows)
+        columns[feature] = shelf.keep(found)
+    return columns
 
-    def read(feature: int) -> FloatArray:
-        if feature not in used:
-            return np.empty(0)
-        return codes.shelf.keep(encoder.numbers(codes.table, feature)[rows])
 
-    features, n_rows = range(encoder.n_features), codes.table.n_rows
-    return list(read_columns(read, features, n_rows, codes.n_threads))
+def used_features(components: Iterable[Component]) -> list[int]:
+    """Features of some components, in order."""
+    return sorted({feature for component in components for feature in component})
+
+
+def _column(
+    encoder: TableEncoder,
+    feature: int,
+    table: Table,
+    rows: IntArray | None,
+    n_threads: int | None = None,
+) -> FloatArray:
+    values = encoder.numbers(table, feature)
+    return values if rows is None else values[rows]
 
 
 def interpolated(
-    problem: Problem,
+    encoder: TableEncoder,
     tables: Mapping[Component, FloatArray],
     intercepts: FloatArray,
     columns: list[FloatArray],
@@ -46,7 +62,7 @@ def interpolated(
     n_rows = max(map(len, columns), default=0)
     raw = np.empty((len(intercepts), n_rows))
     raw[:] = intercepts[:, None]
-    Predictor(problem.encoder.axes, flatten_tables(tables)).add(columns, raw)
+    Predictor(encoder.axes, flatten_tables(tables)).add(columns, raw)
     return raw.T
 
 
@@ -61,8 +77,27 @@ def training_scores(
     """
     ordered = canonical(tables, problem.features)
     given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
-    columns = training_columns(problem, given, problem.distinct.rows)
-    return interpolated(problem, given, intercepts, columns)
+    scores = partial(_scores, problem.encoder, given, intercepts)
+    return of_rows(problem.codes.table, scores, problem.distinct.rows)
+
+
+def _scores(
+    encoder: TableEncoder,
+    tables: Mapping[Component, FloatArray],
+    intercepts: FloatArray,
+    table: Table,
+    rows: IntArray,
+    n_threads: int | None,
+) -> FloatArray:
+    """Raw scores (n, K) of some rows."""
+    used, columns = used_features(tables), [np.empty(0) for _ in range(encoder.n_features)]
+
+    def read(feature: int) -> FloatArray:
+        return table.shelf.keep(_column(encoder, feature, table, rows))
+
+    for feature, column in zip(used, read_columns(read, used, table, n_threads), strict=True):
+        columns[feature] = column
+    return interpolated(encoder, tables, intercepts, columns)
 
 
 def based(problem: Problem, base: Base) -> Problem:

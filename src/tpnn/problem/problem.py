@@ -15,7 +15,7 @@ import numpy as np
 
 from tpnn._shelf import Shelf
 from tpnn._threads import split
-from tpnn._typing import Float32Array, FloatArray
+from tpnn._typing import Float32Array, FloatArray, IntArray
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.losses import Objective
@@ -25,11 +25,11 @@ from tpnn.problem.base import Base
 from tpnn.problem.coded import CodedComponents, Codes
 from tpnn.problem.rows import (
     DistinctRows,
+    KeyArray,
     TrainingRows,
     distinct_rows,
     draw_bags,
     in_lanes,
-    read_columns,
     row_keys,
 )
 from tpnn.problem.scaling import Targets, centred_offset, scaled
@@ -38,8 +38,21 @@ from tpnn.problem.states import GrowthStates
 from tpnn.problem.symmetry import canonical_features
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
+from tpnn.table.passes import of_rows
 
 ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
+
+
+def _keys(
+    encoder: TableEncoder,
+    features: list[int],
+    table: Table,
+    rows: IntArray | None,
+    n_threads: int | None,
+) -> KeyArray:
+    """Keys of all rows of a table, by its features in canonical order."""
+    columns = read_columns(partial(encoder.numbers, table), features, table, n_threads)
+    return row_keys(columns, table.n_rows, n_threads)
 
 
 @dataclass(frozen=True)
@@ -135,8 +148,8 @@ class Problem:
     ) -> Problem:
         """Build a problem of main effects: canonical rows, targets on the training scale."""
         features = canonical_features(encoder, table, targets)
-        columns = read_columns(partial(encoder.numbers, table), features, table.n_rows, n_threads)
-        keys = table.shelf.keep(row_keys(columns, table.n_rows, n_threads))
+        keys_of = partial(_keys, encoder, features)
+        keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
         distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)

@@ -25,6 +25,7 @@ from tpnn._threads import Workers, split
 from tpnn._typing import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn.problem.bits import scrambled
 from tpnn.problem.whole import totals
+from tpnn.table.frame import Table
 from tpnn.table.weights import whole_counts
 
 KeyArray = NDArray[np.uint64]
@@ -69,12 +70,18 @@ def columns_at_a_time(n_rows: int, most: int) -> int:
 def read_columns(
     read: Callable[[int], FloatArray],
     features: Sequence[int],
-    n_rows: int,
+    table: Table,
     n_threads: int | None = None,
 ) -> Iterator[FloatArray]:
-    """Yield the columns of features in their order; threads read a few long ones at a time."""
-    with Workers(n_threads if n_rows > ROWS_PER_BLOCK else 1) as workers:
-        at_a_time = columns_at_a_time(n_rows, workers.n_threads)
+    """Yield the columns of features in their order; threads read several long ones at a time.
+
+    Of a table on disk, only as many as there are to be in memory.
+    """
+    are_few = table.n_rows <= ROWS_PER_BLOCK or not table.is_read_in_parallel
+    with Workers(1 if are_few else n_threads) as workers:
+        at_a_time = workers.n_threads
+        if table.shelf.is_on_disk:
+            at_a_time = columns_at_a_time(table.n_rows, at_a_time)
         for start in range(0, len(features), at_a_time):
             yield from workers.map(read, features[start : start + at_a_time])
 
@@ -279,8 +286,12 @@ def draw_bags(
 def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
     """Return the first units by their keys that carry a share of the mass: at least one, not all.
 
-    ``keys`` and ``mass`` have shape (n_units,).
+    ``keys`` and ``mass`` have shape (n_units,). Only unequal masses need all keys in order.
     """
+    if (mass == mass[:1]).all():
+        most = int((np.cumsum(mass) <= share * mass.sum()).sum())
+        count = max(min(max(most, 1), len(keys) - 1), 0)
+        return np.argpartition(keys, count)[:count] if count else np.zeros(0, np.intp)
     order = np.argsort(keys)
     in_order = mass[order]
     limit = share * in_order.sum()

@@ -14,7 +14,7 @@ from tpnn._typing import FloatArray
 from tpnn.store.files import import_arrow, kind_of
 from tpnn.store.source import Source
 from tpnn.store.telling import Telling
-from tpnn.table.stored import StoredColumns
+from tpnn.table.stored import Elsewhere, StoredColumns
 
 MOST_EXACT_BITS = 32  # of whole numbers that doubles hold exactly, whatever they are
 
@@ -33,10 +33,18 @@ class SourceColumns(StoredColumns):
         Names of the columns.
     shelf : Shelf
         Where large arrays that are made of the columns are kept.
+    elsewhere : Elsewhere, optional
+        Who makes passes over all rows, if not this process.
     """
 
-    def __init__(self, source: Source, columns: Sequence[str], shelf: Shelf) -> None:
-        super().__init__(tuple(columns), source.n_rows, shelf)
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[str],
+        shelf: Shelf,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        super().__init__(tuple(columns), source.n_rows, shelf, elsewhere)
         self.source = source
         self._state, self._sums = source.state(), dict[str, int]()
         self._reading = Reading(source.n_rows, len(columns))
@@ -44,13 +52,13 @@ class SourceColumns(StoredColumns):
     def __getitem__(self, name: str) -> Any:
         """Column as an array of doubles if they hold it exactly, else as a column of Arrow."""
         self._reading.begin(name)
-        self._check_files()  # a file that changed may not be readable any more
+        self.check_files()  # a file that changed may not be readable any more
         as_doubles = _fits_doubles(self.source.dataset.schema.field(name).type)
         column, n_rows = self._doubles(name) if as_doubles else self._arrow(name)
-        self._check_files()
+        self.check_files()
         found = checksum(column)
         if n_rows != self.shape[0] or found != self._sums.setdefault(name, found):
-            raise self._changed(
+            raise self.changed(
                 f"column {name!r} of {self.source.words} changed ({n_rows} rows read, "
                 f"{self.shape[0]} before)"
             )
@@ -81,13 +89,14 @@ class SourceColumns(StoredColumns):
         is_levels = arrow.types.is_dictionary(column.type)
         return column.unify_dictionaries() if is_levels else column, n_rows
 
-    def _check_files(self) -> None:
+    def check_files(self) -> None:
         """Refuse files of another size or age than at first."""
         changed = set(self.source.state()) ^ set(self._state)
         if changed:
-            raise self._changed(f"{min(file[0] for file in changed)!r} changed")
+            raise self.changed(f"{min(file[0] for file in changed)!r} changed")
 
-    def _changed(self, what: str) -> ValueError:
+    def changed(self, what: str) -> ValueError:
+        """Return the error that says what changed."""
         return ValueError(
             f"X: the files must not change during a fit, found {what}. Fit again when nothing "
             "writes to them."

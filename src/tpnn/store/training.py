@@ -6,9 +6,10 @@ import tempfile
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tpnn._shelf import Shelf
+from tpnn._shelf import MEMORY, Shelf
 from tpnn.store.columns import SourceColumns
 from tpnn.store.files import name_of
+from tpnn.store.reader import current_reader
 from tpnn.store.source import Source
 from tpnn.table.source import is_in_files
 
@@ -25,8 +26,9 @@ class Training(NamedTuple):
 def read_training(given: Training, memory: float) -> Training:
     """Read targets, weights and groups by the names of their columns if the table is in files.
 
-    The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise its
-    columns stay in the files. What is in memory already is returned as it is.
+    The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise, or
+    if others can read it, its columns stay in the files. What is in memory already is returned as
+    it is.
     """
     if not is_in_files(given.X):
         return given
@@ -44,11 +46,14 @@ def read_training(given: Training, memory: float) -> Training:
             f"{source.words}. Write files with more columns."
         )
     table: Any
-    if source.memory_bytes(source.names) <= memory:
+    is_small, reader = source.memory_bytes(source.names) <= memory, current_reader()
+    elsewhere = None if reader is None else reader(source)
+    if is_small and elsewhere is None:
         whole = source.read(source.names)
         table, known = whole.select(features), whole.select(others)
     else:
-        table = SourceColumns(source, features, Shelf(tempfile.gettempdir()))
+        shelf = MEMORY if is_small else Shelf(tempfile.gettempdir())
+        table = SourceColumns(source, features, shelf, elsewhere)
         known = source.read(others)
     for argument, names in named.items():
         for name in names:

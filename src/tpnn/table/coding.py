@@ -8,7 +8,6 @@ each place at each order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from tpnn._typing import CodeArray, FloatArray, Int32Array, IntArray
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
+from tpnn.table.passes import elsewhere, one_reader
 
 MAX_NODES_PER_BYTE = 256
 N_BUCKETS = 1024  # of equal width, where a search begins
@@ -121,13 +121,16 @@ def code_rows(
 ) -> dict[int, CodeArray]:
     """Nearest nodes of the given rows at each order, (n_features, len(rows)), in few bytes.
 
-    Columns are read one after the other and coded by several threads.
+    Columns are coded by several threads.
     """
+    other = elsewhere(table)
+    if other is not None:
+        return other.codes(table, encoder, rows)
     codes: dict[int, CodeArray] = {
         order: table.shelf.empty((len(axes), len(rows)), _code_type(axes))
         for order, axes in encoder.axes.items()
     }
-    reading = Lock()
+    reading = one_reader(table)
 
     def code(feature: int) -> None:
         with reading:

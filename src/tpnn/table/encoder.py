@@ -5,12 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._threads import Workers
 from tpnn._typing import FloatArray
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.frame import (
@@ -22,6 +21,7 @@ from tpnn.table.frame import (
     Table,
 )
 from tpnn.table.levels import as_levels, described, level_numbers, level_types
+from tpnn.table.passes import Reading, by_column
 from tpnn.table.source import all_finite
 from tpnn.table.weights import whole_counts
 
@@ -70,6 +70,44 @@ class LevelRules(NamedTuple):
 
 
 DEFAULT_RULES = LevelRules()
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Places the nodes of a column.
+
+    Parameters
+    ----------
+    max_nodes : dict of int to int
+        For each order of interaction, the largest number of nodes of a feature.
+    weights : array of shape (n_rows,), optional
+        Mass of each row.
+    rules : LevelRules
+        How levels are treated.
+    """
+
+    max_nodes: Mapping[int, int]
+    weights: FloatArray | None
+    rules: LevelRules
+
+    def __call__(self, table: Table, number: int, reading: Reading) -> tuple[Feature, list[Axis]]:
+        """Return what is learned about a column, and its axis at each order."""
+        is_nominal = number in self.rules.nominal
+        with reading:
+            read = table.levels(number) if is_nominal else table.column(number)
+        column = _training_column(read, is_nominal, self.weights)
+        values, masses = distinct(column.values, self.weights)
+        known, max_nodes = Feature(column.kind, column.levels), self.max_nodes
+        if column.kind != NOMINAL:
+            sizes = list(max_nodes.values())
+            return known, nested_axes(values, masses, sizes, column.kind, column.levels)
+        sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
+        rare = distinct(column.values, self._counts)[1] < self.rules.least_rows
+        return known, nominal_axes(values, masses, sizes, column.levels, rare)
+
+    @cached_property
+    def _counts(self) -> FloatArray | None:
+        return _row_counts(self.weights)
 
 
 @dataclass(frozen=True)
@@ -125,24 +163,7 @@ class TableEncoder:
         n_threads : int, optional
             Number of threads; by default the number of cores that this process may use.
         """
-        counts, reading = _row_counts(weights), Lock()
-
-        def placed(number: int) -> tuple[Feature, list[Axis]]:
-            is_nominal = number in rules.nominal
-            with reading:  # columns are read one after the other
-                read = table.levels(number) if is_nominal else table.column(number)
-            column = _training_column(read, is_nominal, weights)
-            values, masses = distinct(column.values, weights)
-            known = Feature(column.kind, column.levels)
-            if column.kind != NOMINAL:
-                sizes = list(max_nodes.values())
-                return known, nested_axes(values, masses, sizes, column.kind, column.levels)
-            sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
-            rare = distinct(column.values, counts)[1] < rules.least_rows
-            return known, nominal_axes(values, masses, sizes, column.levels, rare)
-
-        with Workers(n_threads) as workers:
-            found = workers.map(placed, range(table.n_features))
+        found = by_column(table, Placing(dict(max_nodes), weights, rules), n_threads)
         features, by_feature = zip(*found, strict=True)
         by_order = zip(*by_feature, strict=True)
         axes_of = dict(zip(max_nodes, by_order, strict=True))

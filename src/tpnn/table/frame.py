@@ -184,6 +184,11 @@ class Table:
         self._checked.add(feature)
         return column
 
+    @property
+    def is_read_in_parallel(self) -> bool:
+        """Whether threads may read columns at the same time."""
+        return self._matrix is not None
+
     def finite_columns(self) -> list[FloatArray]:
         """Columns of all features of a table that is finite, as numbers."""
         assert self._matrix is not None
