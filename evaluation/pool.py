@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import Any, TypeVar
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREADS = (  # what the pools of all libraries go by; ours ask for the number of cores
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS", "TOKIO_WORKER_THREADS", "LOKY_MAX_CPU_COUNT",
+)  # fmt: skip
 Cell = TypeVar("Cell")
 Result = TypeVar("Result")
 RIVALS = "interpret|xgboost|lightgbm|catboost|pygam|optuna|sklearn|joblib|numpy|scipy"

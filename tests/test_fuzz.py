@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
+import warnings
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from evaluation.fuzz import laws, workers
 from evaluation.fuzz.cases import Case, random_case
 from evaluation.fuzz.containers import CONTAINERS, build, can_hold
 from evaluation.fuzz.faults import argument_of, case_of
 from evaluation.fuzz.files import try_file
-from evaluation.fuzz.outcome import Outcome, try_table
+from evaluation.fuzz.outcome import Outcome, strict_warnings, try_table
 from tpnn import ComponentSet
+from tpnn._threads import available_cores
 
 N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
 FIRST = 1_000_000  # other seeds than those of the long run
@@ -117,10 +122,29 @@ def test_only_messages_that_name_an_argument_are_clear() -> None:
     assert argument_of(ValueError("interactions['required']: must, found z. Do.")) == "interactions"
 
 
+def test_only_expected_warnings_are_ignored() -> None:
+    with strict_warnings():
+        warnings.warn("X: 3 rows have levels that fit has not seen.", stacklevel=1)
+        warnings.warn("CUDA initialization: The NVIDIA driver is too old", stacklevel=1)
+        with pytest.raises(UserWarning, match="another"):
+            warnings.warn("another: CUDA initialization: ", stacklevel=1)
+
+
 def _dies(seed: int) -> Outcome:
     if seed == 3:
         os.abort()
-    return Outcome(seed, "fitted")
+    return Outcome(seed, "fitted", f"{_largest_pool()} threads")
+
+
+def _largest_pool() -> int:
+    """Number of threads of the largest pool of any library in this process."""
+    sizes = [available_cores(), numba.config.NUMBA_NUM_THREADS]
+    sizes += [pool["num_threads"] for pool in threadpool_info()]
+    if "polars" in CONTAINERS:
+        sizes.append(importlib.import_module("polars").thread_pool_size())
+    if "pyarrow" in CONTAINERS:
+        sizes.append(importlib.import_module("pyarrow").cpu_count())
+    return max(sizes)
 
 
 def _hangs(seed: int) -> Outcome:
@@ -133,6 +157,7 @@ def test_a_crash_is_counted_and_the_next_seeds_are_tried() -> None:
     assert list(found) == list(range(6))
     assert [seed for seed, outcome in found.items() if outcome.is_failure] == [3]
     assert "died (-6)" in found[3].kind
+    assert {outcome.detail for outcome in found.values()} == {"", "1 threads"}
 
 
 def test_a_hang_is_counted() -> None:

@@ -18,7 +18,7 @@ def check_all(trial: Trial) -> None:
 
 def local_scores(trial: Trial) -> None:
     """Check that the components of an explained row add up to its raw score."""
-    explained = trial.estimator.explain(trial.fresh_table)
+    explained = trial.explained
     found = trial.model.intercept + explained.scores.sum(1)
     require(close(found, trial.fresh_raw, trial.scale), "explanations sum to the raw score")
     flat = trial.estimator.transform(trial.fresh_table)
@@ -41,7 +41,7 @@ def shapley(trial: Trial) -> None:
 
 def interactions(trial: Trial) -> None:
     """Check that Shapley interaction values sum to Shapley values, and are symmetric."""
-    explained = trial.estimator.explain(trial.fresh_table)
+    explained = trial.explained
     both = explained.shap_interaction_values().values
     single = explained.shap_values().values
     require(close(both.sum(2), single, trial.scale), "Shapley interactions sum to Shapley values")
@@ -62,7 +62,7 @@ def shares(trial: Trial) -> None:
 
 def frames(trial: Trial) -> None:
     """Check that every component is readable: as a frame, as terms and in words."""
-    explained = trial.estimator.explain(trial.fresh_table)
+    explained = trial.explained
     components = list(zip(trial.model.components, trial.model.tables, strict=True))
     for place in trial.rng.integers(len(components), size=N_FRAMES):
         features, table = components[place]

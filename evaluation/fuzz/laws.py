@@ -90,6 +90,11 @@ class Trial:
         return build(self.case.container, self.fresh)
 
     @cached_property
+    def trained_raw(self) -> Numbers:
+        """Raw scores of the rows of fit."""
+        return self.raw(self.table)
+
+    @cached_property
     def fresh_raw(self) -> Numbers:
         """Raw scores of the rows that fit has not seen."""
         return self.raw(self.fresh_table)
@@ -103,6 +108,11 @@ class Trial:
         """Raw scores of a table with an offset of zero, which needs no warning."""
         n_rows = getattr(table, "shape", (len(table),))[0]
         return self.model.raw_scores(table, np.zeros(n_rows))
+
+    @cached_property
+    def explained(self) -> Any:
+        """Explanation of the rows that fit has not seen."""
+        return self.estimator.explain(self.fresh_table)
 
     @cached_property
     def scale(self) -> float:
@@ -150,15 +160,13 @@ def sums(trial: Trial) -> None:
     """Check that intercept and components add up to the raw score."""
     scores = trial.model.component_scores(trial.table)
     expected = trial.model.intercept + scores.sum(1)
-    require(close(trial.raw(trial.table), expected, trial.scale), "components sum to raw score")
+    require(close(trial.trained_raw, expected, trial.scale), "components sum to raw score")
 
 
 def links(trial: Trial) -> None:
     """Check that a prediction is the inverse link of the raw score."""
-    model, table = trial.model, trial.table
-    raw = trial.raw(table)
-    expected = LINKS[model.link.name](raw)
-    found = model.predict(table, np.zeros(len(raw)))
+    expected = LINKS[trial.model.link.name](trial.trained_raw)
+    found = trial.model.predict(trial.table, np.zeros(trial.case.n_rows))
     scale = float(np.abs(expected).max(initial=1e-290))  # SciPy has no subnormal probabilities
     require(close(found, expected, scale), "a prediction is the inverse link of the raw score")
 
@@ -234,7 +242,7 @@ def all_compiled() -> Iterator[None]:
 
 def compiled(trial: Trial) -> None:
     """Check that the compiled loops give what NumPy gives."""
-    raw, fresh = trial.raw(trial.table), trial.fresh_table
+    raw, fresh = trial.trained_raw, trial.fresh_table
     with all_compiled():
         trained, found = trial.raw(trial.table), trial.raw(fresh)
         scores = trial.model.component_scores(fresh)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from evaluation.fuzz.faults import argument_of, case_of
 
 REFIT_SHARE = 3  # one table of so many is fitted a second time
 OWN_WARNING = r"(X|y|offset|sample_weight|monotone|time_limit): "
+DRIVER_WARNING = "CUDA initialization: "  # torch, of a card whose driver it cannot use
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,19 @@ class Outcome:
 
 def try_table(seed: int) -> Outcome:
     """Fit the table of a seed and check all laws."""
+    with strict_warnings():
+        return _tried(seed)
+
+
+@contextmanager
+def strict_warnings() -> Iterator[None]:
+    """Raise all warnings but our own and those that say something about the environment."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", OWN_WARNING, UserWarning)
+        warnings.filterwarnings("ignore", DRIVER_WARNING, UserWarning)
         warnings.filterwarnings("ignore", category=PendingDeprecationWarning)  # import shap
-        return _tried(seed)
+        yield
 
 
 def _tried(seed: int) -> Outcome:

@@ -136,11 +136,11 @@ def test_shares_of_a_grid_on_some_rows() -> None:
     rng = np.random.default_rng(0)
     codes = problem_of(rng.normal(size=(60, 3)), rng.normal(size=60)).codes
     shape = tuple(codes.encoder.axes[2][j].n_nodes for j in (2, 1))
-    table, rows = rng.normal(size=(*shape, 3)), np.array([5, 0, 9])
+    tables, rows = rng.normal(size=(*shape, 2, 3)), np.array([5, 0, 9])
     shares, values = np.array([0.5, 1.0, 0.25]), np.ones((len(codes.rows), 3))
-    codes.add_shares((2, 1), table, rows, shares, values)
+    codes.add_shares((2, 1), tables, 1, rows, shares, values)
     expected = np.ones_like(values)
-    expected[rows] += shares[:, None] * table[codes.cells((2, 1), rows)]
+    expected[rows] += shares[:, None] * tables[codes.cells((2, 1), rows)][:, 1]
     assert np.allclose(values, expected)
 
 

@@ -145,12 +145,12 @@ def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coeffi
     """
     if len(gram) == 0:  # constant features alone; LAPACK refuses an empty matrix
         return Coefficients(right, gram, precision)
-    matrix, diagonal = gram.copy(), np.diag_indices_from(gram)
+    matrix, diagonal = gram.T.copy("F"), np.diag_indices_from(gram)  # it is symmetric
     matrix[diagonal] += precision + RELATIVE_ROUNDING * gram[diagonal]
-    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
+    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("the Gram matrix is not positive")
-    whitened = lapack.dtrtri(factor, lower=1)[0]
+    whitened = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
     return Coefficients(whitened.T @ (whitened @ right), whitened, precision)
 
 

@@ -142,7 +142,7 @@ def _held_out_mean(
         shares = 1 / held_out[rows].sum(1)
         means[rows] += shares[:, None] * constants[bag]
         for component, table in zip(components, tables, strict=True):
-            problem.codes.add_shares(component, table[..., bag, :], rows, shares, means)
+            problem.codes.add_shares(component, table, bag, rows, shares, means)
     return means
 
 

@@ -9,7 +9,7 @@ from tpnn._threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
 from tpnn.anova.facts import ComponentFacts, Facts
 from tpnn.bands.zero_test import ZeroTest
-from tpnn.explain.concurvity import MAX_ROWS, concurvity
+from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.model.model import AnovaModel
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
@@ -80,5 +80,5 @@ def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
         for name, axis in zip(used.feature_names, used.encoder.axes[1], strict=True)
     ]
     scores = used.column_scores(columns).reshape(-1, len(used.components), used.n_outputs)
-    by_output = [concurvity(used, columns, scores[..., k]) for k in range(used.n_outputs)]
-    return [max(found[names].share for found in by_output) for names in used.component_names]
+    by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(used.n_outputs)]
+    return [max(known.share(index) for known in by_output) for index in range(len(used.components))]

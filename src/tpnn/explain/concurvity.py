@@ -66,23 +66,65 @@ def concurvity(
     scores : array of shape (n_rows, n_components)
         Component scores of these rows.
     """
-    step = -(-len(scores) // MAX_ROWS)
-    features = range(len(columns))
-    hats = [hat_functions(model.encoder.axes[1][j], columns[j][::step]) for j in features]
-    components = model.components.components
-    several = [index for index, component in enumerate(components) if len(component) > 1]
-    blocks = [*hats, *(scores[::step, index, None] for index in several)]
-    owners = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
-    imitators = Imitators(np.concatenate(blocks, axis=1))
+    known = Imitation.of(model, columns, scores)
     found = []
-    for index, (component, names) in enumerate(zip(components, model.component_names, strict=True)):
-        own = component[0] if len(component) == 1 else len(hats) + several.index(index)
-        cross = imitators.correlations(scores[::step, index])
-        share = imitators.share(cross, np.flatnonzero(owners == own))
-        others = [feature for feature in features if feature not in component]
-        closest = max(others or component, key=lambda f: imitators.r2(cross, owners == f))
-        found.append(Concurvity(names, share, model.feature_names[closest]))
+    for index, (component, names) in enumerate(
+        zip(model.components, model.component_names, strict=True)
+    ):
+        others = [feature for feature in range(len(columns)) if feature not in component]
+        closest = known.closest(index, others or component)
+        found.append(Concurvity(names, known.share(index), model.feature_names[closest]))
     return {found.names: found for found in sorted(found, key=lambda found: -found.share)}
+
+
+@dataclass(frozen=True, eq=False)
+class Imitation:
+    """What every component could be imitated by.
+
+    Parameters
+    ----------
+    imitators : Imitators
+        Functions of single features, then interactions as they were fitted.
+    owners : array of shape (n_columns,)
+        Feature of each imitator or, for an interaction, a number of its own.
+    own : list of int
+        Owner of the imitators that are hidden from each component.
+    cross : array of shape (n_components, n_columns)
+        Correlations of the components with the imitators.
+    """
+
+    imitators: Imitators
+    owners: IntArray
+    own: list[int]
+    cross: FloatArray
+
+    @classmethod
+    def of(cls, model: AnovaModel, columns: Sequence[FloatArray], scores: FloatArray) -> Imitation:
+        """Imitators on at most MAX_ROWS of the rows; parameters are those of ``concurvity``."""
+        step = -(-len(scores) // MAX_ROWS)
+        axes, some = model.encoder.axes[1], scores[::step]
+        hats = [hat_functions(axes[j], column[::step]) for j, column in enumerate(columns)]
+        components = model.components.components
+        several = [index for index, component in enumerate(components) if len(component) > 1]
+        places = {index: len(hats) + place for place, index in enumerate(several)}
+        imitators = Imitators(np.concatenate([*hats, some[:, several]], axis=1))
+        sizes = [*(hat.shape[1] for hat in hats), *[1] * len(several)]
+        return cls(
+            imitators,
+            np.repeat(np.arange(len(sizes)), sizes),
+            [places.get(index, component[0]) for index, component in enumerate(components)],
+            imitators.correlations(some),
+        )
+
+    def share(self, index: int) -> float:
+        """Share of a component that others could imitate."""
+        hidden = np.flatnonzero(self.owners == self.own[index])
+        return self.imitators.share(self.cross[index], hidden)
+
+    def closest(self, index: int, features: Sequence[int]) -> int:
+        """Return the one of some features whose functions imitate most of a component."""
+        cross, owners = self.cross[index], self.owners
+        return max(features, key=lambda feature: self.imitators.r2(cross, owners == feature))
 
 
 def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
@@ -132,9 +174,9 @@ class Imitators:
         self.inverse: FloatArray = np.linalg.inv(self.gram + RELATIVE_RIDGE * np.eye(n_columns))
         self.squared = self.inverse @ self.inverse
 
-    def correlations(self, target: FloatArray) -> FloatArray:
-        """Correlations of a target (n_rows,) with the columns, (n_columns,)."""
-        cross: FloatArray = _standardised(target) @ self.columns / self.n_rows
+    def correlations(self, targets: FloatArray) -> FloatArray:
+        """Correlations of targets (n_rows, n_targets) with the columns, (n_targets, n_columns)."""
+        cross: FloatArray = _standardised(targets).T @ self.columns / self.n_rows
         return cross
 
     def share(self, cross: FloatArray, hidden: IntArray) -> float:

@@ -243,8 +243,9 @@ class RidgeStart:
         numbers, units = whole_numbers(residual)
 
         def summed(part: CodedComponents, piece: tuple[int, int]) -> RealArray:
-            sums: RealArray = part.whole_histogram(numbers, *piece) * units
-            return sums.astype(np.float32)
+            sums = part.whole_histogram(numbers, *piece)
+            found = np.empty(sums.shape, np.float32)
+            return np.multiply(sums, units, out=found, casting="same_kind")
 
         sums = [
             np.concatenate(

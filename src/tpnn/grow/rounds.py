@@ -209,7 +209,8 @@ def _grow_unordered(
     columns = node_order(kinds[1], kinds[0], cells.T, masses.T, 2 * tree.ridge, state)
     last = len(rows) - 1  # the node of missing values, which the tree sees first or last
     settings = tree if sign == 0.0 else one_way(tree, sign, 1 if rows[0] == last else last)
-    area, mass_area = np.empty(mass.shape), np.empty(mass.shape)
+    shape = sums.shape[0] + 1, sums.shape[1] + 1
+    area, mass_area = np.empty(shape), np.empty(shape)
     summed_area(arranged(cells, rows, columns), 1.0, area)
     summed_area(arranged(masses, rows, columns), 1.0, mass_area)
     boxes = np.empty((settings.n_leaves, 4), np.int64)
@@ -239,10 +240,15 @@ def _grow_step(
 
 
 @compiled(fastmath=True)
-def _visit(growth: Any, plan: Any, units: Any, table: Any, mass: Any, kinds: Any) -> Any:
-    """Turn the answer about a component into a step, and add it to the grid; return its gain."""
+def _visit(
+    growth: Any, plan: Any, units: Any, shape: Any, table: Any, mass: Any, kinds: Any
+) -> Any:
+    """Turn the answer about a component into a step, and add it to the grid; return its gain.
+
+    ``table`` and ``mass`` may be larger than the grid, for which ``shape`` is there: unlike parts
+    of an array they are contiguous, so that loops over them can be vectorised.
+    """
     component, n_pairs = growth.asked[0], len(plan.pairs)
-    shape = table.shape
     n_cells = shape[0] * shape[1]
     tree, sign = plan.pair_tree, 0.0
     if component >= n_pairs:
@@ -251,7 +257,9 @@ def _visit(growth: Any, plan: Any, units: Any, table: Any, mass: Any, kinds: Any
         summed_area(growth.sums[1, :n_cells].reshape(shape), units[1], mass)
     sums, step = growth.sums[0, :n_cells].reshape(shape), growth.step[:n_cells].reshape(shape)
     gain = _grow_step(sums, units[0], mass, tree, kinds, sign, growth.state, step)
-    table += step
+    for a in range(shape[0]):
+        for b in range(shape[1]):
+            table[a, b] += step[a, b]
     return gain
 
 
@@ -267,17 +275,14 @@ def _take_answer(growth: Any, plan: Any, units: Any) -> None:
         m, k = grid_shape(plan, component)
         if component < n_pairs:
             a, b = plan.pairs[component]
-            growth.gains[component] = _visit(
-                growth, plan, units, growth.pairs[component, :m, :k],
-                growth.pair_mass[component, : m + 1, : k + 1],
-                (plan.kinds[1][a], plan.kinds[1][b]),
-            )  # fmt: skip
+            kinds = plan.kinds[1][a], plan.kinds[1][b]
+            table, mass = growth.pairs[component], growth.pair_mass[component]
+            growth.gains[component] = _visit(growth, plan, units, (m, k), table, mass, kinds)
         else:
             j = component - n_pairs
-            growth.gains[component] = _visit(
-                growth, plan, units, growth.mains[j, :m, :k], growth.main_mass[j, : m + 1, : k + 1],
-                (plan.kinds[0][j], np.int64(ORDERED)),
-            )  # fmt: skip
+            kinds = plan.kinds[0][j], np.int64(ORDERED)
+            table, mass = growth.mains[j], growth.main_mass[j]
+            growth.gains[component] = _visit(growth, plan, units, (m, k), table, mass, kinds)
 
 
 @compiled()

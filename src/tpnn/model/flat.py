@@ -41,15 +41,17 @@ class FlatTable:
 
 def flatten_table(component: Component, table: FloatArray) -> FlatTable:
     """Append the null nodes and lay the cells out in a row."""
-    padded = np.pad(table, [(0, 1)] * table.ndim)
-    strides = tuple(math.prod(padded.shape[axis + 1 :]) for axis in range(table.ndim))
-    return FlatTable(component, np.append(padded.ravel(), np.zeros(sum(strides))), strides)
+    shape = tuple(size + 1 for size in table.shape)
+    strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(table.ndim))
+    cells = np.zeros(math.prod(shape) + sum(strides))
+    cells[: math.prod(shape)].reshape(shape)[tuple(map(slice, table.shape))] = table
+    return FlatTable(component, cells, strides)
 
 
 def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
     """Flatten tables of shape (..., n_outputs), the outputs of a component one after the other."""
     return [
-        flatten_table(component, np.ascontiguousarray(table[..., output]))
+        flatten_table(component, table[..., output])
         for component, table in tables.items()
         for output in range(table.shape[-1])
     ]

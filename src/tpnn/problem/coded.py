@@ -72,11 +72,11 @@ def _gather(
     codes: Any, features: Any, n_nodes: int, tables: Any, start: int, stop: int, raw: Any
 ) -> None:
     cells = np.empty(ROWS_PER_BLOCK, np.int64)
-    for low in range(start, stop, ROWS_PER_BLOCK):
-        high = min(low + ROWS_PER_BLOCK, stop)
-        for component in range(len(features)):
+    for component in range(len(features)):
+        table = tables[component]  # of all lanes; it is read from memory once
+        for low in range(start, stop, ROWS_PER_BLOCK):
+            high = min(low + ROWS_PER_BLOCK, stop)
             _fill_cells(codes, features[component], n_nodes, low, high, cells)
-            table = tables[component]
             for i in range(low, high):
                 cell = cells[i - low]
                 for lane in range(tables.shape[2]):
@@ -137,14 +137,16 @@ def _add_sums(columns: Any, sizes: Any, step: int, values: Any, sums: Any) -> No
 
 
 @compiled()
-def _add_shares(columns: Any, sizes: Any, table: Any, rows: Any, shares: Any, values: Any) -> None:
-    """Add the value of a grid (cells, K), times a share, to some of the rows."""
+def _add_shares(
+    columns: Any, sizes: Any, tables: Any, bag: int, rows: Any, shares: Any, values: Any
+) -> None:
+    """Add the value of a bag's grid, of (cells, n_bags, K), times a share, to some of the rows."""
     for place in range(len(rows)):
         row, cell = rows[place], 0
         for axis in range(len(columns)):
             cell = cell * sizes[axis] + columns[axis][row]
         for output in range(values.shape[1]):
-            values[row, output] += shares[place] * table[cell, output]
+            values[row, output] += shares[place] * tables[cell, bag, output]
 
 
 @dataclass(frozen=True)
@@ -278,14 +280,19 @@ class Codes:
     def add_shares(
         self,
         component: Component,
-        table: FloatArray,
+        tables: FloatArray,
+        bag: int,
         rows: IntArray,
         shares: FloatArray,
         values: FloatArray,
     ) -> None:
-        """Add a grid (M_1, ..., M_d, K), times a share for each row, to some rows of ``values``."""
-        flat = np.ascontiguousarray(table).reshape(-1, table.shape[-1])
-        _add_shares(*self._columns(component, table.shape[:-1]), flat, rows, shares, values)
+        """Add a bag's grid, of (M_1, ..., M_d, n_bags, K), times a share, to some of the rows.
+
+        ``shares`` has a number for each of the rows of ``values`` (n, K) that ``rows`` names.
+        """
+        flat = np.ascontiguousarray(tables).reshape(-1, *tables.shape[-2:])
+        where = self._columns(component, tables.shape[:-2])
+        _add_shares(*where, flat, bag, rows, shares, values)
 
     def _columns(
         self, component: Component, shape: tuple[int, ...]
