@@ -30,6 +30,7 @@ from tpnn.problem.rows import (
     distinct_rows,
     draw_bags,
     in_lanes,
+    read_columns,
     row_keys,
 )
 from tpnn.problem.scaling import Targets, centred_offset, scaled

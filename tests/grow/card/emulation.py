@@ -85,6 +85,14 @@ def library() -> Path:
         pytest.skip("needs g++, a compiler of C++")
     path = Path(mkdtemp()) / "emulation.so"
     source = Path(card_module.__file__).parent
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", f"-I{source}"]
+    options = [
+        "-std=c++17",
+        "-O2",
+        "-ffp-contract=off",
+        "-shared",
+        "-fPIC",
+        "-Wno-psabi",
+        f"-I{source}",
+    ]
     subprocess.run([compiler, *options, HERE / "emulation.cpp", "-o", path], check=True)
     return path
