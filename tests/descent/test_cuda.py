@@ -18,7 +18,7 @@ needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA
 def test_asking_for_an_absent_card(table: Any) -> None:
     X, y = table
     with pytest.raises(ValueError, match=r"^device: 'cuda' needs an NVIDIA card .* device='cpu'"):
-        TPNNRegressor(device="cuda").fit(X, y)
+        TPNNRegressor(solver="gradient", device="cuda").fit(X, y)
 
 
 @needs_card

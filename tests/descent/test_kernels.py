@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,14 @@ import pytest
 torch = pytest.importorskip("torch")
 if TYPE_CHECKING:
     from tpnn.descent.cuda import CudaComponents
+
+
+def is_old(package: str, *least: int) -> bool:
+    """Whether a package is installed in a version before the given one."""
+    if find_spec(package) is None:
+        return False
+    return tuple(map(int, version(package).split(".")[:2])) < least
+
 
 CARD = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -33,6 +42,7 @@ sizes = pytest.mark.parametrize(("order", "n_bags"), [(1, 1), (2, 1), (2, 8), (3
 
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
 @pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+@pytest.mark.skipif(is_old("triton", 3, 7), reason="Triton's interpreter needs 3.7 with new NumPy")
 def test_all_of_these_by_the_interpreter() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

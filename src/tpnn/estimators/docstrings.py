@@ -62,8 +62,7 @@ exposure : str or int, optional
 solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
     :class:`Grow` adds bases where the residual still has structure; it is more accurate and
     faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
-    "grow" and "gradient" are the two with their default parameters; "auto" is "grow", or
-    "gradient" with ``device="cuda"``.
+    "grow" and "gradient" are the two with their default parameters; "auto" is "grow".
 n_bags : int or "auto", default="auto"
     Number of models that are trained on different parts of the rows and averaged. "auto" is 32
     below 500 rows, 16 below 5,000 rows and 8 otherwise, fewer but at least 8 for several outputs;
@@ -76,8 +75,9 @@ bands : bool, default=True
     Whether to compute what bands need, which takes about a tenth of the time of a fit. Without it
     the model is the same, bit for bit, but explanations of it have no bands.
 device : {"auto", "cpu", "cuda"}, default="auto"
-    Where to train. "cuda" is an NVIDIA card, for :class:`Descent` only; with "auto", it uses a
-    card if there is one.
+    Where to train. "cuda" is an NVIDIA card, which needs CuPy with :class:`Grow` and torch with
+    :class:`Descent`. "auto" uses a card if there is one; :class:`Grow`, whose model is the same on
+    every device, from 200,000 rows on.
 n_jobs : int, optional
     Number of threads of ``fit``; by default all cores that the process may use; a container's
     quota counts. The model does not depend on it.
