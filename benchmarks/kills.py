@@ -4,9 +4,8 @@
     python -m benchmarks.kills 20 distributed
 
 A process fits with a checkpoint, or is the driver of a fit by two workers of Ray, and is killed
-(SIGKILL) after a random time, again and again, until a call ends. Every driver of a distributed fit
-loses a worker too, at a random call, if it lives so long. The model is compared with that of a fit
-that nobody killed.
+(SIGKILL) after a random time, again and again, until a call ends. The driver of a distributed fit
+also loses workers, at random calls. The model is compared with that of a fit that nobody killed.
 """
 
 from __future__ import annotations
@@ -41,13 +40,14 @@ import ray
 from tpnn import Grow, TPNNRegressor, datasets, distributed
 from tpnn.distributed.cluster import Cluster
 from tpnn.edits.digest import digest
-folder, draws, n_calls = Path(sys.argv[1]), random.Random(), [0]
+folder, draws = Path(sys.argv[1]), random.Random()
 table, lost = folder.parent / "abalone.parquet", folder.parent / "lost"
-fatal = draws.randrange(20) if draws.random() < 0.3 else draws.randrange(MOST_CALLS)
+n_left = [draws.randrange(MOST_CALLS_BETWEEN_LOSSES)]
 def losing(method):
     def call(team, *given):
-        n_calls[0] += 1
-        if n_calls[0] == fatal:
+        n_left[0] -= 1
+        if n_left[0] < 0:
+            n_left[0] = draws.randrange(MOST_CALLS_BETWEEN_LOSSES)
             ray.kill(team.workers[draws.randrange(team.size)])
             with lost.open("a") as file:
                 print(method.__name__, file=file)
@@ -61,12 +61,12 @@ if not table.exists():
 ray.init(address="auto", log_to_driver=False, logging_level="error")
 model = TPNNRegressor(
     random_state=0, n_bags=2, verbose=0, order=2, interactions=2, bands=False,
-    solver=Grow(max_rounds=110, patience=110),
+    solver=Grow(max_rounds=60, patience=60),
 )
 print("ready", flush=True)
 found = distributed.fit(model, str(table), "target", storage=folder, workers=2)
 print(digest(found.model_))
-""".replace("MOST_CALLS", "600")
+""".replace("MOST_CALLS_BETWEEN_LOSSES", "300")
 
 
 @contextmanager

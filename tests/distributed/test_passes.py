@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from tests.conftest import QUICK
@@ -17,8 +19,6 @@ from tpnn.distributed import fitting
 from tpnn.distributed.cluster import Cluster
 from tpnn.store.part import SourcePart, row_groups
 from tpnn.store.source import Source
-
-datasets = pytest.importorskip("pyarrow.dataset", reason="fits on a cluster read Parquet")
 
 SETTINGS = {**QUICK, "order": 2, "bands": False, "offset": "known", "categorical": ["count"]}
 TARGET, WEIGHT = "y", "weight"
@@ -35,17 +35,8 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Columns of every kind, in several row groups; one file has no values in some columns."""
-    rows = mixed_table(600)
-    rows = (
-        rows.slice(0, 150).to_pylist()
-        + [
-            row | {"flag": None, "town": None, "number": None}
-            for row in rows.slice(150, 180).to_pylist()
-        ]
-        + rows.slice(330).to_pylist()
-    )
-    import pyarrow as pa
-
+    rows = mixed_table(600).to_pylist()
+    rows[150:330] = [row | dict.fromkeys(["flag", "town", "number"]) for row in rows[150:330]]
     table = pa.Table.from_pylist(rows, mixed_table(10).schema)
     return write_parts(table, tmp_path_factory.mktemp("parts"))
 
@@ -82,7 +73,7 @@ def test_workers_read_and_the_driver_does_not(
 def test_a_dataset_with_a_filter_is_read_by_the_driver(
     folder: Path, tmp_path: Path, ray: FakeRay
 ) -> None:
-    rows = datasets.dataset(folder).filter(datasets.field("single") > -0.5)
+    rows = ds.dataset(folder).filter(ds.field("single") > -0.5)
     expected = TPNNRegressor(**SETTINGS).fit(rows, TARGET, sample_weight=WEIGHT)
     assert_same(fitted(rows, tmp_path, 2), expected)
     assert "read" not in ray.calls
