@@ -65,8 +65,8 @@ solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
     "grow" and "gradient" are the two with their default parameters; "auto" is "grow".
 n_bags : int or "auto", default="auto"
     Number of models that are trained on different parts of the rows and averaged. "auto" is 32
-    below 500 rows, 16 below 5,000 rows and 8 otherwise, fewer but at least 8 for several outputs;
-    gradient descent always trains 8.
+    below 500 rows and 16 below 5,000, for several outputs fewer but at least 8, then 8 below
+    4,000,000 rows, 4 below 20,000,000 and 2 beyond; gradient descent always trains 8.
 max_nodes : int or dict from order to int, default=256
     Largest number of nodes per feature; interactions use fewer.
 validation_fraction : float, default=0.15
