@@ -83,7 +83,7 @@ class Parts:
         return training, self.all[len(training) :]
 
 
-def read(part: Part) -> tuple[np.ndarray, np.ndarray]:
+def read_group(part: Part) -> tuple[np.ndarray, np.ndarray]:
     """Columns (n, n_columns) of a row group in single precision, and its targets (n,)."""
     import pyarrow.parquet as pq
 
@@ -119,7 +119,7 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
             part = next(self.remaining, None)
             if part is None:
                 return False
-            X, y = read(part)
+            X, y = read_group(part)
             input_data(data=X, label=y)
             return True
 
@@ -177,7 +177,7 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
             """Rows up to the end of the row group of the first."""
             number = int(np.searchsorted(self.starts, start, "right")) - 1
             if self.kept[0] != number:
-                self.kept = number, read(self.parts[number])[0].astype(np.float64)
+                self.kept = number, read_group(self.parts[number])[0].astype(np.float64)
             first = self.starts[number]
             return self.kept[1][start - first : stop - first]
 

@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import out_of_core
 from benchmarks.growth import exponent
+from benchmarks.out_of_core_rivals import Parts, read_group, targets
 from benchmarks.peers.__main__ import CELLS, FOLDER, PAGE, README, _done
 from benchmarks.peers.cells import Job, measure, scores
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
@@ -30,6 +32,33 @@ from tpnn._typing import FloatArray
 
 def test_exponent_of_a_power():
     assert exponent([10, 100, 1_000], [5e2, 5e4, 5e6]) == pytest.approx(2)
+
+
+def fit_in_files(n_rows: int, seconds: float) -> dict[str, Any]:
+    """What a fit to a table in files might have taken."""
+    return {
+        "rows": n_rows, "way": out_of_core.IN_FILES, "seconds": seconds, "GB": n_rows / 1e9,
+        "rounds": 7, "distance": 0.03, "error": 0.5, "bits": "abc", **out_of_core.where(),
+    }  # fmt: skip
+
+
+def test_the_page_of_tables_in_files_says_how_time_grows() -> None:
+    fits = [fit_in_files(n_rows, n_rows / 1e6) for n_rows in out_of_core.EXPONENT_ROWS]
+    text = " ".join(out_of_core.page(fits).split())
+    assert "From 1,000,000 to 8,000,000 rows the time of tpnn grows with the power 1.00" in text
+    assert "| 8,000,000 | tpnn in files | 8 | 0.01 | 1 | 7 | 0.0300 | 0.5000 | abc |" in text
+    assert "power" not in out_of_core.page(fits[:-1])
+
+
+def test_rivals_hold_out_the_last_row_groups(tmp_path: Path) -> None:
+    out_of_core.write_files(tmp_path, 400)
+    training, held_out = Parts(tmp_path).divided()
+    assert [part.start for part in training] == list(range(0, 360, 20))
+    assert [part.start for part in held_out] == [360, 380]
+    X, _ = out_of_core.block(400, seed=1)
+    found = [read_group(part) for part in [*training, *held_out]]
+    assert np.array_equal(np.concatenate([columns for columns, _ in found]), X.astype(np.float32))
+    assert np.array_equal(np.concatenate([y for _, y in found[-2:]]), targets(held_out))
 
 
 @dataclass(frozen=True)
