@@ -30,10 +30,11 @@ class Boosting(NamedTuple):
 
 
 class Boosted(NamedTuple):
-    """What predicts rows (n, n_columns), and the number of rounds that were boosted."""
+    """What predicts rows (n, n_columns), the rounds, and whether the time ended the boosting."""
 
     predict: Predict
     rounds: int
+    is_cut: bool
 
 
 class Part(NamedTuple):
@@ -145,6 +146,7 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
     return Boosted(
         predict=lambda X: model.inplace_predict(X, iteration_range=kept),
         rounds=model.num_boosted_rounds(),
+        is_cut=time.monotonic() > deadline,
     )
 
 
@@ -195,7 +197,8 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
     judge = lgb.Dataset(Rows(held_out), targets(held_out), reference=rows)
     ended = lgb.early_stopping(PATIENCE, verbose=False)
     model = lgb.train(parameters, rows, boosting.rounds, [judge], callbacks=[ended, stop_in_time])
-    return Boosted(lambda X: model.predict(X), model.current_iteration())
+    is_cut = time.monotonic() > deadline
+    return Boosted(lambda X: model.predict(X), model.current_iteration(), is_cut)
 
 
 RIVALS: dict[str, Callable[[Path, Boosting], Boosted]] = {

@@ -16,7 +16,7 @@ from tpnn._shelf import Shelf
 from tpnn.grow.bag import BagGrower, Side
 from tpnn.grow.box_forest import BoxBags
 from tpnn.grow.judge import Judge
-from tpnn.grow.triples import TripleBags
+from tpnn.grow.triple_bags import TripleBags
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import NoProgress, Solution
 from tpnn.problem.stopping import Limits
