@@ -75,7 +75,7 @@ def cluster() -> Iterator[None]:
     import ray
 
     ray.init(
-        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
         object_store_memory=100_000_000,
     )  # fmt: skip
     os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
