@@ -75,3 +75,22 @@ def test_dictionaries_have_adjoints() -> None:
         assert np.vdot(tables, other) == pytest.approx(
             np.vdot(coefficients, dictionary.adjoint(other)), rel=1e-5
         )
+
+
+def test_penalised_main_effects_have_a_larger_ridge() -> None:
+    """By a factor: the same function as with so many times the ridge."""
+    rng = np.random.default_rng(3)
+    marginal = marginal_of([7, 7], 3)
+    codes = rng.integers(0, 7, (2, 100)).astype(np.uint8)
+    coded = [CodedComponents(codes, np.arange(2)[:, None], 7)]
+    y, equal = rng.normal(size=(100, 1)).astype(np.float32), np.full((100, 1), 0.01, np.float32)
+    rows, tables = TrainingRows(y, 0 * y, equal, equal, np.array([100], np.float32)), []
+    for factor, l2 in ((20.0, 0.01), (1.0, 0.2)):
+        mains = MainDictionary(marginal, np.arange(2))
+        mains.penalise(factor)
+        with Workers(1) as workers:
+            ridge = RidgeStart([mains], coded, rows, OBJECTIVES["squared_error"], l2)
+            best = ridge.fit(np.zeros(1), workers, Limits())
+        tables.append(mains.tables(best.coefficients[0]))
+    assert np.ptp(tables[0]) > 0.01
+    assert np.allclose(*tables, atol=1e-4)

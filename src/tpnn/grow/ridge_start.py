@@ -33,6 +33,16 @@ MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
 ROWS_PER_TASK, COMPONENTS_PER_TASK = 4096, 4
 
 
+def few_rows(size: RealArray) -> RealArray:
+    """Smallest ridge by default, in rows, of tables of these sizes.
+
+    >>> few_rows(np.array([100.0, 10_000.0]))
+    array([1., 3.])
+    """
+    few: RealArray = np.minimum(RIDGE_ROWS, LARGEST_RIDGE_SHARE * size)
+    return few
+
+
 def coarsen(
     marginal: Marginal, codes: CodeArray, most: int, shelf: Shelf = MEMORY
 ) -> tuple[Marginal, NDArray[np.uint8]]:
@@ -76,6 +86,10 @@ class MainDictionary:
     def forget(self, are_frozen: BoolArray) -> None:
         """Leave nothing to fit in some main effects."""
         self.bases[are_frozen] = 0.0
+
+    def penalise(self, factor: float) -> None:
+        """Let the ridge of main effects be ``factor`` times that of the other components."""
+        self.bases /= np.float32(np.sqrt(factor))
 
     def zeros(self, n_bags: int) -> RealArray:
         """Coefficients of the zero function."""
@@ -185,8 +199,7 @@ class RidgeStart:
         self.n_lanes = self.n_bags * objective.n_outputs  # a lane is one output of one bag
         self.masses = np.repeat(self.training, objective.n_outputs, axis=1)
         size = totals(self.masses).astype(np.float32)
-        few = np.minimum(np.float32(RIDGE_ROWS), np.float32(LARGEST_RIDGE_SHARE) * size)
-        self.ridge = few if l2 is None else np.float32(l2) * size
+        self.ridge = few_rows(size) if l2 is None else np.float32(l2) * size
 
     @np.errstate(over="ignore", invalid="ignore")  # extreme offsets overflow; NaN is never best
     def fit(self, start: FloatArray, workers: Workers, limits: Limits) -> BestCoefficients:

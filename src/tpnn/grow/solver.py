@@ -57,8 +57,9 @@ class Grow(BaseEstimator):
         the smooth fit as it is. In this order, components become smoother and more stable under
         resampling of the rows, and sharp surfaces become less accurate.
     l2 : float or "auto", default="auto"
-        Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows. Raise it
-        when correlated features get opposite signs: the effect is then split between them.
+        Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows and, for
+        main effects, more where the evidence asks for it. Raise it when correlated features get
+        opposite signs: the effect is then split between them.
     max_rounds : int, default=2000
         Largest number of rounds per bag; 0 keeps what growth starts from.
     patience : int, default=50

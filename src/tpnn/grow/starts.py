@@ -9,6 +9,7 @@ from tpnn._typing import Float32Array, FloatArray
 from tpnn.anova.constraints import project_main
 from tpnn.anova.measure import Marginal
 from tpnn.grow.bag import Tables
+from tpnn.grow.evidence import evident_ridge
 from tpnn.grow.frozen import are_frozen
 from tpnn.grow.ridge_start import (
     SOLVED_PAIR_NODES,
@@ -17,6 +18,7 @@ from tpnn.grow.ridge_start import (
     PairDictionary,
     RidgeStart,
     coarsen,
+    few_rows,
 )
 from tpnn.problem.coded import CodedComponents
 from tpnn.problem.problem import Problem
@@ -51,8 +53,7 @@ def smooth_starts(
 ) -> list[Tables]:
     """Smooth start of every bag; pairs are solved on fewer nodes than they grow on."""
     fine, coarse = measures(problem)
-    solved: list[Dictionary] = [MainDictionary(fine, problem.coded[0].features[:, 0])]
-    solved[0].forget(are_frozen(problem.coded[0].features.tolist(), problem))
+    solved: list[Dictionary] = [_main_dictionary(problem, fine, l2)]
     coded = [problem.coded[0]]
     for part in problem.coded[1:]:
         coarser, codes = coarsen(coarse, part.codes, SOLVED_PAIR_NODES)
@@ -72,6 +73,17 @@ def smooth_starts(
         by_order = [np.moveaxis(part[..., lanes], -1, 0) for part in (mains, pairs)]
         starts.append(Tables(by_order, best.intercepts[lanes].astype(np.float64)))
     return starts
+
+
+def _main_dictionary(problem: Problem, marginal: Marginal, l2: float | None) -> MainDictionary:
+    """Functions of the main effects; unless ``l2`` is given, their ridge is the evident one."""
+    features = problem.coded[0].features
+    mains = MainDictionary(marginal, features[:, 0])
+    mains.forget(are_frozen(features.tolist(), problem))
+    if l2 is None:
+        few = float(few_rows(np.array(problem.distinct.size)))
+        mains.penalise(evident_ridge(problem, mains.bases, marginal, few) / few)
+    return mains
 
 
 def _shaped_mains(tables: Float32Array, problem: Problem) -> Float32Array:
