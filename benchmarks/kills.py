@@ -10,6 +10,7 @@ also loses workers, at random calls. The model is compared with that of a fit th
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
