@@ -20,14 +20,14 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.bands.spans import HIGHEST_ORDER, Span
 
 LOW_SHARE = 0.03  # of the largest prior variance; functions above it are a block of their own
-N_POOLED = 1.0  # coefficients by which a variance is pulled to the mean of its kind
+N_POOLED = 1.0  # coefficients by which a variance is pulled to what the others suggest
 N_UPDATES, N_LATER_UPDATES = 8, 2  # from the start, and from those of a similar problem
 SMALLEST_VARIANCE, SMALLEST_SEEN = 1e-7, 1e-4
 SMALLEST_FREE = 1e-3  # coefficients
 RELATIVE_JITTER = 1e-10
 RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
 SMALLEST_INFORMATION = 1e-30
-N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.15, 3: 0.15}  # to the variances of an order
+N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.4, 3: 0.15}  # to the variances of an order
 START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
 
 
@@ -43,16 +43,19 @@ class Blocks:
         Order of the component of each block.
     kinds : array of shape (n_blocks,)
         Number of its kind: blocks of one order, all low or all high, are of one kind.
+    lows : array of shape (n_blocks,)
+        Number of the low block of the same component.
     """
 
     places: list[IntArray]
     orders: IntArray
     kinds: IntArray
+    lows: IntArray
 
     @classmethod
     def of(cls, spans: Sequence[Span]) -> Blocks:
         """Two blocks for each component: functions of large and of small prior variance."""
-        places, orders, kinds, start = [], [], [], 0
+        places, orders, kinds, lows, start = [], [], [], [], 0
         for span in spans:
             order = min(len(span.factors), HIGHEST_ORDER)
             low = span.variances > LOW_SHARE * span.variances.max(initial=0.0)
@@ -62,8 +65,10 @@ class Blocks:
                     places.append(chosen)
                     orders.append(order)
                     kinds.append(2 * order + is_low)
+                    lows.append(len(lows) if is_low else len(lows) - 1)
             start += span.size
-        return cls(places, np.array(orders, np.intp), np.array(kinds, np.intp))
+        numbers = (np.array(values, np.intp) for values in (orders, kinds, lows))
+        return cls(places, *numbers)
 
     @cached_property
     def sizes(self) -> IntArray:
@@ -86,11 +91,17 @@ class Blocks:
         """Value of its block for each coefficient, (K,)."""
         return values[self.numbers]
 
-    def kind_means(self, values: FloatArray) -> FloatArray:
-        """Geometric mean over the blocks of the same kind."""
+    def suggested(self, values: FloatArray) -> FloatArray:
+        """Variance that the other blocks suggest for each, from the variances (n_blocks,).
+
+        It is the geometric mean over the blocks of the same kind. A high block is as far from that
+        mean as the low block of its component: where smooth functions have an effect, rougher ones
+        have it too.
+        """
         counts = np.maximum(np.bincount(self.kinds), 1)
         means: FloatArray = np.exp(np.bincount(self.kinds, np.log(values)) / counts)[self.kinds]
-        return means
+        is_high = self.lows != np.arange(len(self.lows))
+        return means * np.where(is_high, (values / means)[self.lows], 1.0)
 
     def start(self) -> FloatArray:
         """Variances to start from."""
@@ -157,7 +168,7 @@ def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coeffi
 def variances(
     gram: FloatArray, right: FloatArray, blocks: Blocks, start: FloatArray | None = None
 ) -> FloatArray:
-    """Variances (n_blocks,) that the evidence chooses, each pulled a little to its kind.
+    """Variances (n_blocks,) that the evidence chooses, each pulled to what the others suggest.
 
     ``start`` are those of a similar problem, if they are known.
     """
@@ -165,7 +176,7 @@ def variances(
     for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
         found = solved(gram, right, blocks.repeated(1 / tau))
         free = blocks.sizes - blocks.sums(found.variances) / tau
-        squares = blocks.sums(found.mean**2) + N_POOLED * blocks.kind_means(tau)
+        squares = blocks.sums(found.mean**2) + N_POOLED * blocks.suggested(tau)
         tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
     return tau
 

@@ -31,7 +31,7 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
 
-N_REWEIGHTINGS = 2  # of losses that are no parabolas
+N_REWEIGHTINGS = 4  # of losses that are no parabolas
 FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes longer than the work
 
 
@@ -156,8 +156,8 @@ def smooth_posteriors(
 ) -> list[LinearModel]:
     """Posterior of the coefficients of all components, for each output.
 
-    A loss that is no parabola is approached by one at the held-out scores, then once more by one at
-    the posterior mean.
+    A loss that is no parabola is approached by one at the held-out scores, then by one at each
+    posterior mean: held-out scores that miss half of a pair are too far from it for a single step.
     """
     masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
     working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
