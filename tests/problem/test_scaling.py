@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.losses import LOG_LOSS, OBJECTIVES, SQUARED_ERROR, several_classes
 from tpnn.problem.scaling import (
     QUARTILE_RANGE,
     centred_offset,
     mean_and_deviation,
     median_and_quartiles,
     scaled,
+    softened,
 )
 
 
@@ -111,3 +112,18 @@ def test_a_large_median_of_log_risks_is_taken_out() -> None:
     assert centred_offset(offset, None, cox).tolist() == [-1.0, 0.0, 3.0]
     assert centred_offset(offset / 100, None, cox).tolist() == (offset / 100).tolist()
     assert centred_offset(offset, None, OBJECTIVES["poisson"]).tolist() == offset.tolist()
+
+
+def test_classes_of_few_rows_are_not_certain() -> None:
+    """Laplace's rule: after N rows of a class, the next is of it with (N + 1) / (N + K)."""
+    two = np.array([[1.0], [0.0], [0.0], [0.0]])
+    even = np.full(4, 0.25)
+    assert softened(two, even, 4, LOG_LOSS)[:, 0] == pytest.approx([2 / 3, 1 / 5, 1 / 5, 1 / 5])
+    three = np.eye(3)[[0, 1, 1, 2]]
+    found = softened(three, even, 4, several_classes(3))
+    assert found[1] == pytest.approx([1 / 5, 3 / 5, 1 / 5])
+    assert found.sum(1) == pytest.approx(np.ones(4))
+    merged = softened(two[:2], np.array([0.25, 0.75]), 4, LOG_LOSS)
+    assert merged == pytest.approx(softened(two, even, 4, LOG_LOSS)[:2])
+    assert softened(two, even, 30, LOG_LOSS) is two
+    assert softened(two, even, 4, SQUARED_ERROR) is two

@@ -33,7 +33,7 @@ from tpnn.problem.rows import (
     read_columns,
     row_keys,
 )
-from tpnn.problem.scaling import Targets, centred_offset, scaled
+from tpnn.problem.scaling import Targets, centred_offset, scaled, softened
 from tpnn.problem.solution import Solution
 from tpnn.problem.states import GrowthStates
 from tpnn.problem.symmetry import canonical_features
@@ -156,6 +156,7 @@ class Problem:
         distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
+        y = softened(y, distinct.weights, distinct.size, objective)
         target = scaled(y, offset, distinct.weights, objective, table.shelf)
         single = table.shelf.keep(target.y.astype(np.float32))
         single_offset = table.shelf.keep(target.offset.astype(np.float32))

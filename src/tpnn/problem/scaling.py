@@ -8,12 +8,14 @@ import numpy as np
 
 from tpnn._shelf import MEMORY, Shelf
 from tpnn._typing import FloatArray, IntArray
+from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
 
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
 LARGEST_LOG_RISK = 1e5  # of an offset
 LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
 QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
+FEW_ROWS = 30  # below which the classes of rows are not taken for certain
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,21 @@ def centred_offset(
     masses = np.ones(len(offset)) if weights is None else weights
     median = float(weighted_quantiles(offset, masses, 0.5))
     return offset - median if abs(median) > LARGEST_MEDIAN_OFFSET else offset
+
+
+def softened(y: FloatArray, weights: FloatArray, n_rows: float, objective: Objective) -> FloatArray:
+    """Targets (n, T); of classes with few rows, probabilities in place of indicators.
+
+    With N rows of its class, a row is of this class with the probability (N + 1) / (N + K) and of
+    each of the K - 1 others with 1 / (N + K), which is Laplace's rule for the next row like it
+    (Platt, 1999). A handful of rows are always separable; without this the odds have no bound.
+    """
+    if n_rows >= FEW_ROWS or objective.link.name not in CLASS_LINKS:
+        return y
+    indicators = np.column_stack([1 - y, y]) if y.shape[1] == 1 else y  # (n, K)
+    counts = indicators @ (n_rows * (weights @ indicators))  # N of each row's class
+    soft: FloatArray = (counts[:, None] * indicators + 1) / (counts + indicators.shape[1])[:, None]
+    return soft[:, 1:] if y.shape[1] == 1 else soft
 
 
 def scaled(
