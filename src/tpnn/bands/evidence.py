@@ -55,7 +55,8 @@ class Blocks:
     @classmethod
     def of(cls, spans: Sequence[Span]) -> Blocks:
         """Two blocks for each component: functions of large and of small prior variance."""
-        places, orders, kinds, lows, start = [], [], [], [], 0
+        places, orders, kinds, start = [], [], [], 0
+        lows: list[int] = []
         for span in spans:
             order = min(len(span.factors), HIGHEST_ORDER)
             low = span.variances > LOW_SHARE * span.variances.max(initial=0.0)
