@@ -29,15 +29,15 @@ def importance_interval(
     lower end, or zero. The upper end is the quantile of E|g| over draws of the posterior. Like a
     band, the interval holds what is shown.
     """
+    shown, reach = importance(table, weights), normal_quantile((1 + level) / 2)
     unit = max(float(np.abs(table).max()), float(known.units.max())) or 1.0  # no square overflows
     table, known = table / unit, replace(known, units=known.units / unit)
     masses = reduce(np.multiply.outer, weights)
     mean = table + known.units * (known.functions @ known.shifts)
     least, error = _signed_mean(np.sign(table) * masses[..., None], mean, known)
-    shown, reach = importance(table, weights), normal_quantile((1 + level) / 2)
     draws = [_drawn(masses, mean, known, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
     upper = float(np.quantile(np.concatenate(draws), (1 + level) / 2))
-    return unit * min(max(least - reach * error, 0.0), shown), unit * max(upper, shown)
+    return min(unit * max(least - reach * error, 0.0), shown), max(unit * upper, shown)
 
 
 def _signed_mean(signs: FloatArray, mean: FloatArray, known: Uncertainty) -> tuple[float, float]:
