@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tpnn.problem.stopping import EarlyStopping, Limits
 
-A_LOSS = st.integers(1, 200).map(lambda hundredths: hundredths / 100)
+A_LOSS = st.integers(-200, 200).map(lambda hundredths: hundredths / 100)
 LOSSES_OF_BAGS = st.integers(1, 3).flatmap(
     lambda n_bags: st.lists(
         st.lists(A_LOSS, min_size=n_bags, max_size=n_bags), min_size=1, max_size=25
@@ -26,10 +26,10 @@ def restated(
     best, mark, last_fall = float("inf"), float("inf"), grace
     at_best, stalled = [], []
     for step, loss in enumerate(losses):
-        at_best.append(loss < best * (1 - tie))
+        at_best.append(loss < best * (1 - tie if best > 0 else 1 + tie))
         if at_best[-1]:
             best = loss
-        if loss < mark * (1 - tolerance):
+        if loss < mark * (1 - tolerance if mark > 0 else 1 + tolerance):
             mark, last_fall = loss, max(step, grace)
         stalled.append(step - last_fall >= patience)
     return at_best, stalled
@@ -57,7 +57,7 @@ def test_early_stopping_of_every_bag(
     kept = [min(bag) for bag in zip(*losses, strict=True)]
     if tie == 0:
         assert stopping.best.tolist() == kept
-    assert (stopping.best * (1 - tie) <= kept).all()
+    assert (stopping.best - tie * np.abs(stopping.best) <= np.array(kept) + 1e-12).all()
 
 
 def test_a_run_stops_patience_steps_after_its_last_fall() -> None:
@@ -66,6 +66,14 @@ def test_a_run_stops_patience_steps_after_its_last_fall() -> None:
         stopping.update(np.array([loss]), step)
         assert not stopping.has_stalled
     stopping.update(np.array([0.6]), 4)
+    assert stopping.has_stalled
+
+
+def test_a_negative_loss_that_no_longer_falls_has_stalled() -> None:
+    stopping = EarlyStopping(1, 3, tolerance=0.01)
+    for step, loss in enumerate([-0.5, -0.6, -0.601, -0.602, -0.602]):
+        assert not stopping.has_stalled
+        stopping.update(np.array([loss]), step)
     assert stopping.has_stalled
 
 

@@ -237,7 +237,7 @@ class CudaTraining:
     @torch.no_grad()
     def _keep(self, validation: Tensor) -> None:
         """Remember the parameters of the bags whose held-out loss is their lowest so far."""
-        improved = validation < self.best_losses * (1 - TIE_SHARE)
+        improved = validation < self.best_losses * (1 - TIE_SHARE * self.best_losses.sign())
         self.best_losses.copy_(torch.where(improved, validation, self.best_losses))
         lanes = improved.repeat_interleave(self.objective.n_outputs)
         intercepts = (self.best_intercepts, self.intercepts)

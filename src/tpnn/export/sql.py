@@ -7,13 +7,13 @@ model refuses, such as an infinite number, makes a node NULL, and with it the ro
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tpnn._frozen import FrozenModel
+from tpnn._warn import warn
 from tpnn.export.checking import checked_lowering
 from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
@@ -57,10 +57,9 @@ def to_sql(
         )
     lowered = checked_lowering(model)
     if lowered.needs_offset:
-        warnings.warn(
+        warn(
             "offset: the query adds no offset, found a model whose offset was passed to fit. Add "
             "it to raw_score, or fit with the name of its column.",
-            stacklevel=3,
         )
     keys = [key] if isinstance(key, str) else list(key or ())
     names = [table] if isinstance(table, str) else list(table)

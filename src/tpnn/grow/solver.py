@@ -19,6 +19,7 @@ from tpnn.grow.judge import Judge
 from tpnn.grow.lower import LowerOrders, Way
 from tpnn.grow.place import current_place
 from tpnn.grow.triple_bags import TripleBags
+from tpnn.grow.triples import VISITS_PER_ROUND
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.solver import FINEST_NODES
@@ -35,6 +36,7 @@ GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
 TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
+FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
 # Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
 BAGS_BY_ROWS = {500: 32, 5_000: 16, 4_000_000: 8, 20_000_000: 4}
 FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
@@ -61,7 +63,9 @@ class Grow(BaseEstimator):
         main effects, more where the evidence asks for it. Raise it when correlated features get
         opposite signs: the effect is then split between them.
     max_rounds : int, default=2000
-        Largest number of rounds per bag; 0 keeps what growth starts from.
+        Largest number of rounds per bag; 0 keeps what growth starts from. A round visits each main
+        effect and pair at most once. A round of triples makes 25 visits: if there are fewer
+        triples, the number of their rounds is lower in proportion, but not below 100.
     patience : int, default=50
         Number of rounds without a lower held-out loss after which a bag stops.
 
@@ -135,9 +139,10 @@ class Grow(BaseEstimator):
             problem.objective, limits, self.max_rounds, self.patience, problem.states
         )
         whole = with_higher(problem, solution)
-        if 3 in whole.components.orders:
-            card = card_for(limits.device, whole)
-            triples = TripleBags.of(whole, self._triple_grower(problem, limits), card)
+        if n_triples := sum(len(component) == 3 for component in whole.components):
+            rounds = triple_rounds(self.max_rounds, n_triples)
+            few = replace(self._triple_grower(problem, limits), max_rounds=rounds)
+            triples = TripleBags.of(whole, few, card_for(limits.device, whole))
             if len(triples.parts[0].features):  # not all of them are frozen
                 solution = HigherOrders(triples, "triples").fit(solution, progress)
         boxes = BoxBags(whole, grower)
@@ -180,3 +185,13 @@ class Grow(BaseEstimator):
         if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
             return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
         return from_zero, SMOOTH
+
+
+def triple_rounds(max_rounds: int, n_triples: int) -> int:
+    """Largest number of rounds of triples, so that none gets many more visits than ``max_rounds``.
+
+    >>> triple_rounds(2000, 4), triple_rounds(2000, 56), triple_rounds(60, 1)
+    (320, 2000, 60)
+    """
+    enough = max_rounds * n_triples // VISITS_PER_ROUND
+    return min(max_rounds, max(enough, FEWEST_TRIPLE_ROUNDS))

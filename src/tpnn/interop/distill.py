@@ -9,7 +9,6 @@ values of the black box from 0.71 to 0.88.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn._warn import warn
 from tpnn.estimators.checks import check_rows, seed_from
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.regressor import TPNNRegressor
@@ -110,12 +110,11 @@ def distill(
     judged = _take(rows, held_out)
     model.fidelity_ = _r2(ask(judged), model.predict(judged))
     if model.fidelity_ < GOOD_FIDELITY:
-        warnings.warn(
+        warn(
             f"fidelity: the decomposition explains {100 * max(model.fidelity_, 0.0):.0f} % of the "
             "variance of the black box on held-out rows, so its explanations are no better. "
             "Raise order or n_queries, or treat them as a sketch.",
             FidelityWarning,
-            stacklevel=2,
         )
     return model
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
+from tpnn._warn import warn
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.export.checking import checked_lowering
@@ -108,10 +108,9 @@ def _check_pipeline(lowered: Lowered) -> None:
                 f"in {known.name!r}. Encode them in a step before, or call model_.to_onnx."
             )
     if lowered.needs_offset:
-        warnings.warn(
+        warn(
             "offset: the converted pipeline adds no offset, found a model whose offset was passed "
             "to fit. Fit with the position of its column, or call model_.to_onnx.",
-            stacklevel=2,
         )
 
 

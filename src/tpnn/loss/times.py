@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._typing import FloatArray
+from tpnn._warn import warn
 from tpnn.loss.offset import refuse_masked
 
 
@@ -49,12 +49,10 @@ def checked_survival(y: Any) -> tuple[FloatArray, FloatArray]:
             "Pass the time first, then the event."
         )
     if alone:
-        warnings.warn(
+        warn(
             f"y: times and events are needed, found times alone, shape {times.shape}, and took "
             "every one of them as an event. If some rows are censored, pass two columns: "
             "np.column_stack([time, event]); if none is, pass 1 for every event.",
-            UserWarning,
-            stacklevel=3,  # the caller of fit or score
         )
     return times, events
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn._warn import warn
 from tpnn._writing import write_file
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
@@ -193,10 +193,9 @@ class AnovaModel(Exports, Editable, Advice, Uncertain):
                 )
             return column_offset(table, column)
         if self.has_offset and offset is None:
-            warnings.warn(
+            warn(
                 "offset: a model that was fitted with an offset needs one to predict, found none, "
                 "so 0 is used. Pass the offset of each row, or zeros.",
-                stacklevel=4,
             )
         return None if offset is None else checked_offset(offset, table.n_rows)
 

@@ -104,9 +104,9 @@ class EarlyStopping:
 
     def update(self, losses: RealArray, step: int) -> BoolArray:
         """Record the losses (n_bags,) of a step; return which bags are at their best."""
-        better: BoolArray = losses < self.best * (1 - self.tie)
+        better: BoolArray = losses < _lowered(self.best, self.tie)
         self.best = np.where(better, losses, self.best)
-        fell = losses < self.mark * (1 - self.tolerance)
+        fell = losses < _lowered(self.mark, self.tolerance)
         self.mark = np.where(fell, losses, self.mark)
         self.last_fall[fell] = max(step, self.grace)
         self.step = step
@@ -128,3 +128,9 @@ class EarlyStopping:
     def has_stalled(self) -> bool:
         """Whether every bag has run out of patience."""
         return bool((self.step - self.last_fall >= self.patience).all())
+
+
+def _lowered(losses: FloatArray, share: float) -> FloatArray:
+    """Losses less a share of their size; a likelihood without its constants can be negative."""
+    lowered: FloatArray = losses * (1 - share * np.sign(losses))
+    return lowered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn._warn import warn
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.frame import (
     NOMINAL,
@@ -270,10 +270,9 @@ class TableEncoder:
             if (count := _n_unseen(column, finest[feature]))
         ]
         if unseen:
-            warnings.warn(
+            warn(
                 f"X: levels or missing values that fit has not seen contribute 0 to the score, "
                 f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
-                stacklevel=4,
             )
         return columns
 
