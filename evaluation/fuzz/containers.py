@@ -128,7 +128,7 @@ def _numpy(columns: Sequence[Column]) -> Any:
 
 def _has_large(column: Column) -> bool:
     """Whether a column holds whole numbers that are no doubles, which a model may refuse."""
-    return any(value is not None and abs(value) > LARGEST_EXACT_INTEGER for value in column.values)
+    return any(value is not None and abs(value) >= LARGEST_EXACT_INTEGER for value in column.values)
 
 
 def _masked(columns: Sequence[Column]) -> Any:

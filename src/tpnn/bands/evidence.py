@@ -23,6 +23,7 @@ LOW_SHARE = 0.03  # of the largest prior variance; functions above it are a bloc
 N_POOLED = 1.0  # coefficients by which a variance is pulled to what the others suggest
 N_UPDATES, N_LATER_UPDATES = 8, 2  # from the start, and from those of a similar problem
 SMALLEST_VARIANCE, SMALLEST_SEEN = 1e-7, 1e-4
+LARGEST_MEAN = 1e100  # of a coefficient, whose square is a number
 SMALLEST_FREE = 1e-3  # coefficients
 RELATIVE_JITTER = 1e-10
 RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
@@ -177,7 +178,8 @@ def variances(
     for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
         found = solved(gram, right, blocks.repeated(1 / tau))
         free = blocks.sizes - blocks.sums(found.variances) / tau
-        squares = blocks.sums(found.mean**2) + N_POOLED * blocks.suggested(tau)
+        mean = found.mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
+        squares = blocks.sums(mean**2) + N_POOLED * blocks.suggested(tau)
         tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
     return tau
 

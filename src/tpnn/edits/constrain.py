@@ -11,8 +11,8 @@ import numpy as np
 
 from tpnn._frozen import Model
 from tpnn._typing import FloatArray
-from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import constrained
+from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
+from tpnn.anova.constraints import Tables, constrained
 from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shape_rule import check_shape
@@ -40,7 +40,8 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
     for index, shape in indices.items():
         check_shape(model.encoder, index, shape, "monotone")
     wider = _with_subsets(model)
-    results = [constrained(tables, model.encoder.axes, indices) for tables in wider.by_output()]
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    results = [_shaped(wider, tables, indices, by_name) for tables in wider.by_output()]
     shifts = np.array([shift for shift, _ in results])
     tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
     rounding = rounding_error(tables)
@@ -63,6 +64,22 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
         calibration=None,  # as this did
         shapes={names[index]: shape for index, shape in indices.items()},
     )
+
+
+def _shaped(
+    model: Model, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
+) -> tuple[float, Tables]:
+    """Constrain the tables of one output, with features in the given order.
+
+    So the order of the columns of a table changes no bit.
+    """
+    given = {
+        s: np.transpose(tables[tuple(sorted(s))], np.argsort(np.argsort(s)))
+        for s in canonical(tables, features)
+    }
+    in_order = {feature: shapes[feature] for feature in features if feature in shapes}
+    shift, shaped = constrained(given, model.encoder.axes, in_order)
+    return shift, {tuple(sorted(s)): np.transpose(t, np.argsort(s)) for s, t in shaped.items()}
 
 
 def _has_shape(component: Component, shapes: Mapping[int, str]) -> bool:

@@ -166,7 +166,7 @@ class Problem:
             features=features,
             codes=Codes(table, encoder, distinct.rows, n_threads),
             components=ComponentSet.up_to(encoder.n_features, 1),
-            shapes=shapes,
+            shapes={feature: shapes[feature] for feature in features if feature in shapes},
             rows=TrainingRows(single, single_offset, *bags),
             distinct=distinct,
             bagging=bagging,
