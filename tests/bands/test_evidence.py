@@ -86,3 +86,11 @@ def test_variances_are_found(order: int) -> None:
     inside = np.abs(found.mean - beta) <= 1.96 * np.sqrt(found.variances)
     assert 0.88 <= inside[:120].mean() <= 0.99
     assert variances(gram, right, blocks, start=tau)[:2] == pytest.approx(tau[:2], rel=0.05)
+
+
+def test_variances_of_huge_coefficients_are_numbers() -> None:
+    """As those of rows with extreme offsets, to which no curvature is left."""
+    blocks = Blocks.of([span(1, [1.0] * 2)])
+    tau = variances(np.eye(2), np.array([1e200, -1e200]), blocks)
+    assert np.isfinite(tau).all()
+    assert (tau > 1e100).all()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.models import random_model, small_model, with_bands
-from tpnn import AnovaModel
+from tpnn import AnovaModel, ComponentSet
 from tpnn.anova.constraints import CURVED, SIGNS
 from tpnn.edits.constrain import constrain, rounding_error
 from tpnn.table.encoder import Feature
@@ -51,6 +51,29 @@ def test_shapes_hold_at_every_combination_of_nodes(
     assert shaped.identifiability_error() < 1e-9
     assert shaped.shapes == {f"x{feature}": shape for feature, shape in shapes.items()}
     assert shaped.stored_terms is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_the_columns_changes_no_bit(seed: int) -> None:
+    model, names = random_model(3, 2, seed), ("a", "b", "c")
+    encoder = replace(model.encoder, names=names)
+    axes = {order: tuple(reversed(of_order)) for order, of_order in encoder.axes.items()}
+    backwards = {tuple(2 - j for j in reversed(s)): t for s, t in model.by_component().items()}
+    components = ComponentSet(tuple(backwards)).components
+    tables = {s: np.transpose(t, (*range(len(s))[::-1], len(s))) for s, t in backwards.items()}
+    other = replace(
+        model,
+        encoder=replace(encoder, axes=axes, names=names[::-1]),
+        components=ComponentSet(components),
+        tables=tuple(tables[s] for s in components),
+        spreads=tuple(tables[s] for s in components),
+    )
+    shapes = {"a": "increasing", "b": "convex", "c": "decreasing"}
+    one, two = constrain(replace(model, encoder=encoder), shapes), constrain(other, shapes)
+    assert one.intercepts == two.intercepts
+    for s, table in one.by_component().items():
+        same = two.by_component()[tuple(2 - j for j in reversed(s))]
+        assert np.array_equal(table, np.transpose(same, (*range(len(s))[::-1], len(s))))
 
 
 def test_a_model_that_has_the_shape_stays_as_it_is() -> None:
