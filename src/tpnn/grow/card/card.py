@@ -19,8 +19,8 @@ KERNELS = ("visit", "scores", "visit_triple")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a fused multiplication would round once, not twice
 
 
-class CardError(RuntimeError):
-    """A card that is not there, has too little memory or failed."""
+class CardError(ValueError):
+    """A card was asked for that is not there, does not work or has too little memory."""
 
 
 class Functions(NamedTuple):
@@ -187,9 +187,9 @@ def nvidia_card() -> NvidiaCard:
 
 
 def check(status: int) -> None:
-    """Raise CardError if a function of the driver failed."""
+    """Raise RuntimeError if a function of the driver failed."""
     if status:
-        raise CardError(
+        raise RuntimeError(
             f"device: the card failed with error {status} of the CUDA driver. Try again, or pass "
             "device='cpu', which gives the same model."
         )
