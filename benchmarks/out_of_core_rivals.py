@@ -146,7 +146,7 @@ def xgboost(folder: Path, boosting: Boosting) -> Boosted:
     return Boosted(
         predict=lambda X: model.inplace_predict(X, iteration_range=kept),
         rounds=model.num_boosted_rounds(),
-        is_cut=time.monotonic() > deadline,
+        is_cut=time.monotonic() > deadline or model.num_boosted_rounds() >= boosting.rounds,
     )
 
 
@@ -197,8 +197,9 @@ def lightgbm(folder: Path, boosting: Boosting) -> Boosted:
     judge = lgb.Dataset(Rows(held_out), targets(held_out), reference=rows)
     ended = lgb.early_stopping(PATIENCE, verbose=False)
     model = lgb.train(parameters, rows, boosting.rounds, [judge], callbacks=[ended, stop_in_time])
-    is_cut = time.monotonic() > deadline
-    return Boosted(lambda X: model.predict(X), model.current_iteration(), is_cut)
+    n_rounds = model.current_iteration()
+    is_cut = time.monotonic() > deadline or n_rounds >= boosting.rounds
+    return Boosted(lambda X: model.predict(X), n_rounds, is_cut)
 
 
 RIVALS: dict[str, Callable[[Path, Boosting], Boosted]] = {
