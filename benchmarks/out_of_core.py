@@ -60,8 +60,8 @@ files. tpnn fits main effects and all pairs, its table left in the files; XGBoos
 external memory, LightGBM a sequence of row groups. Both boost with their default trees at a rate of
 0.1 until the last rows, at most 500,000, have not gained for 50 rounds; a fit that a limit of time
 or of rounds ended before is cut, and its error would fall on. Memory is that of the process without
-mapped files. The distance is that to the true function, and the RMSE is that on {NEW_ROWS:,} new rows. Rounds of tpnn are those of its
-first bag."""
+mapped files. The distance is that to the true function, and the RMSE is that on {NEW_ROWS:,} new
+rows. Rounds of tpnn are those of its first bag."""
 GROWTH = """From {first:,} to {last:,} rows the time of tpnn grows with the power {power:.2f} of
 the rows."""
 
