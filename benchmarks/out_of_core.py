@@ -196,8 +196,10 @@ def page(fits: list[dict[str, Any]]) -> str:
     load, tools = max(fit["load"] for fit in fits), last["versions"]
     busy = f", busy with other work (load {load:.0f})" if load > QUIET_LOAD else ""
     machine_words = f"{last['machine']['cpu']}, {last['machine']['cores']} cores{busy}"
-    rivals = f"XGBoost {tools['xgboost']}, LightGBM {tools['lightgbm']}"
-    texts = [HEADING, power(fits), f"{last['date']}, {machine_words}; {rivals}."]
+    names = {"xgboost": "XGBoost", "lightgbm": "LightGBM"}
+    rivals = [f"{name} {tools[package]}" for package, name in names.items() if package in tools]
+    made = "; ".join([f"{last['date']}, {machine_words}", *([", ".join(rivals)] if rivals else [])])
+    texts = [HEADING, power(fits), f"{made}."]
     first, *others = (fill(" ".join(text.split()), TEXT_WIDTH) for text in texts if text)
     table = markdown([HEAD, *map(cells, fits)], padded=True)
     return "\n\n".join(["# Tables larger than memory", first, table, *others]) + "\n"
