@@ -92,8 +92,7 @@ class LowerOrders:
     l2 : float, optional
         Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
     card : Card, optional
-        Card that holds the rows; by default they are in memory. With frozen components they stay
-        there: the result has the same bits.
+        Card that holds the rows; by default they are in memory.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class LowerOrders:
         self.frozen = Frozen.of(problem)
         self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
         self.on_card = None
-        if card is not None and self.frozen is None:
+        if card is not None:
             self.sides = SidesOnCard.of_problem(problem)
             self.on_card = RowsOnCard(card, [part.codes for part in self.sides.coded])
 

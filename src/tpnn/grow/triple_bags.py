@@ -37,8 +37,7 @@ class TripleBags:
     frozen_parts : sequence of FrozenParts
         What the triples would move into frozen components.
     card : Card, optional
-        Card that holds the rows; by default they are in memory. With frozen components they stay
-        there: the result has the same bits.
+        Card that holds the rows; by default they are in memory.
     """
 
     def __init__(
@@ -53,9 +52,7 @@ class TripleBags:
     ) -> None:
         self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
         self.parts, self.sizes, self.kinds = [part], sizes, kinds
-        self.on_card = None
-        if card is not None and not frozen_parts:
-            self.on_card = RowsOnCard(card, [part.codes])
+        self.on_card = None if card is None else RowsOnCard(card, [part.codes])
 
     @classmethod
     def of(cls, problem: Problem, grower: BagGrower, card: Card | None = None) -> TripleBags:

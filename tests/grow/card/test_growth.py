@@ -74,11 +74,12 @@ def test_frozen_components_keep_the_rows_in_memory(
 ) -> None:
     X, y = rows
     first = TPNNRegressor(order=1, **SETTINGS).fit(X, y)
-    settings = {**SETTINGS, "order": 3}
+    settings, card = {**SETTINGS, "order": 3}, EmulatedCard()
     expected = TPNNRegressor(**settings).fit(X, y, start=first, freeze=["a"])
-    on_card(monkeypatch, EmulatedCard())
-    found = TPNNRegressor(**settings).fit(X, y, start=first, freeze=["a"])
+    monkeypatch.setattr(choice, "nvidia_card", lambda: card)
+    found = TPNNRegressor(device="cuda", **settings).fit(X, y, start=first, freeze=["a"])
     assert bits(found) == bits(expected)
+    assert card.n_filled == 0
 
 
 def test_a_card_is_taken_where_there_is_one(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:

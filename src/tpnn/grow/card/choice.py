@@ -15,10 +15,12 @@ def card_for(device: str, problem: Problem) -> Card | None:
     """Card on which a problem grows, or None for the memory of the host.
 
     "cuda" raises CardError where no card can be used. "auto" then stays in memory, as it does
-    without CuPy and with few rows: the model is the same.
+    without CuPy and with few rows: the model is the same. So it is with frozen components, whose
+    parts are taken out of steps in memory.
     """
-    n_rows = len(problem.rows.y)
-    if device == "cpu" or (device == "auto" and (n_rows < FEWEST_ROWS or not find_spec("cupy"))):
+    n_rows, has_frozen = len(problem.rows.y), problem.base is not None and problem.base.frozen
+    is_small = n_rows < FEWEST_ROWS or not find_spec("cupy")
+    if device == "cpu" or has_frozen or (device == "auto" and is_small):
         return None
     try:
         card = nvidia_card()
