@@ -122,6 +122,16 @@ def test_constrained_tables_have_their_shapes_and_stay_pure(seed: int, one: str,
         assert worst_mean(table, masses_of(axes, component), scale=1.0) < 1e-9
 
 
+@pytest.mark.parametrize("shape", SIGNS)
+@pytest.mark.parametrize("exponent", [-120, 990])
+def test_a_main_effect_is_shaped_alike_at_every_size(shape: str, exponent: int) -> None:
+    """Of a table times a power of two, the projection is the projection times that power."""
+    axis = random_axes(np.random.default_rng(1), sizes=(8, 3))[1][0]
+    table = np.random.default_rng(0).normal(size=axis.n_nodes)
+    found = project_main(np.ldexp(table, exponent), axis, shape)
+    np.testing.assert_array_equal(found, np.ldexp(project_main(table, axis, shape), exponent))
+
+
 @settings(max_examples=15)
 @given(seeds, shapes)
 def test_a_main_effect_that_has_the_shape_is_kept(seed: int, shape: str) -> None:

@@ -240,17 +240,22 @@ def _ramp(axis: Axis, shape: str) -> FloatArray:
 
 
 def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Weighted least squares over convex piecewise linear functions on the nodes."""
+    """Weighted least squares over convex piecewise linear functions on the nodes.
+
+    It is solved for values of size 1: the solver overflows on very large ones.
+    """
     from scipy.optimize import nnls
 
     if len(nodes) < 3:
         return values
+    _, size = np.frexp(np.abs(values).max())  # a power of two, by which to scale is exact
     x = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
     hinges = np.maximum(x[:, None] - x[1:-1], 0.0)
     columns = np.column_stack([np.ones_like(x), -np.ones_like(x), x, -x, hinges])
     scale = np.sqrt(weights)
-    coefficients, _ = nnls(columns * scale[:, None], values * scale, maxiter=50 * len(x))
-    fitted: FloatArray = columns @ coefficients
+    unit = np.ldexp(values, -size) * scale
+    coefficients, _ = nnls(columns * scale[:, None], unit, maxiter=50 * len(x))
+    fitted: FloatArray = np.ldexp(columns @ coefficients, size)
     return fitted
 
 
