@@ -274,3 +274,20 @@ def test_a_time_limit_ends_between_groups_of_components(monkeypatch: pytest.Monk
     with pytest.raises(TimeoutError, match="no time for bands"):
         infer(fit.problem, fit.solution, Limits())
     assert n_looks == 3
+
+
+@pytest.mark.parametrize("size", [1e3, 1e200])
+def test_a_posterior_that_is_lost_in_rounding_is_refused(
+    monkeypatch: pytest.MonkeyPatch, size: float
+) -> None:
+    """As for two rows that a Poisson model fits exactly: without noise, errors are magnified."""
+    X, f, rng = uniform(0, n_rows=100)
+    fit = solved(TPNNRegressor(order=1, **FAST), X, f + rng.normal(size=len(f)))
+    exact = linear.Group.near_solution
+
+    def magnified(group: linear.Group, right: np.ndarray) -> np.ndarray:
+        return size * exact(group, right)
+
+    monkeypatch.setattr(linear.Group, "near_solution", magnified)
+    with pytest.raises(np.linalg.LinAlgError, match="lost in rounding"):
+        infer(fit.problem, fit.solution, Limits())

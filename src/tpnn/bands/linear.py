@@ -24,6 +24,7 @@ ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
 PURPOSE = "bands"  # what a time limit may leave no time for
 N_SWEEPS = 2  # over the groups, if there are several
 N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
+LARGEST_LOSS = 4.0  # of a posterior mean beside zeros; in exact arithmetic it is at most 1
 
 
 @dataclass(eq=False)
@@ -92,7 +93,8 @@ class LinearModel:
     def solve(self, response: FloatArray, precision: FloatArray, limits: Limits) -> FloatArray:
         """Find the posterior given observations z (n,) and precisions P; return their fit (n,).
 
-        Raises TimeoutError if the limits are reached.
+        Raises TimeoutError if the limits are reached, and LinAlgError if rounding has destroyed the
+        solution: a posterior mean is no worse than zeros.
         """
         residual = response - self.design.values(self.beta)
         self.information = float(precision.sum())
@@ -107,7 +109,12 @@ class LinearModel:
                 each = [joint.of(place) for place in group.design.places]
                 found = dict(zip(group.numbers, each, strict=True)) | found
         self.found = [found[number] for number in range(len(found))]
-        return response - residual + np.average(residual, weights=precision)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+            mean = np.average(residual, weights=precision)
+            loss, loss_of_zeros = (precision @ rest**2 for rest in (residual - mean, response))
+        if not loss <= LARGEST_LOSS * loss_of_zeros:
+            raise np.linalg.LinAlgError("the posterior is lost in rounding")
+        return response - residual + mean
 
     def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
         """Let the evidence of some rows choose the variances; scale G up to all rows."""
