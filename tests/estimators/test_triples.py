@@ -147,6 +147,23 @@ def test_the_fewer_rows_the_more_bags(n_rows: int, n_outputs: int, expected: int
     assert Grow().enough_bags(n_rows, n_outputs) == expected
 
 
+def test_few_rows_get_few_nodes_of_pairs_and_triples_unless_they_are_given() -> None:
+    """Copies of the whole table are no more rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+
+    def nodes(n_rows: int, n_copies: int = 1, **settings: Any) -> list[int]:
+        table, y = np.tile(X[:n_rows], (n_copies, 1)), np.tile(X[:n_rows].prod(1), n_copies)
+        given = {**QUICK, "max_nodes": 256, **settings}
+        fit = TPNNRegressor(order=3, interactions="all", **given).fit(table, y)
+        return [fit.model_.encoder.axes[order][0].n_nodes for order in (2, 3)]
+
+    assert nodes(1000) == nodes(1000, n_copies=3) == [32, 20]
+    assert nodes(64) == [32, 8]
+    assert nodes(1000, max_nodes={1: 256, 2: 50, 3: 24}) == [50, 24]
+    assert dict(Grow().enough_nodes(2000)) == {3: 25}
+
+
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "concave"])
 def test_certificates_of_shapes_hold_with_triples(shape: str) -> None:
     X, y = planted()

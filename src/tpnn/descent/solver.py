@@ -13,7 +13,7 @@ from tpnn.anova.components import Component
 from tpnn.anova.constraints import MONOTONE
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution, Verdict
-from tpnn.problem.solver import FINEST_NODES
+from tpnn.problem.solver import FINEST_NODES, triple_nodes
 from tpnn.problem.stopping import Limits
 
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20
@@ -103,6 +103,10 @@ class Descent(BaseEstimator):
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
         return FINEST_NODES
+
+    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+        return {3: triple_nodes(n_rows)}
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags beyond which more gain little."""

@@ -42,7 +42,6 @@ NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 BYTES_PER_SORTED_ROW, SORTED_BYTES = 40, 1 << 31  # of columns being sorted, and of all at once
 TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
 TRAINING_SHARE = 0.85  # of a limited time; bands need some of it
-TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
 
 
 @dataclass(frozen=True)
@@ -168,13 +167,12 @@ def build(given: Given, encoder: TableEncoder, task: Task, start: Start | None =
     bagging = Bagging(1, settings.validation_fraction, settings.seed)
     n_threads = threads_of(settings.n_jobs)
     problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
-    few = max(round(TRIPLE_NODES_PER_CUBE_ROOT * problem.distinct.size ** (1 / 3)), 2)
-    asked = settings.max_nodes
-    are_given = isinstance(asked, Mapping) and 3 in asked
-    are_kept = start is not None and start.keeps_nodes_of(3)
-    if 3 not in encoder.axes or are_given or are_kept:
-        return problem
-    return problem.with_nodes(3, few)
+    given_nodes = settings.max_nodes if isinstance(settings.max_nodes, Mapping) else {}
+    for order, most in settings.solver.enough_nodes(problem.distinct.size).items():
+        are_kept = start is not None and start.keeps_nodes_of(order)
+        if order in encoder.axes and order not in given_nodes and not are_kept:
+            problem = problem.with_nodes(order, most)
+    return problem
 
 
 def solve_listed(

@@ -22,10 +22,11 @@ from tpnn.grow.triple_bags import TripleBags
 from tpnn.grow.triples import VISITS_PER_ROUND
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Progress, Solution, Verdict
-from tpnn.problem.solver import FINEST_NODES
+from tpnn.problem.solver import FINEST_NODES, triple_nodes
 from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
+FEW_ROWS, PAIR_NODES_OF_FEW_ROWS = 2_000, 32  # more nodes of pairs take time and gain nothing
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
 FEWEST_COUNTED_PAIRS = 4  # fewer count as these: rows of all bags need memory with few pairs too
 FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
@@ -111,6 +112,11 @@ class Grow(BaseEstimator):
         """Largest number of nodes per feature that is worth its cost, by order."""
         factor = 2 if n_features <= FEW_FEATURES else 1
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
+
+    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+        pairs = {2: PAIR_NODES_OF_FEW_ROWS} if n_rows < FEW_ROWS else {}
+        return pairs | {3: triple_nodes(n_rows)}
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags beyond which more gain little; outputs share the cost."""

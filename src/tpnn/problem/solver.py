@@ -12,6 +12,7 @@ from tpnn.problem.solution import Progress, Solution, Verdict
 from tpnn.problem.stopping import Limits
 
 FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
+TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
 
 
 class Solver(Protocol):
@@ -46,6 +47,9 @@ class Solver(Protocol):
     def finest_nodes(self, n_features: int) -> Mapping[int, int]:
         """Largest number of nodes per feature that is worth its cost, by order."""
 
+    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags of a fit to so many rows, unless the user sets it."""
 
@@ -65,3 +69,13 @@ class Solver(Protocol):
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
     ) -> Verdict:
         """Ask held-out rows about pairs or triples, given a solution of lower orders."""
+
+
+def triple_nodes(n_rows: float) -> int:
+    """Nodes per feature that triples can use on so many rows.
+
+    >>> triple_nodes(125), triple_nodes(1000)
+    (10, 20)
+    """
+    root: float = n_rows ** (1 / 3)
+    return max(round(TRIPLE_NODES_PER_CUBE_ROOT * root), 2)
