@@ -31,7 +31,8 @@ from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
 from tpnn.problem.stopping import Limits
 
-N_REWEIGHTINGS = 4  # of losses that are no parabolas
+MOST_REWEIGHTINGS = 4  # of losses that are no parabolas
+NEGLIGIBLE_CHANGE = 0.04  # of raw scores, in which curvatures change by about as large a share
 FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes longer than the work
 
 
@@ -157,23 +158,28 @@ def smooth_posteriors(
     """Posterior of the coefficients of all components, for each output.
 
     A loss that is no parabola is approached by one at the held-out scores, then by one at each
-    posterior mean: held-out scores that miss half of a pair are too far from it for a single step.
+    posterior mean until it hardly changes: held-out scores that miss half of a pair are too far
+    from it for a single step.
     """
     masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
     working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
-    dispersion, scores = working.dispersion(bags.scores, bags.known), bags.scores.copy()
+    dispersion, scores = working.dispersion(bags.scores, bags.known), bags.scores
     models = [
         LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
         for number in range(n_outputs)
     ]
     is_parabola = problem.objective.link.name == "identity"
-    for _ in range(1 if is_parabola else N_REWEIGHTINGS):
+    for _ in range(1 if is_parabola else MOST_REWEIGHTINGS):
         slope, curvature = working.slopes(scores)
         response = scores - slope / curvature - bags.offsets
         precision = masses[:, None] * curvature / dispersion
-        for number, model in enumerate(models):
-            fit = model.solve(response[:, number], precision[:, number], limits)
-            scores[:, number] = bags.offsets[:, number] + fit
+        before = scores
+        fits = [
+            m.solve(z, p, limits) for m, z, p in zip(models, response.T, precision.T, strict=True)
+        ]
+        scores = bags.offsets + np.column_stack(fits)
+        if np.average(np.abs(scores - before), weights=precision) < NEGLIGIBLE_CHANGE:
+            break
     return models
 
 
