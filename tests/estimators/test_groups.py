@@ -31,9 +31,9 @@ def test_the_held_out_loss_is_that_of_groups_not_seen() -> None:
     together = TPNNRegressor(**QUICK).fit(X, y, groups=groups)
     apart = TPNNRegressor(**QUICK).fit(X, y)
     errors = [float(np.mean((model.predict(fresh) - target) ** 2)) for model in (together, apart)]
-    assert errors[0] < 0.8 * errors[1]
+    assert errors[0] < 0.85 * errors[1]
     losses = [sum(model.model_.provenance.scores.values()) for model in (together, apart)]
-    assert losses[1] < 0.5 * losses[0], "the rows of one person are easy to guess"
+    assert losses[1] < 0.6 * losses[0], "the rows of one person are easy to guess"
 
 
 def test_names_and_order_of_rows_do_not_matter() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.conftest import QUICK
 from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.model.archive import _digest, read_archive, write_archive
+from tpnn.table.encoder import KeptFeatures
+from tpnn.table.frame import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
@@ -101,6 +104,24 @@ def test_wrong_posteriors(array: str, value: float, rule: str, tmp_path: Path) -
     with_bands(random_model(2, 2)).save(tmp_path / "whole")
     with pytest.raises(ValueError, match=rule):
         load_model(changed(tmp_path / "whole", tmp_path, change))
+
+
+def test_a_number_of_parts_that_no_memory_holds(later_models: Any, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["calibration"]["n_reliabilities"] = 10**12
+
+    with pytest.raises(ValueError, match="every reliability must have arrays"):
+        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+
+
+def test_names_of_a_few_columns_of_very_many() -> None:
+    """Only the columns that were kept are named, so their number takes no memory."""
+    encoder = replace(random_model(2, 1).encoder, names=None, labels=None)
+    kept = replace(encoder, kept=KeptFeatures((3, 10**12), 10**13))
+    assert encoder.feature_names == ("x0", "x1")
+    assert kept.feature_names == ("x3", "x1000000000000")
+    moved = replace(kept, offset_column=OffsetColumn(None, 5, is_exposure=False))
+    assert moved.feature_names == ("x3", "x1000000000001")
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,14 @@ def test_a_wrong_document_is_refused(
         load_model(tmp_path / "model.json")
 
 
+def test_only_levels_have_nodes_of_levels(document: dict[str, Any], tmp_path: Path) -> None:
+    axis = next(axis for axis in document["axes"]["1"] if axis["level_nodes"] is None)
+    axis["level_nodes"] = []
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="levels must have nodes"):
+        load_model(tmp_path / "model.json")
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [

@@ -188,6 +188,9 @@ class Calibration:
     def unpacked(cls, header: Mapping[str, Any], arrays: Mapping[str, RealArray]) -> Calibration:
         """Make it from what ``packed`` returned."""
         nothing, none = np.empty(0), np.empty(0, np.float32)
+        n_reliabilities = header["n_reliabilities"]
+        if n_reliabilities > len(header["shapes"]):  # of the arrays of all parts
+            raise ValueError("every reliability must have arrays")
         scale, errors = (
             None if header[name] is None
             else Scale(tuple(header[name]), (nothing,) * len(header[name]), nothing, nothing)
@@ -196,7 +199,7 @@ class Calibration:
         empty = cls(
             groups=tuple(GroupScores(feature, node, none) for feature, node in header["groups"]),
             scale=scale,
-            reliability=(Reliability(nothing, nothing, nothing),) * header["n_reliabilities"],
+            reliability=(Reliability(nothing, nothing, nothing),) * n_reliabilities,
             errors=errors,
         )
         flat = {

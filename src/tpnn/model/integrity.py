@@ -108,9 +108,8 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
         _require(axis.levels is not None and len(feature.levels) > 0, "levels must have labels")
     if axis.groups is not None:
         inside = (axis.groups >= 0) & (axis.groups < axis.n_regular - axis.has_unseen)
-        _require(
-            len(inside) == len(feature.levels) and bool(inside.all()), "levels must have nodes"
-        )
+        all_inside = len(inside) == len(feature.levels) and bool(inside.all())
+        _require(feature.kind == NOMINAL and all_inside, "levels must have nodes")
 
 
 def _check_components(fields: Fields) -> None:

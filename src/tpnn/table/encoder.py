@@ -181,8 +181,9 @@ class TableEncoder:
         if self.names:
             return self.names
         skipped = None if self.offset_column is None else self.offset_column.place
-        every = [f"x{place}" for place in range(self.n_columns) if place != skipped]
-        return tuple(every if self.kept is None else map(every.__getitem__, self.kept.places))
+        places = range(self.n_features) if self.kept is None else self.kept.places
+        columns = (j + 1 if skipped is not None and j >= skipped else j for j in places)
+        return tuple(f"x{column}" for column in columns)
 
     @property
     def n_columns(self) -> int:
