@@ -109,7 +109,7 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     if axis.groups is not None:
         inside = (axis.groups >= 0) & (axis.groups < axis.n_regular - axis.has_unseen)
         all_inside = len(inside) == len(feature.levels) and bool(inside.all())
-        _require(feature.kind == NOMINAL and all_inside, "levels must have nodes")
+        _require(bool(feature.levels) and all_inside, "levels must have nodes")
 
 
 def _check_components(fields: Fields) -> None:
