@@ -28,12 +28,13 @@ def test_the_held_out_loss_is_that_of_groups_not_seen() -> None:
     """Without groups the rows of a person are on both sides, and what marks a person pays."""
     X, y, groups = persons(0)
     fresh, target, _ = persons(1)
-    together = TPNNRegressor(**QUICK).fit(X, y, groups=groups)
-    apart = TPNNRegressor(**QUICK).fit(X, y)
+    fine = {**QUICK, "max_nodes": {1: 256, 2: 128}}  # so many that a mark is seen apart
+    together = TPNNRegressor(**fine).fit(X, y, groups=groups)
+    apart = TPNNRegressor(**fine).fit(X, y)
     errors = [float(np.mean((model.predict(fresh) - target) ** 2)) for model in (together, apart)]
-    assert errors[0] < 0.85 * errors[1]
+    assert errors[0] < 0.8 * errors[1]
     losses = [sum(model.model_.provenance.scores.values()) for model in (together, apart)]
-    assert losses[1] < 0.6 * losses[0], "the rows of one person are easy to guess"
+    assert losses[1] < 0.5 * losses[0], "the rows of one person are easy to guess"
 
 
 def test_names_and_order_of_rows_do_not_matter() -> None:

@@ -105,7 +105,7 @@ class Descent(BaseEstimator):
         return FINEST_NODES
 
     def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
-        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+        """Nodes per feature beyond which more gain little on so many rows, by order."""
         return {3: triple_nodes(n_rows)}
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:

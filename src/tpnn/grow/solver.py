@@ -26,7 +26,7 @@ from tpnn.problem.solver import FINEST_NODES, triple_nodes
 from tpnn.problem.stopping import Limits
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
-FEW_ROWS, PAIR_NODES_OF_FEW_ROWS = 2_000, 32  # more nodes of pairs take time and gain nothing
+FEW_ROWS, PAIR_NODES_OF_FEW_ROWS = 2_000, 32  # more nodes of pairs gain little
 LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
 FEWEST_COUNTED_PAIRS = 4  # fewer count as these: rows of all bags need memory with few pairs too
 FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
@@ -114,7 +114,7 @@ class Grow(BaseEstimator):
         return FINEST_NODES | {2: factor * FINEST_NODES[2]}
 
     def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
-        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+        """Nodes per feature beyond which more gain little on so many rows, by order."""
         pairs = {2: PAIR_NODES_OF_FEW_ROWS} if n_rows < FEW_ROWS else {}
         return pairs | {3: triple_nodes(n_rows)}
 

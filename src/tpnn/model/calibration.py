@@ -189,7 +189,7 @@ class Calibration:
         """Make it from what ``packed`` returned."""
         nothing, none = np.empty(0), np.empty(0, np.float32)
         n_reliabilities = header["n_reliabilities"]
-        if n_reliabilities > len(header["shapes"]):  # of the arrays of all parts
+        if n_reliabilities > len(header["shapes"]):  # a huge number would take all memory
             raise ValueError("every reliability must have arrays")
         scale, errors = (
             None if header[name] is None

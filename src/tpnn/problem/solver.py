@@ -48,7 +48,7 @@ class Solver(Protocol):
         """Largest number of nodes per feature that is worth its cost, by order."""
 
     def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
-        """Nodes per feature beyond which more gain nothing on so many rows, by order."""
+        """Nodes per feature beyond which more gain little on so many rows, by order."""
 
     def enough_bags(self, n_rows: float, n_outputs: int) -> int:
         """Return the number of bags of a fit to so many rows, unless the user sets it."""
