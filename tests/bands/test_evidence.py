@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.bands.evidence import Blocks, solved, variances, widened
+from tpnn.bands.equations import ByFunctions
+from tpnn.bands.evidence import Blocks, variances, widened
 from tpnn.bands.spans import Span
 
 
@@ -21,24 +22,6 @@ def linear_model(taus: list[float], size: int, n_rows: int) -> tuple[np.ndarray,
     beta = rng.normal(size=X.shape[1]) * np.repeat(np.sqrt(taus), size)
     z = X @ beta + rng.normal(size=n_rows)
     return X.T @ X, X.T @ z, beta
-
-
-def test_solved_is_the_dense_posterior() -> None:
-    gram, right, _ = linear_model([1.0, 0.1], 5, 30)
-    precision = np.linspace(0.5, 3.0, 10)
-    found = solved(gram, right, precision)
-    covariance = np.linalg.inv(gram + np.diag(precision))
-    assert found.covariance == pytest.approx(covariance, rel=1e-3)
-    assert found.variances == pytest.approx(np.diag(covariance), rel=1e-3)
-    assert found.mean == pytest.approx(covariance @ right, rel=1e-3)
-    part = found.of(np.array([7, 2]))
-    assert part.covariance == pytest.approx(covariance[np.ix_([7, 2], [7, 2])], rel=1e-3)
-    assert part.root() @ part.root().T == pytest.approx(part.covariance)
-
-
-def test_a_matrix_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(np.linalg.LinAlgError, match="not positive"):
-        solved(-np.eye(3), np.ones(3), np.ones(3))
 
 
 def test_blocks_are_low_and_high_functions_of_each_component() -> None:
@@ -66,7 +49,7 @@ def test_rough_functions_of_a_component_that_is_there_may_be_there_too() -> None
     beta = np.zeros(len(information))
     beta[: 2 * size] = 1.0
     right = information * beta + np.sqrt(information) * rng.normal(size=len(beta))
-    tau = variances(np.diag(information), right, Blocks.of(spans))
+    tau = variances(ByFunctions(np.diag(information), right), Blocks.of(spans))
     assert tau[1] > 1 / 6
     assert tau[3::2].max() < 1 / 6
 
@@ -76,21 +59,21 @@ def test_variances_are_found(order: int) -> None:
     """Blocks of 60 coefficients tell their variance to about a sixth; zero stays near zero."""
     taus = [1.0, 0.01, 0.0]
     gram, right, beta = linear_model(taus, 60, 2000)
-    blocks = Blocks.of([span(order, [1.0] * 60)] * 3)
-    tau = variances(gram, right, blocks)
+    equations, blocks = ByFunctions(gram, right), Blocks.of([span(order, [1.0] * 60)] * 3)
+    tau = variances(equations, blocks)
     assert tau[:2] == pytest.approx(taus[:2], rel=0.6)
     assert tau[2] < 0.001
-    wider = widened(gram, blocks, tau)
+    wider = widened(equations, blocks, tau)
     assert (wider > tau).all() == (order > 1)
-    found = solved(gram, right, blocks.repeated(1 / wider))
-    inside = np.abs(found.mean - beta) <= 1.96 * np.sqrt(found.variances)
+    found = equations.solved(blocks.repeated(1 / wider))
+    inside = np.abs(found.mean - beta) <= 1.96 * np.sqrt(found.covariance.variances)
     assert 0.88 <= inside[:120].mean() <= 0.99
-    assert variances(gram, right, blocks, start=tau)[:2] == pytest.approx(tau[:2], rel=0.05)
+    assert variances(equations, blocks, start=tau)[:2] == pytest.approx(tau[:2], rel=0.05)
 
 
 def test_variances_of_huge_coefficients_are_numbers() -> None:
     """As those of rows with extreme offsets, to which no curvature is left."""
     blocks = Blocks.of([span(1, [1.0] * 2)])
-    tau = variances(np.eye(2), np.array([1e200, -1e200]), blocks)
+    tau = variances(ByFunctions(np.eye(2), np.array([1e200, -1e200])), blocks)
     assert np.isfinite(tau).all()
     assert (tau > 1e100).all()

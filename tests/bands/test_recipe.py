@@ -11,7 +11,7 @@ import pytest
 
 from tests.bands.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.bands import groups, linear
+from tpnn.bands import equations, groups, linear
 from tpnn.bands.recipe import infer
 from tpnn.datasets import make_synthetic, true_component
 from tpnn.grow.solver import Grow
@@ -283,11 +283,11 @@ def test_a_posterior_that_is_lost_in_rounding_is_refused(
     """As for two rows that a Poisson model fits exactly: without noise, errors are magnified."""
     X, f, rng = uniform(0, n_rows=100)
     fit = solved(TPNNRegressor(order=1, **FAST), X, f + rng.normal(size=len(f)))
-    exact = linear.Group.near_solution
+    exact = equations.Factored.times
 
-    def magnified(group: linear.Group, right: np.ndarray) -> np.ndarray:
-        return size * exact(group, right)
+    def magnified(covariance: equations.Factored, values: np.ndarray) -> np.ndarray:
+        return size * exact(covariance, values)
 
-    monkeypatch.setattr(linear.Group, "near_solution", magnified)
+    monkeypatch.setattr(equations.Factored, "times", magnified)
     with pytest.raises(np.linalg.LinAlgError, match="lost in rounding"):
         infer(fit.problem, fit.solution, Limits())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tpnn.bands.evidence import Coefficients, solved
+from tpnn.bands.equations import ByFunctions, Coefficients, Factored
 from tpnn.bands.zero_test import ZeroTest, chi_square_tail, degrees_of_freedom, p_value
 
 N, OWN, OTHERS = 300, 6, 8  # rows, coefficients of the component, of all others
@@ -22,7 +22,8 @@ def design() -> np.ndarray:
 def posterior(X: np.ndarray, z: np.ndarray, own: float, others: float) -> Coefficients:
     """Posterior of the component for prior precisions of it and of the others."""
     precision = np.repeat([own, others], [OWN, OTHERS])
-    return solved(X.T @ X, X.T @ (z - z.mean()), precision).of(np.arange(OWN))
+    equations = ByFunctions(X.T @ X, X.T @ (z - z.mean()))
+    return equations.solved(precision).of(np.arange(OWN))
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 20])
@@ -76,7 +77,7 @@ def test_a_component_that_is_not_zero_is_found() -> None:
 def test_degrees_of_freedom_are_the_trace_of_the_smoother() -> None:
     X = design()
     precision = np.repeat([3.0, 2.0], [OWN, OTHERS])
-    found = solved(X.T @ X, np.zeros(OWN + OTHERS), precision)
+    found = ByFunctions(X.T @ X, np.zeros(OWN + OTHERS)).solved(precision)
     influence = np.linalg.solve(X.T @ X + np.diag(precision), X.T @ X)
     parts = [found.of(np.arange(OWN)), found.of(np.arange(OWN, OWN + OTHERS))]
     own, others = map(degrees_of_freedom, parts)
@@ -93,7 +94,7 @@ def test_several_outputs_count_their_number() -> None:
 
 
 def test_nothing_is_known_of_a_component_without_functions() -> None:
-    nothing = Coefficients(np.empty(0), np.empty((0, 0)), np.empty(0))
+    nothing = Coefficients(np.empty(0), Factored(np.empty((0, 0))), np.empty(0))
     assert ZeroTest.of([nothing]) == (0.0, 1.0)
 
 

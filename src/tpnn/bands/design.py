@@ -100,7 +100,8 @@ class Design:
 
         Centring takes the intercept out: it has a flat prior.
         """
-        parts = split(len(precision), -(-len(precision) // N_SUMS))
+        n_sums = min(N_SUMS, -(-len(precision) // ROWS_PER_BLOCK))
+        parts = split(len(precision), -(-len(precision) // n_sums))
         sums = self.workers.map(lambda part: self._square(precision, *part), parts)
         square: FloatArray = np.sum(sums, axis=0)  # of X with a column of ones
         edge = square[-1, :-1]
@@ -116,6 +117,12 @@ class Design:
             block *= np.sqrt(precision[low:high, None]).astype(np.float32)
             total += block.T @ block
         return total
+
+    def scaled_rows(self, precision: FloatArray) -> FloatArray:
+        """P^(1/2) X (n, K), with X centred under the precisions P (n,)."""
+        values = self.block(0, len(precision)).astype(np.float64)
+        centred = values - np.average(values, axis=0, weights=precision)
+        return np.asarray(np.sqrt(precision)[:, None] * centred)
 
     def block(self, low: int, high: int) -> Float32Array:
         """Rows of X from low to high."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
 
 from tpnn._typing import FloatArray, IntArray
+from tpnn.bands.equations import Equations
 from tpnn.bands.spans import HIGHEST_ORDER, Span
 
 LOW_SHARE = 0.03  # of the largest prior variance; functions above it are a block of their own
@@ -25,8 +25,6 @@ N_UPDATES, N_LATER_UPDATES = 8, 2  # from the start, and from those of a similar
 SMALLEST_VARIANCE, SMALLEST_SEEN = 1e-7, 1e-4
 LARGEST_MEAN = 1e100  # of a coefficient, whose square is a number
 SMALLEST_FREE = 1e-3  # coefficients
-RELATIVE_JITTER = 1e-10
-RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
 SMALLEST_INFORMATION = 1e-30
 N_STANDARD_ERRORS_ADDED = {1: 0.0, 2: 0.4, 3: 0.15}  # to the variances of an order
 START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
@@ -110,93 +108,36 @@ class Blocks:
         return np.array([START_VARIANCES[order] for order in self.orders])
 
 
-@dataclass(frozen=True, eq=False)
-class Coefficients:
-    """Posterior of K coefficients.
-
-    Parameters
-    ----------
-    mean : array of shape (K,)
-        Posterior mean.
-    whitened : array of shape (N, K)
-        V with covariance V' V.
-    precision : array of shape (K,)
-        Prior precision 1 / tau.
-    """
-
-    mean: FloatArray
-    whitened: FloatArray
-    precision: FloatArray
-
-    @property
-    def variances(self) -> FloatArray:
-        """Diagonal of the covariance, (K,)."""
-        return np.asarray(np.einsum("ni,ni->i", self.whitened, self.whitened))
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Covariance, (K, K)."""
-        square: FloatArray = self.whitened.T @ self.whitened
-        return square
-
-    def of(self, places: IntArray) -> Coefficients:
-        """Posterior of some coefficients."""
-        return Coefficients(self.mean[places], self.whitened[:, places], self.precision[places])
-
-    def root(self) -> FloatArray:
-        """Lower triangle R with covariance = R R'."""
-        covariance, size = self.covariance, len(self.mean)
-        jitter = RELATIVE_JITTER * np.trace(covariance) / max(size, 1)
-        root: FloatArray = np.linalg.cholesky(covariance + jitter * np.eye(size))
-        return root
-
-
-def solved(gram: FloatArray, right: FloatArray, precision: FloatArray) -> Coefficients:
-    """Posterior for given prior precisions (K,).
-
-    With G + diag(precision) = L L' and V = L^-1 the covariance is V' V and the mean V' V r.
-    """
-    if len(gram) == 0:  # constant features alone; LAPACK refuses an empty matrix
-        return Coefficients(right, gram, precision)
-    matrix, diagonal = gram.T.copy("F"), np.diag_indices_from(gram)  # it is symmetric
-    matrix[diagonal] += precision + RELATIVE_ROUNDING * gram[diagonal]
-    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
-    if failed:
-        raise np.linalg.LinAlgError("the Gram matrix is not positive")
-    whitened = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
-    return Coefficients(whitened.T @ (whitened @ right), whitened, precision)
-
-
-def variances(
-    gram: FloatArray, right: FloatArray, blocks: Blocks, start: FloatArray | None = None
-) -> FloatArray:
+def variances(equations: Equations, blocks: Blocks, start: FloatArray | None = None) -> FloatArray:
     """Variances (n_blocks,) that the evidence chooses, each pulled to what the others suggest.
 
     ``start`` are those of a similar problem, if they are known.
     """
     tau = blocks.start() if start is None else start
     for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
-        found = solved(gram, right, blocks.repeated(1 / tau))
-        free = blocks.sizes - blocks.sums(found.variances) / tau
-        mean = found.mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
+        mean, found = equations.moments(blocks.repeated(1 / tau))
+        free = blocks.sizes - blocks.sums(found) / tau
+        mean = mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
         squares = blocks.sums(mean**2) + N_POOLED * blocks.suggested(tau)
         tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
     return tau
 
 
-def widened(gram: FloatArray, blocks: Blocks, tau: FloatArray) -> FloatArray:
+def widened(equations: Equations, blocks: Blocks, tau: FloatArray) -> FloatArray:
     """Variances plus a part of their standard errors: what is too weak to be seen may be there.
 
-    Given all other components a block is seen with information A = (S_bb)^-1 - I / tau, of
-    eigenvalues a. The information on tau is sum_i (a_i / (1 + tau a_i))^2 / 2.
+    Given all other components a block is seen with information A = (S_bb)^-1 - I / tau. With the
+    eigenvalues s of S_bb those of A are a = u / s with u = 1 - s / tau, and the information on tau
+    is sum_i (a_i / (1 + tau a_i))^2 / 2.
     """
-    precision = blocks.repeated(1 / np.maximum(tau, SMALLEST_SEEN))
-    found, wider = solved(gram, np.zeros(len(gram)), precision), tau.copy()
+    seen = np.maximum(tau, SMALLEST_SEEN)
+    covariance = equations.solved(blocks.repeated(1 / seen)).covariance
+    wider = tau.copy()
     for number, (place, order) in enumerate(zip(blocks.places, blocks.orders, strict=True)):
         share = N_STANDARD_ERRORS_ADDED[order]
         if share:
-            inverse = np.linalg.inv(found.of(place).covariance)
-            seen = np.linalg.eigvalsh(inverse - np.diag(precision[place])).clip(0)
-            information = ((seen / (1 + tau[number] * seen)) ** 2).sum() / 2
+            left = np.linalg.eigvalsh(covariance.of(place).matrix).clip(0, seen[number])
+            known = 1 - left / seen[number]
+            information = ((known / (left + tau[number] * known)) ** 2).sum() / 2
             wider[number] += share / np.sqrt(max(information, SMALLEST_INFORMATION))
     return wider

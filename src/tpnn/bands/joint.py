@@ -68,12 +68,12 @@ def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
     places = group.design.places
     columns = np.concatenate([np.empty(0, np.intp), *(places[place] for place in own)])
     part = replace(group.design.of(own), step=step)
-    root = group.whitened[:, columns].T.astype(np.float32)
+    covariance = group.covariance.of(columns)
     n_rows = len(part.codes.rows[part.rows])
     found = np.empty(n_rows)
     for low in range(0, n_rows, ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, n_rows)
-        found[low:high] = ((part.block(low, high) @ root) ** 2).sum(1)
+        found[low:high] = covariance.squares(part.block(low, high))
     return found
 
 

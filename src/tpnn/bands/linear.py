@@ -16,11 +16,13 @@ import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.bands.design import Design
-from tpnn.bands.evidence import Blocks, Coefficients, solved, variances, widened
+from tpnn.bands.equations import ByFunctions, ByRows, Coefficients, Covariance, Equations, Factored
+from tpnn.bands.evidence import Blocks, variances, widened
 from tpnn.bands.groups import groups
 from tpnn.problem.stopping import Limits
 
 ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
+FEW_ROWS = 0.6  # for each function; equations of rows are then solved in less time
 PURPOSE = "bands"  # what a time limit may leave no time for
 N_SWEEPS = 2  # over the groups, if there are several
 N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
@@ -45,8 +47,8 @@ class Group:
         Their variances, once they are chosen.
     diagonal : array of shape (K,)
         D, the prior precision of each coefficient.
-    whitened : array of shape (K, K)
-        V with (G + D)^-1 = V' V.
+    covariance : Covariance
+        (G + D)^-1 for the G of some rows.
     """
 
     numbers: list[int]
@@ -55,11 +57,7 @@ class Group:
     blocks: Blocks
     tau: FloatArray | None = None
     diagonal: FloatArray = field(default_factory=lambda: np.empty(0))
-    whitened: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-
-    def near_solution(self, right: FloatArray) -> FloatArray:
-        """Solution of (G + D) x = right for the G of some rows."""
-        return np.asarray(self.whitened.T @ (self.whitened @ right))
+    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))
 
 
 class LinearModel:
@@ -119,12 +117,11 @@ class LinearModel:
     def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
         """Let the evidence of some rows choose the variances; scale G up to all rows."""
         part, some = replace(group.design, step=self.step), precision[:: self.step]
-        gram = part.gram(some)
-        right = _sums(part, residual[:: self.step], some) + gram @ self.beta[group.columns]
-        group.tau = variances(gram, right, group.blocks, group.tau)
-        gram *= float(precision.sum()) / float(some.sum())
-        group.diagonal = group.blocks.repeated(1 / widened(gram, group.blocks, group.tau))
-        group.whitened = solved(gram, right, group.diagonal).whitened
+        found = _equations(part, residual[:: self.step], some, self.beta[group.columns])
+        group.tau = variances(found, group.blocks, group.tau)
+        found = found.scaled(float(precision.sum()) / float(some.sum()))
+        group.diagonal = group.blocks.repeated(1 / widened(found, group.blocks, group.tau))
+        group.covariance = found.solved(group.diagonal).covariance
 
     def _posterior(self, group: Group, residual: FloatArray, precision: FloatArray) -> Coefficients:
         """Posterior of a group; its mean replaces the coefficients so far, also in ``residual``.
@@ -134,10 +131,22 @@ class LinearModel:
         before = self.beta[group.columns]
         right = _sums(group.design, residual, precision) - group.diagonal * before
         is_exact = self.step == 1
-        change = group.near_solution(right) if is_exact else _refined(group, right, precision)
+        change = group.covariance.times(right) if is_exact else _refined(group, right, precision)
         residual -= group.design.values(change)
         self.beta[group.columns] = before + change
-        return Coefficients(before + change, group.whitened, group.diagonal)
+        return Coefficients(before + change, group.covariance, group.diagonal)
+
+
+def _equations(
+    design: Design, residual: FloatArray, precision: FloatArray, beta: FloatArray
+) -> Equations:
+    """Equations of all coefficients of a design, given what coefficients (K,) leave of z (n,)."""
+    if len(precision) < FEW_ROWS * design.size:
+        rows = design.scaled_rows(precision)
+        centred = residual - np.average(residual, weights=precision)
+        return ByRows(rows, np.sqrt(precision) * centred + rows @ beta)
+    gram = design.gram(precision)
+    return ByFunctions(gram, _sums(design, residual, precision) + gram @ beta)
 
 
 def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArray:
@@ -153,7 +162,7 @@ def _refined(group: Group, right: FloatArray, precision: FloatArray) -> FloatArr
     solution, rest = np.zeros(len(right)), right.copy()
     direction, size = np.zeros(len(right)), 1.0
     for number in range(N_GRADIENTS):
-        downhill = group.near_solution(rest)
+        downhill = group.covariance.times(rest)
         before, size = size, float(rest @ downhill)
         direction = downhill + (size / before if number and before > 0 else 0.0) * direction
         image = _sums(group.design, group.design.values(direction), precision)

@@ -19,7 +19,7 @@ from tpnn._typing import BoolArray, FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
 from tpnn.bands.design import Design
-from tpnn.bands.evidence import Coefficients
+from tpnn.bands.equations import Coefficients
 from tpnn.bands.groups import most_functions
 from tpnn.bands.joint import RowErrors, row_errors
 from tpnn.bands.linear import PURPOSE, LinearModel

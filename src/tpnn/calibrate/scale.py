@@ -15,7 +15,8 @@ from typing import cast
 import numpy as np
 
 from tpnn._typing import CodeArray, FloatArray, IntArray
-from tpnn.bands.evidence import Blocks, Coefficients, solved, variances
+from tpnn.bands.equations import ByFunctions, Coefficients
+from tpnn.bands.evidence import Blocks, variances
 from tpnn.bands.spans import Span, eigenfunctions
 from tpnn.loss.losses import weighted_quantiles
 from tpnn.table.axis import Axis
@@ -105,9 +106,8 @@ def _posterior(
     X: FloatArray, response: FloatArray, precision: FloatArray, spans: Sequence[Span]
 ) -> Coefficients:
     blocks, weighted = Blocks.of(spans), X * precision[:, None]
-    gram, right = X.T @ weighted, weighted.T @ response
-    tau = variances(gram, right, blocks)
-    return solved(gram, right, blocks.repeated(1 / tau))
+    equations = ByFunctions(X.T @ weighted, weighted.T @ response)
+    return equations.solved(blocks.repeated(1 / variances(equations, blocks)))
 
 
 def _left_out(
@@ -118,7 +118,7 @@ def _left_out(
     found: Coefficients,
 ) -> FloatArray:
     """Fit of each row by all others: z - (z - fit) / (1 - leverage)."""
-    leverage = precision * ((X @ found.whitened.T) ** 2).sum(1) + precision / precision.sum()
+    leverage = precision * found.covariance.squares(X) + precision / precision.sum()
     kept = 1 - np.minimum(leverage, LARGEST_LEVERAGE)
     return np.asarray(response - (response - fitted) / kept)
 

@@ -56,6 +56,11 @@ class Side:
     raw: RealArray
     shelf: Shelf = MEMORY
 
+    @cached_property
+    def mass(self) -> FloatArray:
+        """Sum of the weights, (1,)."""
+        return totals(self.weights)
+
 
 class Tables(NamedTuple):
     """Grids of values and intercepts of one bag; the outputs are the first axis.
@@ -161,8 +166,7 @@ def compute_slopes(objective: Objective, side: Side, raw: RealArray, slopes: Seq
 def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
     """Mean loss of the held-out rows, given their raw scores (n_rows, K)."""
     losses = objective.losses(side.y, raw, side.weights)
-    loss, mass = totals(losses * side.weights), totals(side.weights)
-    return float((loss / mass)[0])
+    return float((totals(losses * side.weights) / side.mass)[0])
 
 
 class Entry:

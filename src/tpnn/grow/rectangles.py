@@ -70,16 +70,14 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
                 part = _box_sum(residual, top, bottom, left, place)
                 part_weight = _box_sum(mass, top, bottom, left, place)
             rest, rest_weight = total - part, weight - part_weight
-            if part_weight < settings.min_mass or rest_weight < settings.min_mass:
-                continue
+            p, q = part_weight + settings.ridge, rest_weight + settings.ridge
+            gain = (part * part * q + rest * rest * p) / (p * q) - base
+            better = (min(part_weight, rest_weight) >= settings.min_mass) & (gain > best)
             if settings.sign != 0.0 and axis == 0 and place != settings.exempt:
-                step = rest / (rest_weight + settings.ridge) - part / (part_weight + settings.ridge)
-                if step * settings.sign < 0.0:
-                    continue
-            gain = part * part / (part_weight + settings.ridge) - base
-            gain += rest * rest / (rest_weight + settings.ridge)
-            if gain > best:
-                best, best_axis, best_place = gain, axis, place
+                better &= (rest * p - part * q) * settings.sign >= 0.0
+            best = gain if better else best  # without a branch, which could not be predicted
+            best_axis = axis if better else best_axis
+            best_place = place if better else best_place
     return best, best_axis, best_place
 
 
@@ -108,16 +106,17 @@ def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -
     gains = np.zeros(settings.n_leaves)
     axes = np.zeros(settings.n_leaves, np.int64)
     places = np.zeros(settings.n_leaves, np.int64)
-    while True:
-        for leaf in (changed, n_boxes - 1):
+    while n_boxes < settings.n_leaves:
+        for leaf in range(changed, n_boxes, max(n_boxes - 1 - changed, 1)):  # and the last one
             cut = _best_cut(residual, mass, boxes[leaf], settings, state)
             gains[leaf], axes[leaf], places[leaf] = cut
         changed = np.argmax(gains[:n_boxes])
-        if n_boxes == settings.n_leaves or gains[changed] <= 0.0:
-            return n_boxes, total_gain
+        if gains[changed] <= 0.0:
+            break
         total_gain += gains[changed]
         _cut(boxes, changed, n_boxes, axes[changed], places[changed])
         n_boxes += 1
+    return n_boxes, total_gain
 
 
 @compiled(fastmath=True)

@@ -8,9 +8,11 @@ accuracy to this start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,9 @@ PAIR_SCALE = 0.1  # prior size of pairs relative to main effects
 RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and its largest share of all rows
 SOLVED_PAIR_NODES = 32  # per feature of a pair, while solving
 MAX_ITERATIONS, PATIENCE_ITERATIONS = 60, 4
-ROWS_PER_TASK, COMPONENTS_PER_TASK = 4096, 4
+ROWS_PER_TASK, FEWEST_TASKS, COMPONENTS_PER_TASK = 4096, 4, 16
+
+Result = TypeVar("Result")
 
 
 def few_rows(size: RealArray) -> RealArray:
@@ -95,6 +99,12 @@ class MainDictionary:
         """Coefficients of the zero function."""
         return np.zeros((len(self.bases), self.bases.shape[2], n_bags), np.float32)
 
+    def of(self, some: slice) -> MainDictionary:
+        """Return the dictionary of some of the main effects."""
+        part = copy(self)
+        part.bases = self.bases[some]
+        return part
+
     def tables(self, coefficients: RealArray) -> RealArray:
         """Grids of values (n_features, M, n_bags)."""
         return self.bases @ coefficients
@@ -120,6 +130,12 @@ class PairDictionary:
         """Coefficients of the zero function."""
         n_pairs, _, size = self.first.shape
         return np.zeros((n_pairs, size, size, n_bags), np.float32)
+
+    def of(self, some: slice) -> PairDictionary:
+        """Return the dictionary of some of the pairs."""
+        part = copy(self)
+        part.first, part.second = self.first[some], self.second[some]
+        return part
 
     def tables(self, coefficients: RealArray) -> RealArray:
         """Grids of values (n_pairs, M * M, n_bags)."""
@@ -255,33 +271,44 @@ class RidgeStart:
         """Negative gradient of half the penalised sum of squares."""
         numbers, units = whole_numbers(residual)
 
-        def summed(part: CodedComponents, piece: tuple[int, int]) -> RealArray:
+        def downhill(
+            part: CodedComponents, whole: Dictionary, known: RealArray, piece: tuple[int, int]
+        ) -> RealArray:
             sums = part.whole_histogram(numbers, *piece)
-            found = np.empty(sums.shape, np.float32)
-            return np.multiply(sums, units, out=found, casting="same_kind")
+            tables, some = np.empty(sums.shape, np.float32), slice(*piece)
+            np.multiply(sums, units, out=tables, casting="same_kind")
+            return whole.of(some).adjoint(tables) - self.ridge * known[some]
 
-        sums = [
-            np.concatenate(
-                self.workers.map(partial(summed, part), split(part.shape[0], COMPONENTS_PER_TASK))
-            )
-            for part in self.coded
-        ]
         return [
-            d.adjoint(s) - self.ridge * c
-            for d, s, c in zip(self.dictionaries, sums, coefficients, strict=True)
+            np.concatenate(self._in_pieces(partial(downhill, part, whole, known), part))
+            for part, whole, known in zip(self.coded, self.dictionaries, coefficients, strict=True)
         ]
 
     def _gather(self, coefficients: list[RealArray]) -> RealArray:
         """Values of the dictionary's functions on every row, (n, n_lanes)."""
-        tables = [d.tables(c) for d, c in zip(self.dictionaries, coefficients, strict=True)]
+        tables = [np.empty((*part.shape, self.n_lanes), np.float32) for part in self.coded]
         values = np.zeros((self.n_rows, self.n_lanes), np.float32)
+
+        def fill(number: int, piece: tuple[int, int]) -> None:
+            some = slice(*piece)
+            part = self.dictionaries[number].of(some)
+            tables[number][some] = part.tables(coefficients[number][some])
 
         def add(piece: tuple[int, int]) -> None:
             for part, table in zip(self.coded, tables, strict=True):
                 part.gather(table, piece[0], values[slice(*piece)])
 
-        self.workers.map(add, split(self.n_rows, ROWS_PER_TASK))
+        for number, part in enumerate(self.coded):
+            self._in_pieces(partial(fill, number), part)
+        rows_per_task = min(ROWS_PER_TASK, -(-self.n_rows // FEWEST_TASKS))
+        self.workers.map(add, split(self.n_rows, rows_per_task))
         return values
+
+    def _in_pieces(
+        self, work: Callable[[tuple[int, int]], Result], part: CodedComponents
+    ) -> list[Result]:
+        """Results of work on some components at a time."""
+        return self.workers.map(work, split(part.shape[0], COMPONENTS_PER_TASK))
 
     def _loss(self, raw: RealArray) -> RealArray:
         validation = self.rows.validation
