@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tpnn.bands.equations import MANY_FUNCTIONS, ByFunctions, ByRows, Equations
+from tpnn.bands.equations import MANY_FUNCTIONS, MANY_ROWS, ByFunctions, ByRows, Equations
 from tpnn.bands.evidence import Blocks, variances, widened
 from tpnn.bands.spans import Span
 
@@ -48,25 +48,27 @@ def test_the_posterior_is_the_dense_one(way: Maker, n_rows: int, size: int) -> N
     assert part.root() @ part.root().T == pytest.approx(part.covariance.matrix)
 
 
+@WAYS
 @pytest.mark.parametrize("precision", [1e-8, 1e-3, 10.0, 1e7])
 @pytest.mark.parametrize("size_of_rows", [1e-6, 1.0, 1e6])
 def test_moments_in_single_precision_are_those_of_the_posterior(
-    precision: float, size_of_rows: float
+    way: Maker, precision: float, size_of_rows: float
 ) -> None:
     """Whatever the information beside the prior: it is used only where it is enough."""
     size = MANY_FUNCTIONS + 20
-    rows, response = linear_model(2 * size, size)
-    equations = by_functions(size_of_rows * rows, response)
+    rows, response = linear_model(2 * size if way is by_functions else MANY_ROWS, size)
+    equations = way(size_of_rows * rows, response)
     found = equations.solved(np.full(size, precision))
     mean, variance = equations.moments(np.full(size, precision))
     assert variance == pytest.approx(found.covariance.variances, rel=1e-3)
     assert np.abs(mean - found.mean).max() <= 1e-3 * np.abs(found.mean).max()
 
 
-def test_single_precision_is_used_for_many_functions() -> None:
+@WAYS
+def test_single_precision_is_used_where_there_is_much_to_do(way: Maker) -> None:
     """Else the test above compares a number with itself."""
     size = MANY_FUNCTIONS + 20
-    equations, precision = by_functions(*linear_model(2 * size, size)), np.full(size, 10.0)
+    equations, precision = way(*linear_model(MANY_ROWS, size)), np.full(size, 10.0)
     found, (mean, _) = equations.solved(precision), equations.moments(precision)
     assert not np.array_equal(mean, found.mean)
 

@@ -12,7 +12,8 @@ where rows are few, one of rows:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import lapack
@@ -21,7 +22,7 @@ from tpnn._typing import Float32Array, FloatArray, IntArray, RealArray
 
 RELATIVE_JITTER = 1e-10
 RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
-MANY_FUNCTIONS = 200  # for which single precision saves time
+MANY_FUNCTIONS, MANY_ROWS = 200, 100  # for which single precision saves time
 LARGEST_SHARE = 1e5  # of information in prior precision for which it is enough
 
 
@@ -205,19 +206,37 @@ class ByRows:
         """Equations of ``factor`` times as many rows."""
         return ByRows(np.sqrt(factor) * self.rows, np.sqrt(factor) * self.response)
 
+    @cached_property
+    def information(self) -> FloatArray:
+        """Diagonal of the Gram matrix, (K,)."""
+        return column_squares(self.rows)
+
     def solved(self, precision: FloatArray) -> Coefficients:
         """Posterior for prior precisions (K,)."""
-        prior = 1 / (precision + RELATIVE_ROUNDING * column_squares(self.rows))
-        scaled = self.rows * np.sqrt(prior)
-        inverse = inverse_factor(np.eye(len(scaled)) + scaled @ scaled.T)
-        reduction = (inverse @ scaled) * np.sqrt(prior)
-        mean = reduction.T @ (inverse @ self.response)
-        return Coefficients(mean, Reduced(prior, reduction), precision)
+        units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
+        mean, reduction = self._reduced(units, np.float64)
+        return Coefficients(units * mean, Reduced(units**2, units * reduction), precision)
 
     def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Posterior means and variances, (K,) each."""
-        found = self.solved(precision)
-        return found.mean, found.covariance.variances
+        """Posterior means and variances, (K,) each; of many rows in single precision."""
+        units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
+        share = (units**2 * self.information).sum()
+        is_single = len(self.rows) >= MANY_ROWS and share <= LARGEST_SHARE
+        mean, reduction = self._reduced(units, np.float32 if is_single else np.float64)
+        return units * mean, units**2 * (1 - column_squares(reduction))
+
+    def _reduced(
+        self, units: FloatArray, kind: type[np.floating[Any]]
+    ) -> tuple[RealArray, RealArray]:
+        """Posterior mean (K,) and H (N, K) of coefficients in units of their prior deviations."""
+        scaled = (self.rows * units).astype(kind)
+        matrix = scaled @ scaled.T
+        matrix[np.diag_indices_from(matrix)] += 1
+        inverse = inverse_factor(matrix)
+        reduction = inverse @ scaled
+        size = float(np.abs(self.response).max(initial=0.0)) or 1.0
+        response = (self.response / size).astype(kind)
+        return size * (reduction.T @ (inverse @ response)), reduction
 
 
 def column_squares(values: FloatArray | Float32Array) -> FloatArray:

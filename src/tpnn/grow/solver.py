@@ -36,7 +36,7 @@ SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
-TRIPLE_PATIENCE_SHARE = 0.4  # of the patience of main effects and pairs
+TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
 FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
 # Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
 BAGS_BY_ROWS = {500: 32, 5_000: 16, 4_000_000: 8, 20_000_000: 4}
@@ -67,7 +67,7 @@ class Grow(BaseEstimator):
         Largest number of rounds per bag; 0 keeps what growth starts from. A round visits each main
         effect and pair at most once. A round of triples makes 25 visits: if there are fewer
         triples, the number of their rounds is lower in proportion, but not below 100.
-    patience : int, default=50
+    patience : int, default=30
         Number of rounds without a lower held-out loss after which a bag stops.
 
     Examples
@@ -101,7 +101,7 @@ class Grow(BaseEstimator):
         growth: str = "auto",
         l2: str | float = "auto",
         max_rounds: int = 2000,
-        patience: int = 50,
+        patience: int = 30,
     ) -> None:
         self.growth = growth
         self.l2 = l2
