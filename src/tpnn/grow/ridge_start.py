@@ -274,10 +274,11 @@ class RidgeStart:
         def downhill(
             part: CodedComponents, whole: Dictionary, known: RealArray, piece: tuple[int, int]
         ) -> RealArray:
-            sums = part.whole_histogram(numbers, *piece)
-            tables, some = np.empty(sums.shape, np.float32), slice(*piece)
-            np.multiply(sums, units, out=tables, casting="same_kind")
-            return whole.of(some).adjoint(tables) - self.ridge * known[some]
+            sums, some = part.whole_histogram(numbers, *piece), slice(*piece)
+            tables = np.empty(sums.shape, np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):  # a thread does not inherit it
+                np.multiply(sums, units, out=tables, casting="same_kind")
+                return whole.of(some).adjoint(tables) - self.ridge * known[some]
 
         return [
             np.concatenate(self._in_pieces(partial(downhill, part, whole, known), part))
@@ -292,7 +293,8 @@ class RidgeStart:
         def fill(number: int, piece: tuple[int, int]) -> None:
             some = slice(*piece)
             part = self.dictionaries[number].of(some)
-            tables[number][some] = part.tables(coefficients[number][some])
+            with np.errstate(over="ignore", invalid="ignore"):
+                tables[number][some] = part.tables(coefficients[number][some])
 
         def add(piece: tuple[int, int]) -> None:
             for part, table in zip(self.coded, tables, strict=True):
