@@ -94,3 +94,20 @@ def test_penalised_main_effects_have_a_larger_ridge() -> None:
         tables.append(mains.tables(best.coefficients[0]))
     assert np.ptp(tables[0]) > 0.01
     assert np.allclose(*tables, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_extreme_coefficients_overflow_without_a_warning(n_threads: int) -> None:
+    """In threads too, which know nothing of NumPy's settings outside of them."""
+    marginal = marginal_of([7, 7], 3)
+    codes = np.random.default_rng(0).integers(0, 7, (2, 20)).astype(np.uint8)
+    coded = [CodedComponents(codes, np.arange(2)[:, None], 7)]
+    y, equal = np.ones((20, 1), np.float32), np.full((20, 1), 0.05, np.float32)
+    rows = TrainingRows(y, 0 * y, equal, equal, np.array([20], np.float32))
+    mains = MainDictionary(marginal, np.arange(2))
+    ridge = RidgeStart([mains], coded, rows, OBJECTIVES["squared_error"], l2=0.0)
+    endless = [np.full_like(mains.zeros(1), np.inf)]
+    with Workers(n_threads) as ridge.workers, np.errstate(over="ignore", invalid="ignore"):
+        downhill, values = ridge._downhill(y, endless)[0], ridge._gather(endless)
+    assert not np.isfinite(downhill).any()
+    assert not np.isfinite(values).all()
