@@ -27,7 +27,7 @@ def interpolate(tables: list[FlatTable], nodes: list[int], fractions: list[float
 @settings(max_examples=60, deadline=None)
 @given(table=TABLES)
 def test_cells_are_the_table_and_zero_on_the_null_nodes(table: np.ndarray) -> None:
-    flat = flatten_table(tuple(range(table.ndim)), table)
+    [flat] = flatten_table(tuple(range(table.ndim)), table[..., None])
     for node in np.ndindex(*(size + 1 for size in table.shape)):
         cell = sum(n * stride for n, stride in zip(node, flat.strides, strict=True))
         inside = all(n < size for n, size in zip(node, table.shape, strict=True))
@@ -49,8 +49,8 @@ def test_interpolation_is_the_mean_of_the_corners(table: np.ndarray, data: st.Da
         * np.prod([f if up else 1 - f for f, up in zip(fractions, corner, strict=True)])
         for corner in product((0, 1), repeat=table.ndim)
     )
-    flat = flatten_table(tuple(range(table.ndim)), table)
-    twice = flatten_table(flat.component, 2 * table)
+    [flat] = flatten_table(tuple(range(table.ndim)), table[..., None])
+    [twice] = flatten_table(flat.component, 2 * table[..., None])
     found = interpolate([flat, twice], nodes, fractions)
     assert found == pytest.approx([expected, 2 * expected], abs=1e-12)
 
@@ -58,7 +58,7 @@ def test_interpolation_is_the_mean_of_the_corners(table: np.ndarray, data: st.Da
 def test_the_last_null_node_can_be_read_with_its_neighbours() -> None:
     """Values that fit has not seen, in all features at once: zero, and nothing out of range."""
     for shape in [(3,), (2, 3), (2, 1, 3)]:
-        flat = flatten_table(tuple(range(len(shape))), np.ones(shape))
+        [flat] = flatten_table(tuple(range(len(shape))), np.ones((*shape, 1)))
         assert interpolate([flat], list(shape), [0.0] * len(shape)).tolist() == [0.0]
 
 
@@ -69,5 +69,5 @@ def test_outputs_of_a_component_follow_one_another() -> None:
     assert [table.component for table in flat] == [(0,), (0,), (0, 1), (0, 1)]
     for place, (component, table) in enumerate(tables.items()):
         for output in range(2):
-            alone = flatten_table(component, np.ascontiguousarray(table[..., output]))
+            [alone] = flatten_table(component, np.ascontiguousarray(table[..., [output]]))
             assert np.array_equal(flat[2 * place + output].cells, alone.cells)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel
 from tpnn.problem.interpolated import interpolated, training_columns
 from tpnn.problem.problem import Problem
@@ -74,15 +75,19 @@ def _held_out_means(
 
     Offsets are left out.
     """
-    given = zip(solution.components, solution.tables, strict=True)
-    tables = {component: problem.by_bag(component, table) for component, table in given}
-    columns = training_columns(problem, tables, rows)
-    constants = problem.by_output(solution.intercepts)
-    total = np.zeros((len(rows), constants.shape[1]))
-    for bag in range(problem.n_bags):
+    columns = training_columns(problem, solution.components, rows)
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    n_bags, n_outputs = constants.shape
+    total = np.zeros((len(rows), n_outputs))
+    by_bag: list[list[FlatTable]] = [[] for _ in range(n_bags)]
+    for component, table in zip(solution.components, solution.tables, strict=True):
+        lanes = problem.by_bag(component, table)  # (..., n_bags, K)
+        flat = flatten_table(component, lanes.reshape(*lanes.shape[:-2], n_bags * n_outputs))
+        for bag, own in enumerate(by_bag):
+            own += flat[bag * n_outputs : (bag + 1) * n_outputs]
+    for bag, own in enumerate(by_bag):
         here = is_out[:, bag]
         if here.any():
-            own = {component: table[..., bag, :] for component, table in tables.items()}
             parts = [column[here] if len(column) else column for column in columns]
             total[here] += interpolated(problem.encoder, own, constants[bag], parts)
     return np.asarray(total / is_out.sum(1, keepdims=True))

@@ -39,22 +39,20 @@ class FlatTable:
     strides: tuple[int, ...]
 
 
-def flatten_table(component: Component, table: FloatArray) -> FlatTable:
-    """Append the null nodes and lay the cells out in a row."""
-    shape = tuple(size + 1 for size in table.shape)
-    strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(table.ndim))
-    cells = np.zeros(math.prod(shape) + sum(strides))
-    cells[: math.prod(shape)].reshape(shape)[tuple(map(slice, table.shape))] = table
-    return FlatTable(component, cells, strides)
+def flatten_table(component: Component, table: FloatArray) -> list[FlatTable]:
+    """Append the null nodes to a table (..., n_outputs); lay the cells of each output in a row."""
+    *sizes, n_outputs = table.shape
+    shape = tuple(size + 1 for size in sizes)
+    strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    cells = np.zeros((n_outputs, math.prod(shape) + sum(strides)))
+    grids = cells[:, : math.prod(shape)].reshape(n_outputs, *shape)
+    grids[:, *map(slice, sizes)] = np.moveaxis(table, -1, 0)
+    return [FlatTable(component, own, strides) for own in cells]
 
 
 def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
     """Flatten tables of shape (..., n_outputs), the outputs of a component one after the other."""
-    return [
-        flatten_table(component, table[..., output])
-        for component, table in tables.items()
-        for output in range(table.shape[-1])
-    ]
+    return [flat for component, table in tables.items() for flat in flatten_table(component, table)]
 
 
 @dataclass(frozen=True)

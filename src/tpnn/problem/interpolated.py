@@ -6,7 +6,7 @@ predictions is computed here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray, IntArray
 from tpnn.anova.components import Component, canonical
-from tpnn.model.flat import flatten_tables
+from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.problem.base import Base
 from tpnn.problem.problem import Problem
@@ -54,15 +54,15 @@ def _column(
 
 def interpolated(
     encoder: TableEncoder,
-    tables: Mapping[Component, FloatArray],
+    tables: Sequence[FlatTable],
     intercepts: FloatArray,
     columns: list[FloatArray],
 ) -> FloatArray:
-    """Add intercepts (K,) and grids (M_1, ..., M_d, K), in their order, on rows: (n, K)."""
+    """Add intercepts (K,) and K tables of each component, in their order, on rows: (n, K)."""
     n_rows = max(map(len, columns), default=0)
     raw = np.empty((len(intercepts), n_rows))
     raw[:] = intercepts[:, None]
-    Predictor(encoder.axes, flatten_tables(tables)).add(columns, raw)
+    Predictor(encoder.axes, tables).add(columns, raw)
     return raw.T
 
 
@@ -97,7 +97,7 @@ def _scores(
 
     for feature, column in zip(used, read_columns(read, used, table, n_threads), strict=True):
         columns[feature] = column
-    return interpolated(encoder, tables, intercepts, columns)
+    return interpolated(encoder, flatten_tables(tables), intercepts, columns)
 
 
 def based(problem: Problem, base: Base) -> Problem:
