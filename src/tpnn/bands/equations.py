@@ -106,7 +106,8 @@ class Reduced:
     def squares(self, rows: RealArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K), in double precision: differences are small."""
         exact = rows.astype(np.float64)
-        return exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
+        squares = exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
+        return np.maximum(squares, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
