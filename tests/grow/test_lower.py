@@ -11,6 +11,7 @@ import pytest
 from tests.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
 from tpnn.anova.measure import Marginal
+from tpnn.grow import lower
 from tpnn.grow.forest import LARGEST_RIDGE_SHARE, MAIN_TREE, Layout, axis_kinds, tree_for_size
 from tpnn.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.grow.starts import zero_start
@@ -60,6 +61,38 @@ def test_the_mixture_is_no_worse_than_either_start(problem: Problem) -> None:
         for note in ("from 0", "from the smooth start")
     }
     assert loss(problem, mixed).mean() <= min(ends.values()) + 1e-5
+
+
+def linear_problem(n_bags: int) -> Problem:
+    """Return a problem that the smooth start solves, so that growth from zero is not needed."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    y = X @ [2.0, -1.0, 1.0] + 0.3 * rng.normal(size=300)
+    return problem_of(X, y, n_bags=n_bags).with_components(ComponentSet.up_to(3, 2))
+
+
+def bags_from_zero(solution: Solution) -> list[int]:
+    return [event.bag for event in solution.events if event.note == "from 0"]
+
+
+def test_a_way_that_the_first_bags_do_not_need_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is the one for which all bags have grown in both ways."""
+    problem = linear_problem(n_bags=12)
+    solution = solve(problem)
+    assert bags_from_zero(solution) == [0, 1, 2, 3]
+    monkeypatch.setattr(lower, "AHEAD_SHARE", 1.0)
+    whole = solve(problem)
+    assert bags_from_zero(whole) == list(range(12))
+    for one, other in zip(solution.tables, whole.tables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_all_bags_grow_from_zero_where_that_helps() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(600, 2))
+    y = (X[:, 0] > 0.5) + 0.3 * rng.normal(size=600)
+    problem = problem_of(X, y, n_bags=6).with_components(ComponentSet.up_to(2, 2))
+    assert bags_from_zero(solve(problem)) == list(range(6))
 
 
 def test_losses_of_the_events_are_those_of_the_tables(problem: Problem) -> None:

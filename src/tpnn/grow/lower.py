@@ -4,7 +4,8 @@ Every bag grows in two ways, each time until its held-out loss stops falling: fr
 trees and from the smooth start by small ones. Large problems grow from zero only; multiclass
 problems grow from the smooth start by both. The held-out rows of all bags then choose how to mix
 the two models, every mixture grows on by small trees, and the held-out rows choose how wide the
-sigmoids of each main effect are. The result is purified: components are centred exactly, and their
+sigmoids of each main effect are. Some bags go ahead: where their mixture needs nothing of the first
+way, the other bags do without it. The result is purified: components are centred exactly, and their
 averages move to components of lower order.
 """
 
@@ -38,6 +39,7 @@ from tpnn.problem.solution import Event, Progress, Solution
 
 LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture
 N_SEEDS_PER_BAG = 3
+AHEAD_SHARE, FEWEST_AHEAD = 0.25, 4  # of the bags, which grow in both ways before the others
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
@@ -118,8 +120,11 @@ class LowerOrders:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
         self.progress, self.events, self.began = progress, list[Event](), time.monotonic()
         progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "bag")
-        by_way = self._grown_in_all_ways()
-        bags = by_way[0] if len(by_way) == 1 else self._polished(*by_way)
+        starts = self._starts()
+        if len(self.ways) == 1:
+            bags = self._grown_in_ways((0,), range(self.problem.n_bags), starts)[0]
+        else:
+            bags = self._polished(self._mixtures(starts))
         if self.problem.shapes:
             bags = self._all_shaped(bags)
         intercepts, tables = self._purified(bags)
@@ -135,29 +140,50 @@ class LowerOrders:
             events=self.events,
         )
 
-    def _grown_in_all_ways(self) -> list[list[Grown]]:
-        """Grow every bag in each of the ways; return the bags of each way."""
-        n_bags, n_ways, limits = self.problem.n_bags, len(self.ways), self.grower.limits
-        with ONE_BLAS_THREAD, limits.workers() as workers:
-            starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
-            if any(way.start == "smooth" for way in self.ways):
+    def _starts(self) -> dict[str, list[Tables]]:
+        """Grids of every bag that its ways start from."""
+        n_bags, limits = self.problem.n_bags, self.grower.limits
+        starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+        if any(way.start == "smooth" for way in self.ways):
+            with ONE_BLAS_THREAD, limits.workers() as workers:
                 starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
-            tasks = [
-                GrowthTask(bag, starts[way.start][bag], way.pair_tree, self._seed(bag, n), way.note)
-                for bag in range(n_bags)
-                for n, way in enumerate(self.ways)
-            ]
-        grown = self._all_grown(tasks)
-        return [grown[number::n_ways] for number in range(n_ways)]
+        return starts
 
-    def _polished(self, first: Sequence[Grown], last: Sequence[Grown]) -> list[Grown]:
-        """Mix the two models of every bag to minimise the held-out loss, and let each grow on."""
-        share, tree = self._best_share(first, last), self.ways[-1].pair_tree
+    def _grown_in_ways(
+        self, numbers: Sequence[int], bags: range, starts: dict[str, list[Tables]]
+    ) -> list[list[Grown]]:
+        """Grow some bags in the ways of these numbers; return the bags of each way."""
         tasks = [
-            GrowthTask(
-                bag, _mixed(one.tables, other.tables, share), tree, self._seed(bag, 2), "mixed"
-            )
-            for bag, (one, other) in enumerate(zip(first, last, strict=True))
+            GrowthTask(bag, starts[way.start][bag], way.pair_tree, self._seed(bag, n), way.note)
+            for bag in bags
+            for n, way in ((number, self.ways[number]) for number in numbers)
+        ]
+        grown = self._all_grown(tasks)
+        return [grown[place :: len(numbers)] for place in range(len(numbers))]
+
+    def _mixtures(self, starts: dict[str, list[Tables]]) -> list[Tables]:
+        """Mix the two models of every bag to minimise the held-out loss.
+
+        If the bags that go ahead need nothing of the first way, the others grow in the last alone.
+        """
+        n_bags = self.problem.n_bags
+        n_ahead = min(max(int(AHEAD_SHARE * n_bags), FEWEST_AHEAD), n_bags)
+        first, last = self._grown_in_ways((0, 1), range(n_ahead), starts)
+        others = range(n_ahead, n_bags)
+        if self._best_share(first, last) == 1.0:
+            return [bag.tables for bag in (*last, *self._grown_in_ways((1,), others, starts)[0])]
+        more = self._grown_in_ways((0, 1), others, starts)
+        first, last = [*first, *more[0]], [*last, *more[1]]
+        share = self._best_share(first, last)
+        pairs = zip(first, last, strict=True)
+        return [_mixed(one.tables, other.tables, share) for one, other in pairs]
+
+    def _polished(self, mixtures: Sequence[Tables]) -> list[Grown]:
+        """Let the mixture of every bag grow on."""
+        tree = self.ways[-1].pair_tree
+        tasks = [
+            GrowthTask(bag, mixture, tree, self._seed(bag, 2), "mixed")
+            for bag, mixture in enumerate(mixtures)
         ]
         return self._all_grown(tasks)
 
@@ -204,8 +230,8 @@ class LowerOrders:
         return self.grower.grow(forest, training, validation)
 
     def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
-        """Weight of the last way in the mixture that minimises the held-out loss."""
-        sides = [self.sides.held_out(bag) for bag in range(self.problem.n_bags)]
+        """Weight of the last way in the mixture that minimises the held-out loss of these bags."""
+        sides = [self.sides.held_out(bag) for bag in range(len(first))]
 
         def loss(share: float) -> float:
             return sum(
