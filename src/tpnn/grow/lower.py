@@ -4,9 +4,9 @@ Every bag grows in two ways, each time until its held-out loss stops falling: fr
 trees and from the smooth start by small ones. Large problems grow from zero only; multiclass
 problems grow from the smooth start by both. The held-out rows of all bags then choose how to mix
 the two models, every mixture grows on by small trees, and the held-out rows choose how wide the
-sigmoids of each main effect are. Some bags go ahead: where their mixture needs nothing of the first
-way, the other bags do without it. The result is purified: components are centred exactly, and their
-averages move to components of lower order.
+sigmoids of each main effect are. Some bags go ahead: where any share of the first way clearly makes
+their mixture worse, the other bags do without it. The result is purified: components are centred
+exactly, and their averages move to components of lower order.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from tpnn.problem.solution import Event, Progress, Solution
 LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture
 N_SEEDS_PER_BAG = 3
 AHEAD_SHARE, FEWEST_AHEAD = 0.25, 4  # of the bags, which grow in both ways before the others
+CLEAR_GAIN = 0.005  # of the held-out loss
 KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
 
 
@@ -164,17 +165,21 @@ class LowerOrders:
     def _mixtures(self, starts: dict[str, list[Tables]]) -> list[Tables]:
         """Mix the two models of every bag to minimise the held-out loss.
 
-        If the bags that go ahead need nothing of the first way, the others grow in the last alone.
+        If the last way alone is clearly best for the bags that go ahead, it is the only one of the
+        others.
         """
         n_bags = self.problem.n_bags
         n_ahead = min(max(int(AHEAD_SHARE * n_bags), FEWEST_AHEAD), n_bags)
         first, last = self._grown_in_ways((0, 1), range(n_ahead), starts)
         others = range(n_ahead, n_bags)
-        if self._best_share(first, last) == 1.0:
+        losses = self._losses_by_share(first, last)
+        alone = losses.pop(1.0)
+        if min(losses.values()) - alone > CLEAR_GAIN * abs(alone):
             return [bag.tables for bag in (*last, *self._grown_in_ways((1,), others, starts)[0])]
         more = self._grown_in_ways((0, 1), others, starts)
         first, last = [*first, *more[0]], [*last, *more[1]]
-        share = self._best_share(first, last)
+        losses = self._losses_by_share(first, last)
+        share = min(losses, key=losses.__getitem__)
         pairs = zip(first, last, strict=True)
         return [_mixed(one.tables, other.tables, share) for one, other in pairs]
 
@@ -229,8 +234,8 @@ class LowerOrders:
         )  # fmt: skip
         return self.grower.grow(forest, training, validation)
 
-    def _best_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> float:
-        """Weight of the last way in the mixture that minimises the held-out loss of these bags."""
+    def _losses_by_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> dict[float, float]:
+        """Held-out loss of the first bags for each weight of the last way in the mixture."""
         sides = [self.sides.held_out(bag) for bag in range(len(first))]
 
         def loss(share: float) -> float:
@@ -242,8 +247,7 @@ class LowerOrders:
             )
 
         with self.grower.limits.workers() as workers:
-            losses = dict(zip(LAST_SHARES, workers.map(loss, LAST_SHARES), strict=True))
-        return min(losses, key=losses.__getitem__)
+            return dict(zip(LAST_SHARES, workers.map(loss, LAST_SHARES), strict=True))
 
     def _purified(self, bags: Sequence[Grown]) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""
