@@ -55,6 +55,16 @@ def test_scores_do_not_depend_on_the_order_of_columns(data: Any) -> None:
     )
 
 
+def test_features_of_the_best_pairs_do_not_depend_on_the_order_of_columns(data: Any) -> None:
+    """Not even the last one, where only one feature of a pair is among them."""
+    X, y = data
+    order = [3, 0, 4, 2, 1]
+    for most in range(1, 6):
+        first = TableScreen(problem_of(X, y), None, Limits()).features_of_best_pairs(most)
+        second = TableScreen(problem_of(X[:, order], y), None, Limits())
+        assert [order[j] for j in second.features_of_best_pairs(most)] == first
+
+
 def test_the_residual_of_a_solution_has_lost_what_the_solution_explains(data: Any) -> None:
     from tpnn import Grow
 

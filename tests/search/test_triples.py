@@ -98,6 +98,22 @@ def test_those_with_most_of_the_fall_are_found_best_first() -> None:
     assert (event.best_score, event.noise_floor) == (1.0, pytest.approx(0.15))
 
 
+def test_falls_that_rises_cancel_are_no_falls() -> None:
+    """One candidate has the whole fall; the others are as often below zero as above."""
+    found, _, asked = find([50.0, 9.0, -9.0, 8.0, -8.0, 7.0, -7.0, 6.0, -6.0, 0.0])
+    assert found == [tuple(sorted(asked[0]))]
+
+
+def test_given_candidates_are_judged_by_themselves() -> None:
+    problem, solver = five_features(), KnownVerdict(Verdict(np.ones(1), -1.0, 0.1))
+    search = JudgedSearch(InteractionRules(), solver, Limits(), most=10)
+    found, event = search.find(problem, drawn(problem), [(1, 2, 4)])
+    assert (found, [tuple(sorted(triple)) for triple in solver.asked]) == 2 * ([(1, 2, 4)],)
+    assert event is not None
+    assert event.note == "triples above the noise: add 1"
+    assert search.find(problem, drawn(problem), []) == ([], None)
+
+
 def test_candidates_that_gain_nothing_are_never_added() -> None:
     found, _, asked = find([2.0, -1.0, -1.0, 0.0, -5.0, -1.0, 0.0, 0.0, 0.0, -2.0])
     assert found == [tuple(sorted(asked[0]))]
@@ -197,6 +213,17 @@ def test_a_planted_triple_is_found(seed: int) -> None:
     rows, truth = surface("triple", seed + 100)
     errors = [np.mean((fit.predict(rows) - truth) ** 2) for fit in (model, pairs)]
     assert errors[0] < 0.7 * errors[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_rows", "n_features"), [(1000, 12), (1500, 20), (1500, 33)])
+def test_one_triple_is_found_among_many_features(n_rows: int, n_features: int) -> None:
+    """Hundreds of useless triples that grow at once would drown it, and come along with it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features))
+    y = 2 * X[:, 1] * X[:, 2] * X[:, 3] + X[:, 4] + 0.5 * rng.normal(size=n_rows)
+    model = TPNNRegressor(random_state=0, verbose=0, n_bags=4).fit(X, y)
+    assert triples_of(model) == [("x1", "x2", "x3")]
 
 
 @pytest.mark.parametrize("name", ["noise", "main effects", "pairs"])

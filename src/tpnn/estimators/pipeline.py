@@ -227,7 +227,7 @@ def solve_searched(
     request = settings.interactions.request(settings.order, settings.max_components)
     search = Search(
         problem=problem, request=request, rules=rules, solver=settings.solver, limits=limits,
-        most_triples=most_triples(problem, settings), screens_triples=settings.is_order_given,
+        most_triples=most_triples(problem, settings), screens_all_triples=settings.is_order_given,
     )  # fmt: skip
     whole = problem.with_components(search.up_to_pairs())
     budget = time_budget(whole, n_bags_of(problem, settings), limits)

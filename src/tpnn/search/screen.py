@@ -195,10 +195,13 @@ def affordable_bases(n_features: int, order: int, n_rows: int) -> int:
     return count
 
 
-def affordable_features(order: int, n_rows: int) -> int:
-    """Return how many features a screen of all interactions of one order can afford."""
+def affordable_features(order: int, n_rows: int, share: float = 1.0) -> int:
+    """Return how many features a screen can afford whose interactions of one order are all seen.
+
+    ``share`` is that of the largest screen.
+    """
     n_draws = 1 + SIGN_DRAWS.get(order, FEWEST_SIGN_DRAWS)
-    most = MOST_PRODUCTS.get(order, MOST_PRODUCTS_OF_HIGHER_ORDERS) / (n_rows * n_draws)
+    most = share * MOST_PRODUCTS.get(order, MOST_PRODUCTS_OF_HIGHER_ORDERS) / (n_rows * n_draws)
     count = order
     while math.comb(count + 1, order) <= most:
         count += 1

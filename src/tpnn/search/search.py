@@ -34,6 +34,7 @@ MOST_ADDITIONS = 3
 JUDGING_BAGS, MOST_JUDGED_PAIRS = 8, 50
 PROBE_TIME_SHARE = 0.5  # of the time limit; the fit itself needs the rest
 NETWORK_TIME_SHARE = 0.5  # of what the probes have left
+QUICK_SCREEN_SHARE = 0.05  # of the largest screen, for triples that nobody asked for
 
 
 @dataclass(kw_only=True)
@@ -54,8 +55,8 @@ class Search:
         When to stop trying, number of threads, and device for the screens.
     most_triples : int
         Largest number of triples that the memory holds.
-    screens_triples : bool
-        Whether to screen all triples if there are too many to be judged; this takes its time.
+    screens_all_triples : bool
+        Whether to take the time to screen the triples of as many features as possible.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Search:
     solver: Solver
     limits: Limits
     most_triples: int = 0
-    screens_triples: bool = False
+    screens_all_triples: bool = False
     events: list[Event] = field(default_factory=list)
     evident: set[Component] = field(default_factory=set)
     began: float = field(default_factory=time.monotonic)
@@ -139,9 +140,8 @@ class Search:
         """Interactions of three or more features above the noise in the residual of a solution.
 
         A solver that can judge triples does; otherwise they are screened. Candidates come from all
-        features if that is affordable, else from the features of the best pairs and, if the user
-        asked for triples, from a screen. Those of each higher order come from the features of what
-        was found one order below.
+        features if that is affordable, else from the features of the best pairs. Those of each
+        higher order come from the features of what was found one order below.
         """
         highest = min(self.request.order, self.n_features)
         if highest < 3 or self._time_is_up(problem, self.limits):
@@ -151,37 +151,51 @@ class Search:
         triples = self._triples(problem, solution)
         if highest == 3 or not triples:
             return triples
-        features = _first_features(triples, self.n_features)
-        return [*triples, *self._screened(problem, solution, range(4, highest + 1), features)]
+        return [*triples, *self._screened(problem, solution, range(4, highest + 1), triples)]
 
     def _triples(self, problem: Problem, solution: Solution) -> list[Component]:
-        """Triples that held-out rows confirm, after those above the noise if many were screened."""
-        most, screened = min(self.request.budget, self.most_triples), list[Component]()
-        if self.screens_triples and self.n_features > features_grown_at_once(problem, 3):
-            screened = self._screened(problem, solution, range(3, 4), None)
+        """Triples that held-out rows confirm: those above the noise, then all that growth can try.
+
+        A few triples stand out when they grow alone, and many weak ones when they grow together.
+        """
+        most, found = min(self.request.budget, self.most_triples), list[Component]()
         search = JudgedSearch(self.rules, self.solver, self.limits, most)
-        confirmed, event = search.find(problem, solution)
-        if event is not None:
-            self._record(event)
-        self.evident |= set(confirmed)
-        return list(dict.fromkeys([*screened, *confirmed]))[:most]
+        share = 1.0 if self.screens_all_triples else QUICK_SCREEN_SHARE
+        screened = self._screened(problem, solution, range(3, 4), None, share)
+        for candidates in (screened, None):
+            confirmed, event = search.find(problem, solution, candidates)
+            if event is not None:
+                self._record(event)
+            found += confirmed
+        self.evident |= set(found)
+        return list(dict.fromkeys(found))[:most]
 
     def _screened(
-        self, problem: Problem, solution: Solution, orders: range, features: list[int] | None
+        self,
+        problem: Problem,
+        solution: Solution,
+        orders: range,
+        known: list[Component] | None,
+        share: float = 1.0,
     ) -> list[Component]:
-        """Interactions of some orders whose projections rise above the noise."""
+        """Interactions of some orders whose projections rise above the noise.
+
+        They are of the features of known components, or of as many features as a share of the
+        largest screen affords.
+        """
         found: list[Component] = []
         screen = TableScreen(problem, solution, screen_limits(self.solver, self.limits))
+        features = None if known is None else screen.features_of(known, self.n_features)
         for order in orders:
             if self._time_is_up(problem, self.limits):
                 break
-            most = affordable_features(order, screen.n_rows)
+            most = affordable_features(order, screen.n_rows, share)
             if features is None and self.n_features > most:
-                features = _first_features(screen.rank(2, 10 * most).components, most)
+                features = screen.features_of_best_pairs(most)
             ranking = screen.rank(order, self.request.budget, features and features[:most])
             found += filter(self.rules.permit, ranking.found)
             self._note(problem, ranking, f"order {order}, above the noise")
-            features = _first_features(ranking.found, self.n_features)
+            features = screen.features_of(ranking.found, self.n_features)
             if len(features) <= order:
                 break
         return found
@@ -309,8 +323,3 @@ def _gains(before: HeldOut, after: HeldOut) -> bool:
 
 def _joined(components: ComponentSet, new: Iterable[Component]) -> ComponentSet:
     return ComponentSet((*components, *new)).with_subsets()
-
-
-def _first_features(components: Iterable[Component], most: int) -> list[int]:
-    """List the first ``most`` features, in the order in which they occur."""
-    return list(dict.fromkeys(feature for s in components for feature in s))[:most]

@@ -9,6 +9,7 @@ from importlib import import_module
 import numpy as np
 
 from tpnn._typing import FloatArray
+from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
 from tpnn.problem.problem import Problem
 from tpnn.problem.solution import Solution
@@ -16,6 +17,7 @@ from tpnn.problem.solver import Solver
 from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
 
+RANKED_PAIRS_PER_FEATURE = 10
 MOST_SCREENED_ROWS = 250_000  # more rank no better, and need some hundred bytes each
 
 
@@ -40,6 +42,7 @@ class TableScreen:
     def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
         problem = problem.sampled(MOST_SCREENED_ROWS)
         self.features = np.array(problem.features)
+        self.places = {feature: place for place, feature in enumerate(problem.features)}
         marginal = Marginal.of([problem.encoder.axes[1][feature] for feature in self.features])
         codes = problem.codes.by_order[1][self.features]
         self.n_rows, self.seed = codes.shape[1], problem.seed
@@ -48,9 +51,17 @@ class TableScreen:
 
     def rank(self, order: int, most: int, features: Iterable[int] | None = None) -> Ranking:
         """Rank the interactions among the given or all features; keep the best ``most``."""
-        position = {feature: place for place, feature in enumerate(self.features.tolist())}
-        among = None if features is None else [position[feature] for feature in features]
+        among = None if features is None else sorted(self.places[feature] for feature in features)
         return self._renamed(self.screen.rank(order, most, among))
+
+    def features_of(self, components: Iterable[Component], most: int) -> list[int]:
+        """List the first ``most`` features of components; those of one are in canonical order."""
+        ordered = (sorted(component, key=self.places.__getitem__) for component in components)
+        return list(dict.fromkeys(feature for some in ordered for feature in some))[:most]
+
+    def features_of_best_pairs(self, most: int) -> list[int]:
+        """List ``most`` features, those of the best pairs first."""
+        return self.features_of(self.rank(2, RANKED_PAIRS_PER_FEATURE * most).components, most)
 
     def rank_by_network(self, most: int, deadline: float) -> Ranking:
         """Rank pairs by neural interaction detection until a deadline; this needs torch."""
