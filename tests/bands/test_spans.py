@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.bands.spans import _bases, eigenfunctions, spans
+from tpnn.bands.spans import MOST_FUNCTIONS, _bases, eigenfunctions, spans
 from tpnn.table.axis import Axis
 
 RNG = np.random.default_rng(0)
@@ -74,3 +74,17 @@ def test_many_levels_keep_the_most_frequent_ones() -> None:
     axis = Axis(np.arange(400.0), masses / masses.sum(), "nominal", levels, np.arange(400))
     (span,) = spans([(0,)], {1: [axis]})
     assert span.size == 300
+
+
+def test_of_very_many_levels_the_most_frequent_have_functions() -> None:
+    """Effects of the frequent levels are in the span; that of the rarest level is not."""
+    weights = np.arange(1.0, 2 * MOST_FUNCTIONS + 1)
+    names = tuple(f"{number:04}" for number in range(len(weights)))
+    numbers = np.arange(len(weights))
+    axis = Axis(numbers.astype(float), weights / weights.sum(), "nominal", names, numbers)
+    (span,) = spans([(0,)], {1: [axis]})
+    assert span.size == MOST_FUNCTIONS
+    for level, is_known in [(0, False), (MOST_FUNCTIONS, True), (len(weights) - 1, True)]:
+        effect = (numbers == level) - axis.weights[level]
+        seen = span.tables(span.coefficients(effect))
+        assert np.allclose(seen, effect, atol=1e-6) == is_known

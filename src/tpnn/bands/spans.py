@@ -106,7 +106,8 @@ def eigenfunctions(axis: Axis, order: int) -> tuple[FloatArray, FloatArray]:
 def _bases(axis: Axis, order: int) -> FloatArray:
     """Sigmoids of a feature's positions, or indicators of levels; missing values have their own."""
     if axis.is_nominal:
-        return np.eye(axis.n_nodes)
+        frequent = np.sort(np.argsort(-axis.weights, kind="stable")[:MOST_FUNCTIONS])
+        return (np.arange(axis.n_nodes)[:, None] == frequent).astype(np.float64)
     count = min(N_SIGMOIDS[order], axis.n_nodes)
     centres = (np.arange(count) + 0.5) / count
     logits = (axis.blended_positions[:, None] - centres) / SIGMOID_WIDTHS[order]

@@ -10,7 +10,8 @@ Estimator = TypeVar("Estimator", bound=type)
 PARAMETERS = """
 order : int or "auto", default="auto"
     Largest number of features in a component. "auto" includes triples if held-out rows confirm
-    them, and is 2 otherwise; if ``interactions`` lists components, it is the order of the largest.
+    them, and is 2 otherwise; if ``interactions`` lists components, it is the order of the largest,
+    and if it is "all" or a number, pairs are what is meant: the order is 2.
 interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
     Components beyond the main effects. "auto" takes all pairs if there are few of them, else
     those that rise above the noise of the residual; then, up to ``order``, the triples that
