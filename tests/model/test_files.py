@@ -51,7 +51,8 @@ def test_files_of_version_0_1_0_predict_the_same_bits(
     model, answers = load_model(REFERENCE / f"{name}.tpnn"), np.load(REFERENCE / "answers.npz")
     assert np.array_equal(model.predict(reference_rows), answers[f"{name}_predict"])
     assert np.array_equal(model.component_scores(reference_rows), answers[f"{name}_scores"])
-    assert model.identifiability_error() == answers[f"{name}_identifiability"]
+    error = float(answers[f"{name}_identifiability"])  # rounding, whose bits depend on the machine
+    assert model.identifiability_error() == pytest.approx(error, abs=1e-14)
 
 
 @pytest.mark.parametrize("name", MODELS)
