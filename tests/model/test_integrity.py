@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,8 @@ from tpnn.table.frame import OffsetColumn
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
 N_DAMAGES = 150  # of every model
+CENTRAL_ENTRY = b"PK\x01\x02"  # where the last list of entries begins in a zip file
+PLACE_OF_SIZE = 24  # of the unpacked size in it
 
 
 def crafted(name: str, tmp_path: Path, change: Any) -> Path:
@@ -302,6 +306,33 @@ def test_an_entry_that_would_fill_the_memory_is_refused_unread(
         archive.writestr("header.json", json.dumps({"format": "tpnn-model", "version": 1}))
         archive.writestr("tables.npy", bytes(1 << 24))
     monkeypatch.setattr("tpnn.model.archive.SMALLEST_SIZE_LIMIT", 1 << 20)
-    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="would unpack to"):
+        load_model(path)
+
+
+def test_no_more_is_unpacked_than_an_entry_promises(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tables.npy", bytes(1 << 26))
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, data.rfind(CENTRAL_ENTRY) + PLACE_OF_SIZE, 100)
+    path.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="truncated or of another kind"):
+        load_model(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_unpacks_without_a_limit_is_refused(
+    compression: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("tables.npy", bytes(1 << 20))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="an entry that is compressed in the way"):
         load_model(path)
