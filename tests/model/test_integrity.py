@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import tracemalloc
 import zipfile
@@ -242,6 +243,87 @@ def test_levels_that_are_text_are_strings(flag: Any, tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"levels that are text|flags must be"):
         load_model(crafted("regression", tmp_path, change))
+
+
+def first_of(kind: str, header: Any) -> int:
+    """The first feature of a kind."""
+    return next(i for i, (found, *_) in enumerate(header["features"]) if found == kind)
+
+
+@pytest.mark.parametrize("kind", ["number", "date", "duration"])
+def test_what_is_measured_has_no_levels(kind: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["features"][first_of("number", header)] = [kind, ["x"]]
+
+    with pytest.raises(ValueError, match=f"a {kind} must have no levels"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_nodes_of_a_number_have_no_labels(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("number", header)
+        header["levels"][number] = ["x"] * header["n_nodes"][number]
+
+    with pytest.raises(ValueError, match="a number must have no levels"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_a_date_that_no_calendar_has(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("number", header)
+        header["features"][number] = ["date", []]
+        last = sum(header["n_nodes"][: number + 1]) - 1 - header["has_missing"][number]
+        arrays["node_values"] = arrays["node_values"].copy()
+        arrays["node_values"][last] = 1e300
+
+    with pytest.raises(ValueError, match="nodes must be dates"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("place", ["features", "levels"])
+def test_a_missing_value_is_no_level(place: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("nominal", header)
+        labels = header["levels"][number] if place == "levels" else header["features"][number][1]
+        labels[0] = math.nan
+
+    with pytest.raises(ValueError, match=r"levels must be known|must have a label"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_a_missing_value_is_no_class(tmp_path: Path) -> None:
+    change = {"classes": [0.0, 1.0, math.nan]}
+    with pytest.raises(ValueError, match="classes must fit"):
+        load_model(crafted("three_classes", tmp_path, lambda header, a: header.update(change)))
+
+
+def test_names_that_are_the_same(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["names"][1] = header["names"][0]
+
+    with pytest.raises(ValueError, match="names of features must differ"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("kind", ["f4", "c8", "U3"])
+def test_nodes_of_levels_are_whole_numbers(kind: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        arrays["level_nodes"] = arrays["level_nodes"].astype(kind)
+
+    with pytest.raises(ValueError, match="nodes of levels must be whole numbers"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("kind", ["c8", "f2", "i8", "U9"])
+@pytest.mark.parametrize("array", ["calibration_numbers", "calibration_scores"])
+def test_a_calibration_of_another_kind(
+    array: str, kind: str, later_models: Any, tmp_path: Path
+) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        arrays[array] = arrays[array].astype(kind)
+
+    with pytest.raises(ValueError, match="calibration: scores must be single numbers"):
+        load_model(changed(later_models[0]["exposure"], tmp_path, change))
 
 
 @pytest.mark.filterwarnings("ignore")

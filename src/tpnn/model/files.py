@@ -249,6 +249,8 @@ def _unpack_groups(
     features: Sequence[Feature], has_unseen: Sequence[bool], flat: NDArray[Any]
 ) -> list[Any]:
     """Node of each level for nominal features and open ordered ones, None for the others."""
+    if flat.size and flat.dtype.kind not in "iu":
+        raise TypeError(f"nodes of levels must be whole numbers, found {flat.dtype}")
     nodes = iter(flat.astype(np.intp))
     return [
         np.array(list(islice(nodes, len(feature.levels))), np.intp)
