@@ -74,7 +74,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
-            f"{header['format']!r} version {version}. Upgrade tpnn to read it."
+            f"{os.fspath(path)!r}, of the format {header['format']!r} and version {version}. "
+            "Upgrade tpnn to read it."
         )
     if digest != _digest(entries):
         raise ValueError(

@@ -145,7 +145,8 @@ def read_json(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {JSON_FORMAT} file of version {NEWEST_VERSION} or older, found "
-            f"{document['format']!r} version {version}. Upgrade tpnn to read it."
+            f"{os.fspath(path)!r}, of the format {document['format']!r} and version {version}. "
+            "Upgrade tpnn to read it."
         )
     found: Mapping[str, Any] = document
     return found
