@@ -148,7 +148,9 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Accuracy: the share of the rows, or of their weight, whose class is predicted."""
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        labels, predicted = _plain_labels(y), self.predict(X, offset)
+        weights = checked_weights(sample_weight, len(predicted))
+        return float(accuracy_score(labels, predicted, sample_weight=weights))
 
 
 def _class_weights(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tpnn._compile import compiled
 from tpnn._typing import FloatArray, IntArray
+from tpnn.loss.offset import refuse_masked
 from tpnn.problem.bits import scrambled
 from tpnn.table.frame import Column, Table, read_column
 from tpnn.table.passes import of_rows
@@ -95,6 +96,7 @@ def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:
 
 def target_columns(y: Any) -> Iterator[tuple[str, Column]]:
     """Yield the targets, numbered: their names are no part of the rows."""
+    refuse_masked("y", y)
     array = np.asarray(y)
     fields = [array[name] for name in array.dtype.names or ()]
     targets = fields or list(array.T if array.ndim == 2 else [array])

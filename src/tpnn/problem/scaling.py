@@ -11,6 +11,7 @@ from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
 
+LARGEST_RANGE = float(np.finfo(np.float64).max)  # of targets, so that differences are numbers
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
 LARGEST_LOG_RISK = 1e5  # of an offset
 LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
@@ -104,7 +105,7 @@ def scaled(
     """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
     shift, scale = np.zeros(1), np.ones(1)
     if objective.standardised:  # the offset is subtracted from the target
-        y, offset = shelf.keep(y - offset), np.zeros_like(offset)
+        y, offset = shelf.keep(_rest(y, offset)), np.zeros_like(offset)
         squared = objective.name == "squared_error"
         measure = mean_and_deviation if squared else median_and_quartiles
         shift, scale = measure(y, weights)
@@ -119,6 +120,20 @@ def scaled(
     if objective.is_relative:
         objective = objective.in_units_of_dispersion(y, offset + start, weights)
     return Scaled(y=y, offset=offset, objective=objective, start=start, shift=shift, scale=scale)
+
+
+def _rest(y: FloatArray, offset: FloatArray) -> FloatArray:
+    """Targets without their offsets; refused where their differences are no numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rest: FloatArray = y - offset
+        low, high = rest.min(0), rest.max(0)
+        half_range = high / 2 - low / 2
+    if not (half_range < LARGEST_RANGE / 2).all():
+        raise ValueError(
+            f"y: targets, without their offsets, must lie within a range of {LARGEST_RANGE:.2g}, "
+            f"found values from {low.min():.2g} to {high.max():.2g}. Pass them in a larger unit."
+        )
+    return rest
 
 
 def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
