@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from narwhals.dependencies import is_polars_series
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -33,6 +32,7 @@ from tpnn.predict.mixins import PredictsClasses, check_class_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.store.training import Training, read_training
+from tpnn.table.values import array_of
 
 
 @documented
@@ -183,7 +183,5 @@ def _plain_labels(y: Any) -> Any:
             f"y: every row needs a label, found missing labels in {n_missing} of {len(y)} rows. "
             "Drop those rows."
         )
-    if is_polars_series(y):
-        return y.to_numpy()  # objects; as an array, every string would get the room of the longest
     dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    return y if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)
+    return array_of(y) if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)
