@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import QUICK
 from tests.models import interpolate_slowly, random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.edits.constrain import constrain
@@ -149,6 +150,27 @@ def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
     assert np.array_equal(model.raw_scores(ROWS), expected)
+
+
+@pytest.mark.parametrize(
+    "again", [lambda m: m, copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_dicts_are_read_only(again: Any, tmp_path: Any) -> None:
+    X = ROWS[:40]
+    model = TPNNRegressor(monotone={0: "increasing"}, **QUICK).fit(X, X[:, 0]).model_
+    edited = model.edit("x0", add=0.1, why="a test", by="me")
+    for known in map(again, (model, edited, edited.undo())):
+        provenance = known.provenance
+        for frozen in (known.shapes, known.encoder.axes, provenance.settings, provenance.scores):
+            with pytest.raises(TypeError, match="does not support item assignment"):
+                frozen["x0"] = "decreasing"
+            assert not hasattr(frozen, "clear")
+        known.save(tmp_path / "saved")
+        known.to_json(tmp_path / "saved.json")
+        for name in ("saved", "saved.json"):
+            loaded = load_model(tmp_path / name)
+            assert loaded.shapes == known.shapes == {"x0": "increasing"}
+            assert loaded.provenance.as_dict() == provenance.as_dict()
 
 
 def test_fields_cannot_be_replaced_in_place() -> None:

@@ -65,7 +65,7 @@ def _told(
     """Model that knows the names of its targets, and the scores of the fit to some rows."""
     assert model.provenance is not None
     targets = tuple(name for name in (given.target, given.event) if name is not None)
-    known = model.provenance.scores | {
+    known = dict(model.provenance.scores) | {
         name: float(value) for name, value in scores.items() if np.isfinite(value)
     }
     provenance = replace(model.provenance, targets=targets, scores=known)

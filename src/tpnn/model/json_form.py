@@ -67,7 +67,7 @@ def json_text(fields: Fields) -> str:
         "components": _components(fields),
         "activation": fields["activation"],
         "scale": fields["scale"],
-        "shapes": fields["shapes"],
+        "shapes": dict(fields["shapes"]),
         "baseline": None
         if baseline is None
         else {name: array.tolist() for name, array in baseline._asdict().items()},
