@@ -37,6 +37,15 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         If there is a file that must not be written.
     """
     check_path(path)
+    try:
+        _write(path, data)
+    except OSError as error:
+        if error.errno is None:  # one of our own, which names the file
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
     if is_stream(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
         with open(descriptor, "wb") as file:
