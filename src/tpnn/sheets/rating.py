@@ -18,6 +18,7 @@ from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.sheets.banded import BandedModel, banded, refuse_unless, summed
 from tpnn.sheets.frozen import FACTOR_LINKS
 from tpnn.table.frame import Table
+from tpnn.table.packages import require_pandas
 from tpnn.table.values import array_of
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def _base_effect(grouped: BandedModel, component: Component, base: str) -> float
 def _frame(
     grouped: BandedModel, component: Component, shift: float, rows: _Rows | None
 ) -> pd.DataFrame:
+    require_pandas("rating_tables")
     import pandas as pd
 
     effect = grouped.tables[component]
