@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
@@ -308,3 +309,14 @@ def test_estimators_freeze_models_with_the_outputs_inside(table: Any, quick: Any
     assert one.intercept_ == one.model_.intercept
     with pytest.raises(ValueError, match="read-only"):
         one.model_.tables[0][:] = 0
+
+
+def test_whatever_is_in_a_model_is_shown_in_a_line() -> None:
+    X = ROWS[:40]
+    fitted = TPNNRegressor(**QUICK).fit(X, X[:, 0])
+    model = fitted.model_
+    assert repr(model.encoder) == "TableEncoder(3 features, orders [1, 2])"
+    assert repr(model.encoder.axes[1][0]) == "Axis(number, 32 nodes)"
+    shown = [model.calibration, model.posteriors[0], *fitted.explain(X).reasons()[0]]
+    assert all(len(repr(part)) < 100 for part in shown)
+    assert not any(re.search(r"\d{7}", repr(part)) for part in shown)

@@ -37,10 +37,11 @@ from tpnn.table.values import array_of
 
 @documented
 class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
-    """Classifier with logit P(y = 1 | x) = intercept + sum_S f_S(x_S) and unique components.
+    """Classifier with logit P(second class | x) = intercept + sum_S f_S(x_S), unique components.
 
-    With more than two classes, each class has a raw score, and a softmax turns the scores into
-    probabilities. The scores are centred over the classes, so that they are unique too.
+    The second of two classes is ``classes_[1]``: labels are sorted. With more than two, each class
+    has a raw score, and a softmax turns the scores into probabilities. The scores are centred over
+    the classes, so that they are unique too.
 
     <parameters>
 

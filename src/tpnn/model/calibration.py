@@ -66,7 +66,7 @@ class Reliability(NamedTuple):
     masses: FloatArray
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Calibration:
     """What held-out rows say about the predictions of a model.
 
@@ -90,6 +90,9 @@ class Calibration:
     scale: Scale | None = None
     reliability: tuple[Reliability, ...] = ()
     errors: Scale | None = None
+
+    def __repr__(self) -> str:
+        return f"Calibration({len(self.scores)} scores, {len(self.groups)} groups)"
 
     @property
     def arrays(self) -> tuple[RealArray, ...]:

@@ -111,7 +111,7 @@ class Placing:
         return _row_counts(self.weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableEncoder:
     """Nodes of every feature, at one resolution per order of interaction.
 
@@ -141,6 +141,9 @@ class TableEncoder:
 
     def __post_init__(self) -> None:
         self.__setstate__(vars(self))
+
+    def __repr__(self) -> str:
+        return f"TableEncoder({self.n_features} features, orders {list(self.axes)})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "axes": dict(self.axes)}
