@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import numba as nb
@@ -34,6 +35,22 @@ def test_each_kind_of_work_is_announced_once() -> None:
     assert [line.split(":")[0] for line in said] == [
         "Compiling the loops that fit",
         "Compiling the loops that predict large tables",
+    ]
+
+
+def test_code_that_is_not_kept_is_compiled_in_every_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    with announcing(said.append):
+        compile_function_of("tpnn.grow.a")  # without a cache
+        announcer()._announced.clear()
+        kept = SimpleNamespace(py_func=compile_function_of, _cache=object())
+        monkeypatch.setattr(compile_function_of, "__module__", "tpnn.grow.a")
+        announcer().on_start(SimpleNamespace(data={"dispatcher": kept}))
+    assert [line.rpartition(", ")[2] for line in said] == [
+        "in every process.",
+        "once for each installation.",
     ]
 
 

@@ -48,6 +48,20 @@ for name in ["regression", "survival", "triples", "three_classes"]:
     print(name, len(table))
 """
 
+SAY_WHAT_IS_MISSING = (
+    PREDICT_WITH_NUMPY_ALONE.partition("folder, rows_file")[0]
+    + """
+model = tpnn.load_model(f"{sys.argv[1]}/regression.tpnn")
+explanation = tpnn.Explanation(model)
+component = explanation.component(model.component_names[0])
+for use in (component.to_frame, model.summary().to_frame, lambda: tpnn.TPNNRegressor):
+    try:
+        use()
+    except ImportError as error:
+        print(error)
+"""
+)
+
 
 def loaded_by(statement: str) -> set[str]:
     """Heavy libraries that a statement loads in a fresh process."""
@@ -150,3 +164,14 @@ def test_package_indexes_get_absolute_links_to_one_address() -> None:
         folder = f"{home}/{'raw' if image else 'blob'}/main/"
         assert address.startswith(folder), address
         assert (root / address.removeprefix(folder)).is_file(), address
+
+
+def test_what_is_not_installed_is_named_with_what_to_do() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SAY_WHAT_IS_MISSING, str(REFERENCE)], capture_output=True, text=True,
+        check=True, cwd=Path(tpnn.__file__).parents[1],
+    )  # fmt: skip
+    frame, summary, estimator = run.stdout.splitlines()
+    assert frame == summary
+    assert frame.startswith("to_frame: pandas is needed, found that it is not installed. Run: pip")
+    assert re.match(r"TPNNRegressor: the package '\w+' is needed, .* pip install tpnn$", estimator)

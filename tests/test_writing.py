@@ -110,8 +110,9 @@ def test_a_full_disk_keeps_the_old_file(
     path = tmp_path / "file"
     path.write_text("old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as caught:
         save(path)
+    assert caught.value.filename == str(path)  # and not the temporary one beside it
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
 

@@ -108,8 +108,14 @@ if not TYPE_CHECKING:  # type checkers know the names, and must see that others 
             if name in _HOMES:
                 return getattr(import_module(_HOMES[name]), name)
         except ModuleNotFoundError as error:
-            if error.name is None or not error.name.startswith("tpnn."):
+            if error.name is None:
                 raise
+            if not error.name.startswith("tpnn."):
+                raise ModuleNotFoundError(
+                    f"{name}: the package {error.name!r} is needed, found that it is not installed "
+                    f"({error}). Install it, or tpnn with all that it needs: pip install tpnn",
+                    name=error.name,
+                ) from error
             raise ImportError(
                 f"{name}: the whole library is needed, found tpnn-runtime, which predicts and "
                 "explains. Install tpnn in its place."

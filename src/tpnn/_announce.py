@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from numba.core.caching import NullCache
 from numba.core.event import Listener, register
 
 LOGGER = logging.getLogger("tpnn")
@@ -54,7 +55,9 @@ class Announcer(Listener):
             work, wait = "predict large tables", "a few seconds"
         if work not in self._announced:
             self._announced.add(work)
-            text = f"Compiling the loops that {work}: {wait}, once for each installation."
+            is_kept = not isinstance(event.data["dispatcher"]._cache, NullCache)
+            often = "once for each installation" if is_kept else "in every process"
+            text = f"Compiling the loops that {work}: {wait}, {often}."
             self.tell(text)
 
     def tell(self, text: str) -> None:

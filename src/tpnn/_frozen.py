@@ -5,7 +5,7 @@ The model's methods call these rooms, so they cannot import the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from tpnn._typing import FloatArray
@@ -73,7 +73,7 @@ class FrozenModel(Protocol):
         """Baseline hazard of a survival model."""
 
     @property
-    def shapes(self) -> dict[str, str]:
+    def shapes(self) -> Mapping[str, str]:
         """Shape of f along some features."""
 
     @property

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import reprlib
 import stat
 import uuid
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -28,11 +29,23 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
     Raises
     ------
+    TypeError
+        If it is no path.
     FileNotFoundError
         If the path is a folder or lies in a folder that does not exist.
     PermissionError
         If there is a file that must not be written.
     """
+    check_path(path)
+    try:
+        _write(path, data)
+    except OSError as error:
+        if error.errno is None:  # one of our own, which names the file
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
     if is_stream(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
         with open(descriptor, "wb") as file:
@@ -51,6 +64,15 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         )
     _remove_abandoned(target)
     _replace(target, data)
+
+
+def check_path(path: Any) -> None:
+    """Refuse what cannot be the path of a file; bytes and numbers of open files are none."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise TypeError(
+            f"path: must be the path of a file, a str or a pathlib.Path, found {reprlib.repr(path)}"
+            f" of type {type(path).__name__}. Pass for example 'model.tpnn'."
+        )
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -176,10 +177,6 @@ def test_report(folder: Path) -> None:
         (("fit", "nothing.csv", "--target", "y"), "data: a file is needed, found no"),
         (("predict", "data.csv", "data.csv"), "path: must be a file written by AnovaModel.save"),
         (("report", "model.tpnn", "--target", "y"), "--target: rows are needed to score"),
-        (
-            ("explain", "model.tpnn", "data.csv", "--reasons", "-1"),
-            "n_reasons: must be a whole number of at least 1, found -1",
-        ),
     ],
 )
 def test_problems_are_said_in_one_line(
@@ -262,7 +259,7 @@ def test_a_full_disk_keeps_the_old_answers(
         output = folder / f"old.{suffix}"
         output.write_text("old")
         assert run("predict", folder / "model.tpnn", folder / "data.csv", "-o", output) == 1
-        assert "No space left on device" in capsys.readouterr().err
+        assert "no space left on device" in capsys.readouterr().err
         assert output.read_text() == "old"
 
 
@@ -387,3 +384,53 @@ def test_predicting_loads_no_scikit_learn(folder: Path) -> None:
         env=ENVIRONMENT,
     )  # fmt: skip
     assert told.stdout.strip() == "[]"
+
+
+def test_a_column_of_a_shape_must_be_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--target", "y", "--monotone", "nobody=increasing")
+    assert run("fit", folder / "data.csv", *options, "-o", folder / "none.tpnn") == 1
+    assert "--monotone: must be a column of the table, found 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_events_belong_to_survival(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pd.read_csv(folder / "data.csv").assign(time=lambda X: abs(X["y"]), died=1)
+    rows.to_csv(folder / "times.csv", index=False)
+    model = TPNNSurvival(**QUICK).fit(rows[["skewed"]], rows[["time", "died"]])
+    model.model_.save(folder / "times.tpnn")
+    scored = (folder / "times.csv", "--target", "time", "-o", folder / f"times.{command}.csv")
+    assert run(command, folder / "times.tpnn", *scored) == 1
+    told = capsys.readouterr().err
+    assert "--event: times and events are needed to score a survival model, found --target" in told
+    assert run(command, folder / "times.tpnn", *scored, "--event", "died") == 0
+    assert run(command, folder / "model.tpnn", *scored, "--event", "died") == 1
+    assert "--event: is for survival models, found a model with" in capsys.readouterr().err
+
+
+def test_errors_of_the_system_name_the_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("summary", folder / "absent.tpnn") == 1
+    told = capsys.readouterr().err
+    assert "absent.tpnn': must be a file" in told
+    assert told.endswith("found: no such file or directory. Check the path.\n")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    output = folder / "full.csv"
+    assert run("predict", folder / "model.tpnn", folder / "data.csv", "-o", output) == 1
+    told = capsys.readouterr().err
+    assert f"{str(output)!r}: must be a file that can be read or written, found: no space" in told
+    assert told.endswith("Free some space, or write elsewhere.\n")
+
+
+def test_one_component_is_no_plural(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--target", "y", "--order", 1, "--max-components", 1, "--bags", 1, "--held-out", 0)
+    assert run("fit", folder / "data.csv", *options, "-o", folder / "one.tpnn") == 0
+    assert "400 rows, 1 component, saved to" in capsys.readouterr().out

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tpnn.anova.constraints import SIGNS
 from tpnn.cli.command import MODULES
-from tpnn.cli.options import make_parser
+from tpnn.cli.options import OBJECTIVES, SHAPES, make_parser
+from tpnn.estimators.parameters import REGRESSION, RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
 LINES = [line.removeprefix("$ ") for line in PAGE.splitlines() if re.match(r"(\$ )?tpnn \w", line)]
@@ -35,3 +37,49 @@ def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> 
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) <= known
     hidden = {"--output", "--title", "--target", "--help"}  # in the examples, or plain
     assert known - hidden <= set(re.findall(r"--[a-z][a-z-]+", PAGE))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--monotone", "a=up"], "--monotone: the shape must be one of increasing, .* found 'up'"),
+        (["--monotone", "a"], "--monotone: must be like age=increasing, found 'a'"),
+        (["--objective", "foo"], "--objective: must be one of squared_error, .* found 'foo'"),
+        (["--objective", "gamma:1"], "--objective: only quantile, .* have a parameter, found"),
+        (["--objective", "tweedie:7"], "--objective: tweedie needs a number from 1 to 2, .* found"),
+        (["--objective", "huber:1,2"], "--objective: huber needs a positive number, .* found"),
+        (["--objective", "quantile:0.9,0.1"], "--objective: quantile needs .* increase .* found"),
+        (["--objective", "quantile:x"], "--objective: quantile needs numbers .* found"),
+        (["--order", "0"], "--order: must be a whole number of at least 1, found '0'"),
+        (["--bags", "two"], "--bags: must be a whole number of at least 1, found 'two'"),
+        (["--max-components", "0"], "--max-components: must be a whole number .* found '0'"),
+        (["--seed", "-1"], "--seed: must be a whole number of at least 0, found '-1'"),
+    ],
+)
+def test_a_wrong_option_is_told_in_options(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        make_parser().parse_args(["fit", "data.csv", "--target", "y", *options])
+    assert ended.value.code == 2
+    assert re.search(f"argument {message}", capsys.readouterr().err)
+
+
+def test_a_number_of_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["explain", "a.tpnn", "a.csv", "--reasons", "-1"])
+    assert "--reasons: must be a whole number of at least 1, found '-1'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tweedie:1", "tweedie:2", "huber:0.1", "quantile:0.5", "quantile:0.1,0.5,0.9", *REGRESSION],
+)
+def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:
+    given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", text])
+    assert RULES["objective"].holds(given.objective)
+
+
+def test_names_are_those_of_the_library() -> None:
+    assert OBJECTIVES == REGRESSION
+    assert set(SHAPES) == set(SIGNS)

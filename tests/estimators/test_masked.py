@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import QUICK
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, distill, fingerprint
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = X[:, 0] + X[:, 1]
@@ -53,3 +53,41 @@ def test_masked_labels_and_times() -> None:
     hidden["time"][3] = np.ma.masked
     with pytest.raises(ValueError, match=r"^y: every row needs a value, found 1 masked"):
         TPNNSurvival(**QUICK).fit(X, hidden)
+
+
+def test_masked_rows_have_no_score() -> None:
+    ones, hidden = np.ones(60), r": every row needs a value, found 1 masked"
+    numbers = TPNNRegressor(**QUICK).fit(X, Y)
+    labels = TPNNClassifier(**QUICK).fit(X, Y > 0)
+    with pytest.raises(ValueError, match=f"^y{hidden}"):
+        numbers.score(X, masked(Y))
+    with pytest.raises(ValueError, match=r"^y: every row needs a label, found missing labels in 1"):
+        labels.score(X, np.ma.MaskedArray(Y > 0, HIDDEN))
+    for model, y in ((numbers, Y), (labels, Y > 0)):
+        with pytest.raises(ValueError, match=f"^sample_weight{hidden}"):
+            model.score(X, y, sample_weight=masked(ones))
+        assert model.score(X, np.ma.MaskedArray(y), np.ma.MaskedArray(ones)) == model.score(X, y)
+
+
+def test_masked_times_answers_and_fingerprints() -> None:
+    hidden = r": every row needs a value, found \d+ masked"
+    survival = TPNNSurvival(**QUICK).fit(X, np.column_stack([np.exp(Y), np.ones(60)]))
+    with pytest.raises(ValueError, match=f"^times{hidden}"):
+        survival.predict_survival(X, np.ma.MaskedArray([1.0, 2.0], [False, True]))
+    with pytest.raises(ValueError, match=f"^predict{hidden}"):
+        distill(lambda rows: np.ma.masked_greater(rows[:, 0], 0.0), X, **QUICK)
+    with pytest.raises(ValueError, match=f"^y{hidden}"):
+        fingerprint(X, masked(Y))
+
+
+class Unsure:
+    """A classifier that masks some of its probabilities."""
+
+    def predict_proba(self, rows: Any) -> Any:
+        shares = np.full((len(rows), 2), 0.5)
+        return np.ma.MaskedArray(shares, np.repeat(rows[:, :1] > 0, 2, axis=1))
+
+
+def test_masked_probabilities() -> None:
+    with pytest.raises(ValueError, match=r"^predict: every row needs a value, found \d+ masked"):
+        distill(Unsure(), X, **QUICK)

@@ -18,6 +18,7 @@ from tpnn import (
     TPNNSurvival,
     compare,
     distributed,
+    load_model,
     merge,
     monitor,
     purify,
@@ -45,7 +46,8 @@ def names() -> dict[str, Any]:
     known = {name: quick(kind) for name, kind in estimators.items()}
     return {**known, "X": X, "y": y, "np": np, "model": model, "Grow": Grow, "purify": purify,
             "Explanation": Explanation, "scorecard": scorecard, "merge": merge, "compare": compare,
-            "monitor": monitor, "validate": validate, "distributed": distributed}  # fmt: skip
+            "monitor": monitor, "validate": validate, "distributed": distributed,
+            "load_model": load_model}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), LINES, ids=[call.strip(" `") for call, _ in LINES])

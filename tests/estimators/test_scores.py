@@ -38,3 +38,25 @@ def test_cross_validation_that_scores_without_the_offset_warns(tmp_path: Any) ->
     model.fit(X, y, offset=offset).model_.save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"^offset: "):
         load_model(tmp_path / "saved").predict(X)
+
+
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**1000])
+@pytest.mark.parametrize("objective", ["squared_error", {"name": "quantile", "levels": [0.2, 0.7]}])
+def test_a_score_does_not_depend_on_the_unit(unit: float, objective: Any) -> None:
+    """Squares of numbers of this size overflow, or are all zero."""
+    rng = np.random.default_rng(2)
+    X, weights = rng.normal(size=(100, 2)), rng.uniform(0.5, 2.0, 100)
+    y = X[:, 0] + rng.normal(size=100)
+    model = TPNNRegressor(objective=objective, **QUICK)
+    expected = model.fit(X, y).score(X, y, weights)
+    assert model.fit(X, unit * y).score(X, unit * y, weights) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["squared_error", "absolute_error"])
+def test_targets_whose_differences_are_no_numbers(objective: str) -> None:
+    X = np.random.default_rng(3).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, 1.7e308, -1.7e308)
+    with pytest.raises(ValueError, match=r"^y: differences of targets, .* below 1.8e\+308, found"):
+        TPNNRegressor(objective=objective, **QUICK).fit(X, y)
+    with pytest.raises(ValueError, match=r"^y: differences of targets, without their offsets"):
+        TPNNRegressor(objective=objective, **QUICK).fit(X, y / 2, offset=-y)

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def same(one: Any, other: Any) -> bool:
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype != int)
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict):
+    if isinstance(one, Mapping):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if hasattr(one, "__dataclass_fields__"):
         return same(vars(one), vars(other))
@@ -261,7 +261,7 @@ def test_a_header_that_lacks_a_part(name: str, tmp_path: Path) -> None:
     del header[name]
     write_archive(tmp_path / "part", header, arrays)
     with pytest.raises(
-        ValueError, match=r"^path: must be a complete model, found a file that lacks"
+        ValueError, match=r"^path: must be a complete model, found '.*part', which lacks"
     ):
         load_model(tmp_path / "part")
 
@@ -280,7 +280,7 @@ def test_newer_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "FORMAT_VERSION", 99)
     small_model(1).save(tmp_path / "newer")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"version 99\. Upgrade tpnn"):
+    with pytest.raises(ValueError, match=r"found '.*newer', of .* version 99\. Upgrade tpnn"):
         load_model(tmp_path / "newer")
 
 
@@ -313,6 +313,13 @@ def test_a_pickled_array_is_never_loaded(tmp_path: Path) -> None:
     rewrite(path, tmp_path / "edited", lambda name, _: entries[name])
     with pytest.raises(ValueError, match="and type object"):
         load_model(tmp_path / "edited")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model.tpnn", ["model.tpnn"]])
+def test_what_is_no_path(path: Any) -> None:
+    for use in (load_model, tpnn.load, small_model(1).save):
+        with pytest.raises(TypeError, match=r"^path: must be the path of a file, .* found .*Pass"):
+            use(path)
 
 
 def test_other_file(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
+import tracemalloc
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +26,8 @@ from tpnn.table.frame import OffsetColumn
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
 N_DAMAGES = 150  # of every model
+CENTRAL_ENTRY = b"PK\x01\x02"  # where the last list of entries begins in a zip file
+PLACE_OF_SIZE = 24  # of the unpacked size in it
 
 
 def crafted(name: str, tmp_path: Path, change: Any) -> Path:
@@ -240,6 +245,87 @@ def test_levels_that_are_text_are_strings(flag: Any, tmp_path: Path) -> None:
         load_model(crafted("regression", tmp_path, change))
 
 
+def first_of(kind: str, header: Any) -> int:
+    """The first feature of a kind."""
+    return next(i for i, (found, *_) in enumerate(header["features"]) if found == kind)
+
+
+@pytest.mark.parametrize("kind", ["number", "date", "duration"])
+def test_what_is_measured_has_no_levels(kind: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["features"][first_of("number", header)] = [kind, ["x"]]
+
+    with pytest.raises(ValueError, match=f"a {kind} must have no levels"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_nodes_of_a_number_have_no_labels(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("number", header)
+        header["levels"][number] = ["x"] * header["n_nodes"][number]
+
+    with pytest.raises(ValueError, match="a number must have no levels"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_a_date_that_no_calendar_has(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("number", header)
+        header["features"][number] = ["date", []]
+        last = sum(header["n_nodes"][: number + 1]) - 1 - header["has_missing"][number]
+        arrays["node_values"] = arrays["node_values"].copy()
+        arrays["node_values"][last] = 1e300
+
+    with pytest.raises(ValueError, match="nodes must be dates"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("place", ["features", "levels"])
+def test_a_missing_value_is_no_level(place: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        number = first_of("nominal", header)
+        labels = header["levels"][number] if place == "levels" else header["features"][number][1]
+        labels[0] = math.nan
+
+    with pytest.raises(ValueError, match=r"levels must be known|must have a label"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+def test_a_missing_value_is_no_class(tmp_path: Path) -> None:
+    change = {"classes": [0.0, 1.0, math.nan]}
+    with pytest.raises(ValueError, match="classes must fit"):
+        load_model(crafted("three_classes", tmp_path, lambda header, a: header.update(change)))
+
+
+def test_names_that_are_the_same(tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        header["names"][1] = header["names"][0]
+
+    with pytest.raises(ValueError, match="names of features must differ"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("kind", ["f4", "c8", "U3"])
+def test_nodes_of_levels_are_whole_numbers(kind: str, tmp_path: Path) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        arrays["level_nodes"] = arrays["level_nodes"].astype(kind)
+
+    with pytest.raises(ValueError, match="nodes of levels must be whole numbers"):
+        load_model(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("kind", ["c8", "f2", "i8", "U9"])
+@pytest.mark.parametrize("array", ["calibration_numbers", "calibration_scores"])
+def test_a_calibration_of_another_kind(
+    array: str, kind: str, later_models: Any, tmp_path: Path
+) -> None:
+    def change(header: Any, arrays: Any) -> None:
+        arrays[array] = arrays[array].astype(kind)
+
+    with pytest.raises(ValueError, match="calibration: scores must be single numbers"):
+        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_crafted_file_is_refused_or_predicts_finite_numbers(name: str, tmp_path: Path) -> None:
@@ -302,6 +388,33 @@ def test_an_entry_that_would_fill_the_memory_is_refused_unread(
         archive.writestr("header.json", json.dumps({"format": "tpnn-model", "version": 1}))
         archive.writestr("tables.npy", bytes(1 << 24))
     monkeypatch.setattr("tpnn.model.archive.SMALLEST_SIZE_LIMIT", 1 << 20)
-    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="would unpack to"):
+        load_model(path)
+
+
+def test_no_more_is_unpacked_than_an_entry_promises(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tables.npy", bytes(1 << 26))
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, data.rfind(CENTRAL_ENTRY) + PLACE_OF_SIZE, 100)
+    path.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="truncated or of another kind"):
+        load_model(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compression_that_unpacks_without_a_limit_is_refused(
+    compression: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb"
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("tables.npy", bytes(1 << 20))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="an entry that is compressed in the way"):
         load_model(path)

@@ -217,7 +217,7 @@ def test_only_levels_have_nodes_of_levels(document: dict[str, Any], tmp_path: Pa
     axis = next(axis for axis in document["axes"]["1"] if axis["level_nodes"] is None)
     axis["level_nodes"] = []
     (tmp_path / "model.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="levels must have nodes"):
+    with pytest.raises(ValueError, match="must have no levels"):
         load_model(tmp_path / "model.json")
 
 
@@ -227,7 +227,7 @@ def test_only_levels_have_nodes_of_levels(document: dict[str, Any], tmp_path: Pa
         ("{", "truncated or of another kind"),
         ("{}", "truncated or of another kind"),
         (json.dumps({"format": JSON_FORMAT, "version": 99}), "version 99. Upgrade"),
-        (json.dumps({"format": "other", "version": 1}), "found 'other'"),
+        (json.dumps({"format": "other", "version": 1}), "of the format 'other'"),
         (json.dumps({"format": JSON_FORMAT, "version": 1}), "complete model"),
     ],
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.conftest import QUICK
 from tests.models import interpolate_slowly, random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.edits.constrain import constrain
@@ -151,6 +153,27 @@ def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
     assert np.array_equal(model.raw_scores(ROWS), expected)
 
 
+@pytest.mark.parametrize(
+    "again", [lambda m: m, copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_dicts_are_read_only(again: Any, tmp_path: Any) -> None:
+    X = ROWS[:40]
+    model = TPNNRegressor(monotone={0: "increasing"}, **QUICK).fit(X, X[:, 0]).model_
+    edited = model.edit("x0", add=0.1, why="a test", by="me")
+    for known in map(again, (model, edited, edited.undo())):
+        provenance = known.provenance
+        for frozen in (known.shapes, known.encoder.axes, provenance.settings, provenance.scores):
+            with pytest.raises(TypeError, match="does not support item assignment"):
+                frozen["x0"] = "decreasing"
+            assert not hasattr(frozen, "clear")
+        known.save(tmp_path / "saved")
+        known.to_json(tmp_path / "saved.json")
+        for name in ("saved", "saved.json"):
+            loaded = load_model(tmp_path / name)
+            assert loaded.shapes == known.shapes == {"x0": "increasing"}
+            assert loaded.provenance.as_dict() == provenance.as_dict()
+
+
 def test_fields_cannot_be_replaced_in_place() -> None:
     model = small_model(1)
     with pytest.raises(FrozenInstanceError):
@@ -286,3 +309,14 @@ def test_estimators_freeze_models_with_the_outputs_inside(table: Any, quick: Any
     assert one.intercept_ == one.model_.intercept
     with pytest.raises(ValueError, match="read-only"):
         one.model_.tables[0][:] = 0
+
+
+def test_whatever_is_in_a_model_is_shown_in_a_line() -> None:
+    X = ROWS[:40]
+    fitted = TPNNRegressor(**QUICK).fit(X, X[:, 0])
+    model = fitted.model_
+    assert repr(model.encoder) == "TableEncoder(3 features, orders [1, 2])"
+    assert repr(model.encoder.axes[1][0]) == "Axis(number, 32 nodes)"
+    shown = [model.calibration, model.posteriors[0], *fitted.explain(X).reasons()[0]]
+    assert all(len(repr(part)) < 100 for part in shown)
+    assert not any(re.search(r"\d{7}", repr(part)) for part in shown)

@@ -116,7 +116,7 @@ class Uncertainty:
         return float(max(np.quantile(np.concatenate(largest), level), 1.0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Posterior of one component, with the smooth functions of each feature apart.
 
@@ -140,6 +140,9 @@ class Posterior:
     roots: Float32Array
     rough: Float32Array
     units: FloatArray
+
+    def __repr__(self) -> str:
+        return f"Posterior({len(self.shifts)} smooth functions, {self.rough.size} cells)"
 
     @classmethod
     def of(

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+import tpnn
+
 
 def column_of(table: pd.DataFrame, name: str, option: str) -> pd.Series[Any]:
     """Column that an option names."""
@@ -25,6 +27,23 @@ def targets_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
         return target
     event = column_of(table, given.event, "--event")
     return pd.DataFrame({"time": target, "event": event})
+
+
+def check_event(model: tpnn.AnovaModel, given: argparse.Namespace) -> None:
+    """Refuse targets that are times without events, or events of a model that knows none."""
+    known = model.provenance
+    is_survival = model.baseline is not None or (known is not None and known.task == "survival")
+    if given.target is None or is_survival == (given.event is not None):
+        return
+    if is_survival:
+        raise ValueError(
+            f"--event: times and events are needed to score a survival model, found --target "
+            f"{given.target} alone. Name the column that is 1 where the event was observed."
+        )
+    raise ValueError(
+        f"--event: is for survival models, found a model with the {model.link.name} link. "
+        "Leave it out."
+    )
 
 
 def features_of(table: pd.DataFrame, given: argparse.Namespace) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -12,6 +13,13 @@ from importlib import import_module
 from tpnn.cli.options import make_parser
 
 INTERRUPTED = 130  # the exit code of shells for Ctrl-C
+ADVICE = {  # by error of the system
+    errno.ENOENT: "Check the path.",
+    errno.ENOSPC: "Free some space, or write elsewhere.",
+    errno.EACCES: "Change its mode or that of its folder, or name another.",
+    errno.EPERM: "Change its mode or that of its folder, or name another.",
+    errno.EROFS: "Write elsewhere.",
+}
 MODULES = {
     "compare": "tpnn.cli.compare",
     "demo": "tpnn.cli.demo",
@@ -52,7 +60,25 @@ def _run(given: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+    except OSError as error:
+        print(f"tpnn {given.command}: {_file_words(error)}", file=sys.stderr)
+        return 1
+    except (ValueError, TypeError, ImportError, MemoryError) as error:
         print(f"tpnn {given.command}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _file_words(error: OSError) -> str:
+    """Say which file an error of the system is about, and what to do.
+
+    >>> _file_words(OSError(errno.ENOSPC, "No space left on device", "a.tpnn"))
+    "'a.tpnn': must be a file that can be read or written, found: no space left on device. \
+Free some space, or write elsewhere."
+    """
+    if error.errno is None:  # one of our own, which says it all
+        return str(error)
+    name = "the output" if error.filename is None else repr(os.fspath(error.filename))
+    advice = ADVICE.get(error.errno, "Check the file, or name another.")
+    found = (error.strerror or type(error).__name__).lower()
+    return f"{name}: must be a file that can be read or written, found: {found}. {advice}"

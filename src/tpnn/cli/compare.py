@@ -7,7 +7,7 @@ import argparse
 import pandas as pd
 
 import tpnn
-from tpnn.cli.columns import features_of, targets_of
+from tpnn.cli.columns import check_event, features_of, targets_of
 from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output, write_table
 from tpnn.metrics import measure
@@ -19,6 +19,7 @@ def run(given: argparse.Namespace) -> None:
     lines = []
     for path in given.models:
         model = tpnn.load_model(path)
+        check_event(model, given)
         table = pd.DataFrame(read_rows(model, given.data, given))
         X, y = features_of(table, given), targets_of(table, given)
         scores = measure(model, X, y).scores

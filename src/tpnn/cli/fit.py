@@ -18,7 +18,7 @@ from tpnn._writing import is_stream
 from tpnn.cli.columns import column_of, features_of, targets_of
 from tpnn.cli.csv_files import CsvFormat
 from tpnn.cli.reading import read_training_table
-from tpnn.cli.writing import check_output
+from tpnn.cli.writing import check_output, counted
 from tpnn.loss.losses import resolve
 from tpnn.metrics import measure
 
@@ -65,7 +65,7 @@ def _told(
     """Model that knows the names of its targets, and the scores of the fit to some rows."""
     assert model.provenance is not None
     targets = tuple(name for name in (given.target, given.event) if name is not None)
-    known = model.provenance.scores | {
+    known = dict(model.provenance.scores) | {
         name: float(value) for name, value in scores.items() if np.isfinite(value)
     }
     provenance = replace(model.provenance, targets=targets, scores=known)
@@ -73,10 +73,12 @@ def _told(
 
 
 def _words(result: dict[str, Any]) -> str:
-    lines = ["{task}: {rows} rows, {components} components, saved to {model}".format(**result)]
+    sizes = f"{counted(result['rows'], 'row')}, {counted(result['components'], 'component')}"
+    lines = [f"{result['task']}: {sizes}, saved to {result['model']}"]
     if result["scores"]:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in result["scores"].items())
-        lines.append(f"on {result['held_out_rows']} held-out rows, fitted to the others: {scores}")
+        rows = counted(result["held_out_rows"], "held-out row")
+        lines.append(f"on {rows}, fitted to the others: {scores}")
     return "\n".join(lines)
 
 
@@ -84,13 +86,16 @@ def _read(given: argparse.Namespace) -> Rows:
     """Read the rows that have a target."""
     table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
     asked = {"--offset": given.offset, "--exposure": given.exposure}
-    for option, name in [*asked.items(), *(("--categorical", c) for c in given.categorical)]:
+    named = [("--categorical", c) for c in given.categorical]
+    named += [("--monotone", name) for name, _ in given.monotone]
+    for option, name in [*asked.items(), *named]:
         if name is not None:
             column_of(table, name, option)
     y = targets_of(table, given)
     present = pd.DataFrame(y).notna().all(axis=1)
     if not present.all():
-        print(f"leaving out {(~present).sum()} rows without a target", file=sys.stderr)
+        rows = counted(int((~present).sum()), "row")
+        print(f"leaving out {rows} without a target", file=sys.stderr)
         table, y = table[present], y[present]
     weights = given.weights and column_of(table, given.weights, "--weights").to_numpy()
     X = features_of(table, given).drop(columns=given.weights or [])

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import tpnn
+from tpnn.cli.writing import counted
 from tpnn.edits.log import check_log, first_break
 from tpnn.edits.words import edit_words
 
@@ -24,8 +25,7 @@ def run(given: argparse.Namespace) -> None:
             print("\n".join(_lines(record)), end="\n\n")
     check_log(model)
     if not given.json:
-        count = f"{len(records)} edit{'s' * (len(records) != 1)}"
-        print(f"{count}, the chain is whole; the model is {model.digest()}")
+        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {model.digest()}")
 
 
 def _lines(record: dict[str, Any]) -> list[str]:

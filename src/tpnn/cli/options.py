@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 import tpnn
 
+OBJECTIVES = (
+    "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
+)  # fmt: skip
 PARAMETERS = {"quantile": "levels", "huber": "threshold", "tweedie": "power"}  # by objective
+PARAMETER_RULES = {
+    "quantile": "numbers that increase between 0 and 1, as in quantile:0.1,0.9",
+    "huber": "a positive number, as in huber:1.0",
+    "tweedie": "a number from 1 to 2, as in tweedie:1.5",
+}
+SHAPES = ("increasing", "decreasing", "convex", "concave")
 TASKS = ("auto", "regression", "classification", "survival")
 TO_SCREEN = "CSV or Parquet file; by default CSV to the screen"
 EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
@@ -72,14 +82,14 @@ def _add_task(group: Any) -> None:
 
 
 def _add_model(group: Any) -> None:
-    group.add_argument("--order", type=int, default=2, help="largest order of interactions (2)")
-    group.add_argument("--max-components", type=int, metavar="N", help="largest number of them")
+    group.add_argument("--order", type=_count, default=2, help="largest order of interactions (2)")
+    group.add_argument("--max-components", type=_count, metavar="N", help="largest number of them")
     group.add_argument(
         "--monotone", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
         help="increasing, decreasing, convex or concave; may be repeated",
     )  # fmt: skip
-    group.add_argument("--bags", type=int, default=8, help="number of models averaged (8)")
-    group.add_argument("--seed", type=int, default=0, help="same seed, same model (0)")
+    group.add_argument("--bags", type=_count, default=8, help="number of models averaged (8)")
+    group.add_argument("--seed", type=_seed, default=0, help="same seed, same model (0)")
 
 
 def _add_predict(commands: Any) -> None:
@@ -101,7 +111,7 @@ def _add_explain(commands: Any) -> None:
         "data", nargs="?", help="CSV or Parquet file of rows to explain one by one"
     )
     explain.add_argument(
-        "--reasons", type=int, metavar="N", help="explain each row by up to N reasons in words"
+        "--reasons", type=_count, metavar="N", help="explain each row by up to N reasons in words"
     )
     explain.add_argument("-o", "--output", help=TO_SCREEN)
     _add_csv(explain)
@@ -167,6 +177,24 @@ def _separator(text: str) -> str:
     return separator
 
 
+def _count(text: str) -> int:
+    """Whole number of at least 1."""
+    return _whole(text, least=1)
+
+
+def _seed(text: str) -> int:
+    """Whole number of at least 0."""
+    return _whole(text, least=0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of at least {least}, found {text!r}"
+        )
+    return int(text)
+
+
 def _share(text: str) -> float:
     try:
         share = float(text)
@@ -186,6 +214,8 @@ def _objective(text: str) -> str | dict[str, Any]:
     {'name': 'quantile', 'levels': [0.1, 0.9]}
     """
     name, colon, parameter = text.partition(":")
+    if name not in OBJECTIVES:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(OBJECTIVES)}, found {name!r}")
     if not colon:
         return name
     if name not in PARAMETERS:
@@ -195,10 +225,24 @@ def _objective(text: str) -> str | dict[str, Any]:
     try:
         numbers = [float(number) for number in parameter.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"a parameter must be a number, as in tweedie:1.5, found {text!r}"
-        ) from None
+        numbers = []
+    if not _fits(name, numbers):
+        raise argparse.ArgumentTypeError(f"{name} needs {PARAMETER_RULES[name]}, found {text!r}")
     return {"name": name, PARAMETERS[name]: numbers if name == "quantile" else numbers[0]}
+
+
+def _fits(name: str, numbers: list[float]) -> bool:
+    """Whether numbers can be the parameter of an objective.
+
+    >>> _fits("quantile", [0.1, 0.9]), _fits("huber", []), _fits("tweedie", [2.5])
+    (True, False, False)
+    """
+    if name == "quantile":
+        inside = all(0 < number < 1 for number in numbers)
+        return inside and len(numbers) > 0 and numbers == sorted(set(numbers))
+    if len(numbers) != 1:
+        return False
+    return 0 < numbers[0] < math.inf if name == "huber" else 1 <= numbers[0] <= 2
 
 
 def _shape(text: str) -> tuple[str, str]:
@@ -210,4 +254,8 @@ def _shape(text: str) -> tuple[str, str]:
     column, equals, shape = text.rpartition("=")
     if not equals or not column:
         raise argparse.ArgumentTypeError(f"must be like age=increasing, found {text!r}")
+    if shape not in SHAPES:
+        raise argparse.ArgumentTypeError(
+            f"the shape must be one of {', '.join(SHAPES)}, found {shape!r} in {text!r}"
+        )
     return column, shape

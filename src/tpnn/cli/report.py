@@ -9,7 +9,7 @@ import pandas as pd
 
 import tpnn
 from tpnn._writing import is_stream
-from tpnn.cli.columns import features_of, targets_of
+from tpnn.cli.columns import check_event, features_of, targets_of
 from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output
 from tpnn.report import write_report
@@ -20,6 +20,7 @@ def run(given: argparse.Namespace) -> None:
     check_output(given.output, given.model, given.data)
     X = y = None
     model = tpnn.load_model(given.model)
+    check_event(model, given)
     if given.data is not None:
         table = pd.DataFrame(read_rows(model, given.data, given))
         y = targets_of(table, given) if given.target else None

@@ -57,7 +57,7 @@ def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
         "intercept": model.intercepts.tolist(),
         "offset": _offset(model),
         "has_baseline": model.baseline is not None,
-        "shapes": model.shapes,
+        "shapes": dict(model.shapes),
         "n_features": len(model.feature_names),
         "n_components": len(model.components),
         "n_components_by_order": dict(Counter(map(len, model.components))),

@@ -55,6 +55,15 @@ def _write_csv(table: Lines, file: Any) -> None:
     writer.writerows(zip(*table.values(), strict=True))
 
 
+def counted(count: int, word: str) -> str:
+    """Count things.
+
+    >>> counted(1, "row"), counted(200, "row")
+    ('1 row', '200 rows')
+    """
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
 def print_table(table: Lines) -> None:
     """Print a table with aligned columns, numbers with four digits."""
     columns = [[name, *map(_cell, values)] for name, values in table.items()]

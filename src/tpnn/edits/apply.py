@@ -31,7 +31,7 @@ def applied(model: Model, edit: Edit) -> Model:
         return _without(model, edit.component)
     if edit.operation == "monotone":
         names = model.feature_names
-        shaped = constrain(model, model.shapes | {names[edit.component[0]]: edit.value})
+        shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
         return _after(shaped, _changed(model, shaped), model)
     finer = _refined_for(model, edit)
     axes = finer.axes(edit.component)

@@ -88,7 +88,8 @@ def edited(
     """
     check_log(model)
     edit, words = read_edit(model, component, change), note.as_dict()
-    former = {field.name: getattr(model, field.name) for field in fields(model)} | {"edits": None}
+    former = {field.name: getattr(model, field.name) for field in fields(model)}
+    former |= {"edits": None, "shapes": dict(model.shapes)}  # read-only dicts cannot be pickled
     new = applied(replace(model, edits=None, facts=None), edit)
     known = model.edits or EditLog(())
     if len(known.records) >= MOST_EDITS:

@@ -9,7 +9,9 @@ import numpy as np
 from tpnn._frozen import FrozenModel
 from tpnn._typing import FloatArray
 from tpnn.loss import formulas
+from tpnn.loss.offset import refuse_masked
 from tpnn.loss.times import checked_survival
+from tpnn.table.values import array_of
 
 POWERS = {"poisson": 1.0, "gamma": 2.0}  # of the Tweedie deviance, by objective
 
@@ -28,6 +30,7 @@ def held_out_loss(model: FrozenModel, X: Any, y: Any, offset: Any = None) -> tup
 
 
 def _losses(model: FrozenModel, raw: FloatArray, y: Any) -> tuple[str, FloatArray]:
+    refuse_masked("y", y)
     task = None if model.provenance is None else model.provenance.task
     link = model.link.name
     if model.baseline is not None or task == "survival":
@@ -36,7 +39,7 @@ def _losses(model: FrozenModel, raw: FloatArray, y: Any) -> tuple[str, FloatArra
         pairs, ones = np.column_stack([times, events]), np.ones((len(raw), 1))
         return "cox", formulas.cox_loss(pairs, raw[:, None], ones, np)
     if link in ("logit", "softmax"):
-        codes = _codes(model, np.asarray(y))
+        codes = _codes(model, array_of(y).ravel().tolist())
         _check_rows(codes, raw)
         if link == "logit":
             return "log_loss", formulas.logistic_loss(codes, raw, None, np)
@@ -67,14 +70,14 @@ def _level(named: dict[str, Any]) -> float:
     return float(np.ravel(named.get("levels", 0.5))[0])
 
 
-def _codes(model: FrozenModel, y: Any) -> Any:
+def _codes(model: FrozenModel, labels: list[Any]) -> Any:
     classes = model.classes or tuple(range(max(model.n_outputs, 2)))
     numbers = {label: place for place, label in enumerate(classes)}
-    codes = [numbers.get(label) for label in np.asarray(y).ravel().tolist()]
+    codes = [numbers.get(label) for label in labels]
     if None in codes:
         raise ValueError(
             f"y: labels must be those of fit, {list(classes)[:5]}, found "
-            f"{np.asarray(y).ravel().tolist()[codes.index(None)]!r}. Label the rows like those."
+            f"{labels[codes.index(None)]!r}. Label the rows like those."
         )
     return np.array(codes, np.intp)
 

@@ -17,7 +17,7 @@ from sklearn.utils import column_or_1d
 from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.table.stored import StoredColumns
-from tpnn.table.values import is_missing
+from tpnn.table.values import array_of, is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
 TABLE_MEMORY_SHARE = 0.5  # of the free memory, for a fit to a table that is read as a whole
@@ -34,7 +34,7 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
             "y: targets are needed, found None. This estimator requires y to be passed, but the "
             "target y is None: pass one value per row."
         )
-    target = column_or_1d(y, warn=True)
+    target = column_or_1d(array_of(y), warn=True)
     if target.dtype.kind in "mM" or (target.dtype.kind == "O" and any(map(is_missing, target))):
         raise ValueError(
             f"y: targets must be numbers or labels, found dates, None or NaN ({target.dtype}). "
@@ -63,7 +63,7 @@ def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
 def checked_targets(y: Any) -> tuple[FloatArray, tuple[str, ...]]:
     """One or several targets as floats (n_rows, T), and their names."""
     refuse_masked("y", y)
-    array = np.asarray(y)
+    array = array_of(y)
     if array.ndim != 2 or array.shape[1] == 1:
         return checked_target(y, np.float64)[:, None], ("y",)
     targets = [checked_target(column, np.float64) for column in array.T]
@@ -119,7 +119,7 @@ def checked_groups(groups: Any, n_rows: int, weights: FloatArray | None) -> IntA
     if groups is None:
         return None
     refuse_masked("groups", groups)
-    names = np.asarray(groups)
+    names = array_of(groups)
     if names.shape != (n_rows,):
         raise ValueError(
             f"groups: one group per row is needed, found shape {names.shape} for {n_rows} rows. "
@@ -131,8 +131,9 @@ def checked_groups(groups: Any, n_rows: int, weights: FloatArray | None) -> IntA
             f"groups: every row needs a group, found None or NaN in {n_missing} of {n_rows} rows. "
             "Drop those rows, or give each a group of its own."
         )
-    named = names if names.dtype.kind != "O" else np.array(list(map(repr, names)))
-    numbers: IntArray = np.unique(named, return_inverse=True)[1]
+    if names.dtype.kind == "O" and not _are_texts(groups, names):
+        names = np.fromiter(map(repr, names), object, n_rows)
+    numbers: IntArray = np.unique(names, return_inverse=True)[1]
     counted = numbers if weights is None else numbers[weights > 0]
     if len(np.unique(counted)) < 2:
         raise ValueError(
@@ -140,6 +141,12 @@ def checked_groups(groups: Any, n_rows: int, weights: FloatArray | None) -> IntA
             "holds out whole groups. Pass more rows, or leave groups out."
         )
     return numbers
+
+
+def _are_texts(groups: Any, names: NDArray[Any]) -> bool:
+    """Whether groups are strings in a list or of polars, which are sorted as they are."""
+    is_listed = isinstance(groups, list | tuple) or str(getattr(groups, "dtype", "")) == "String"
+    return is_listed and all(isinstance(name, str) for name in names)
 
 
 def check_one_offset(parameters: Mapping[str, Any], offset: Any) -> None:

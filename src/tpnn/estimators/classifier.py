@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from narwhals.dependencies import is_polars_series
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -33,14 +32,16 @@ from tpnn.predict.mixins import PredictsClasses, check_class_offset
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.store.training import Training, read_training
+from tpnn.table.values import array_of
 
 
 @documented
 class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
-    """Classifier with logit P(y = 1 | x) = intercept + sum_S f_S(x_S) and unique components.
+    """Classifier with logit P(second class | x) = intercept + sum_S f_S(x_S), unique components.
 
-    With more than two classes, each class has a raw score, and a softmax turns the scores into
-    probabilities. The scores are centred over the classes, so that they are unique too.
+    The second of two classes is ``classes_[1]``: labels are sorted. With more than two, each class
+    has a raw score, and a softmax turns the scores into probabilities. The scores are centred over
+    the classes, so that they are unique too.
 
     <parameters>
 
@@ -148,7 +149,9 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Accuracy: the share of the rows, or of their weight, whose class is predicted."""
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        labels, predicted = _plain_labels(y), self.predict(X, offset)
+        weights = checked_weights(sample_weight, len(predicted))
+        return float(accuracy_score(labels, predicted, sample_weight=weights))
 
 
 def _class_weights(
@@ -181,7 +184,5 @@ def _plain_labels(y: Any) -> Any:
             f"y: every row needs a label, found missing labels in {n_missing} of {len(y)} rows. "
             "Drop those rows."
         )
-    if is_polars_series(y):
-        return y.to_numpy()  # objects; as an array, every string would get the room of the longest
     dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    return y if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)
+    return array_of(y) if dtype is None or dtype.kind not in "biu" else np.asarray(y, dtype)

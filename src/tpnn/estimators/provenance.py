@@ -103,7 +103,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
+        return {json_value(str(key)): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
     parameters = value.get_params() if hasattr(value, "get_params") else None

@@ -24,7 +24,8 @@ from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
 from tpnn.grow.solver import Grow
 from tpnn.loss.losses import Objective, resolve
-from tpnn.loss.offset import checked_offset
+from tpnn.loss.offset import checked_numbers, checked_offset
+from tpnn.metrics.groups import unit_of
 from tpnn.predict.mixins import PredictsNumbers
 from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
@@ -164,13 +165,17 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         mean share of the pinball loss.
         """
         predicted = self.predict(X, offset)
+        actual = checked_numbers("y", y)
+        weights = checked_weights(sample_weight, len(predicted))
         power = resolve(self.objective, n_targets=1).power
         if power is not None:
-            return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=power))
+            return float(d2_tweedie_score(actual, predicted, sample_weight=weights, power=power))
+        unit = unit_of(actual, predicted)  # in which no square overflows; a score has no unit
+        actual, predicted = actual / unit, predicted / unit
         if self.model_.link.name != "quantiles":
-            return float(r2_score(y, predicted, sample_weight=sample_weight))
+            return float(r2_score(actual, predicted, sample_weight=weights))
         shares = [
-            d2_pinball_score(y, column, sample_weight=sample_weight, alpha=float(level))
+            d2_pinball_score(actual, column, sample_weight=weights, alpha=float(level))
             for column, level in zip(predicted.T, self.model_.output_names, strict=True)
         ]
         return float(np.mean(shares))

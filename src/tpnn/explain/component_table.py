@@ -14,6 +14,7 @@ from tpnn._typing import BoolArray, FloatArray, IntArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.table.axis import Axis
+from tpnn.table.packages import require_pandas
 from tpnn.table.words import originals
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class ComponentTable:
         kind : {"pointwise", "simultaneous"}, default="pointwise"
             Whether the level holds at each node or for all nodes at once.
         """
+        require_pandas("to_frame")
         import pandas as pd
 
         shape = self.effect.shape

@@ -50,6 +50,11 @@ class Reason:
     def __str__(self) -> str:
         return self.words
 
+    def __repr__(self) -> str:
+        has_band = not math.isnan(self.lower)
+        band = f", from {self.lower:.4g} to {self.upper:.4g}" if has_band else ""
+        return f"Reason({self.feature!r}, {self.value!r}, {self.contribution:.4g}{band})"
+
 
 def reasons(
     model: AnovaModel,

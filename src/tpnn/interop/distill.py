@@ -23,6 +23,8 @@ from tpnn.estimators.checks import check_rows, seed_from
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.loss.links import LINKS
+from tpnn.loss.offset import checked_numbers, refuse_masked
+from tpnn.metrics.groups import unit_of
 from tpnn.report import Report, write_report
 from tpnn.table.frame import Table
 
@@ -133,7 +135,7 @@ def _asker(predict: Any) -> Callable[[Any], FloatArray]:
 
 
 def _checked_odds(model: Any, table: Any) -> FloatArray:
-    shares = np.asarray(model.predict_proba(table), np.float64)
+    shares = checked_numbers("predict", model.predict_proba(table))
     if shares.ndim != 2 or shares.shape[1] != 2:
         raise ValueError(
             f"predict: predict_proba must have two columns, found shape {shares.shape}. For one "
@@ -143,6 +145,7 @@ def _checked_odds(model: Any, table: Any) -> FloatArray:
 
 
 def _checked(answers: Any, n_rows: int) -> FloatArray:
+    refuse_masked("predict", answers)
     values = np.asarray(answers)
     if values.shape == (n_rows, 1):
         values = values[:, 0]
@@ -186,6 +189,8 @@ def _take(rows: Any, chosen: NDArray[Any]) -> Any:
 
 
 def _r2(answers: FloatArray, predictions: FloatArray) -> float:
+    unit = unit_of(answers, predictions)  # in which no square overflows
+    answers, predictions = answers / unit, predictions / unit
     residual = float(((answers - predictions) ** 2).sum())
     spread = float(((answers - answers.mean()) ** 2).sum())
     return 1 - residual / spread if spread > 0 else float(residual == 0)

@@ -51,5 +51,5 @@ def unit_of(*arrays: FloatArray) -> float:
     >>> unit_of(np.array([0.3, -5.0]))
     8.0
     """
-    largest = max(float(np.abs(array).max()) for array in arrays)
+    largest = max(float(np.abs(array).max(initial=0.0)) for array in arrays)
     return math.ldexp(1.0, min(math.frexp(largest)[1], sys.float_info.max_exp - 1))

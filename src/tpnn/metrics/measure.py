@@ -17,6 +17,7 @@ from tpnn.metrics.records import Metrics
 from tpnn.metrics.survival import survival_metrics
 from tpnn.model.files import Label, storable_labels
 from tpnn.model.model import AnovaModel
+from tpnn.table.values import array_of
 
 
 def measure(
@@ -75,7 +76,7 @@ def measure(
 def checked_truth(y: Any, n_rows: int) -> NDArray[Any]:
     """Targets as an array, one column as (n_rows,)."""
     refuse_masked("y", y)
-    truth = np.asarray(y)
+    truth = array_of(y)
     if truth.dtype.names:  # times and events as fields
         truth = np.column_stack([truth[name] for name in truth.dtype.names])
     if truth.ndim == 2 and truth.shape[1] == 1:

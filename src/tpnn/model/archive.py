@@ -27,6 +27,7 @@ SECOND_VERSION = 2  # but those with an offset column or with nodes of unseen le
 NEWEST_VERSION = 3  # and those without names from which features were left out
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a limit
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
 
 ARRAY_HEADERS = {  # by version of NumPy's format
@@ -63,8 +64,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     data = Path(path).read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_size(archive, len(data))
-            entries = {name: archive.read(name) for name in archive.namelist()}
+            _check_entries(archive, len(data))
+            entries = {entry.filename: _unpacked(archive, entry) for entry in archive.infolist()}
         header = json.loads(entries["header.json"])
         digest = entries.pop("digest.txt").decode()
         known, version = header["format"] == FORMAT_NAME, int(header["version"])
@@ -73,7 +74,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
-            f"{header['format']!r} version {version}. Upgrade tpnn to read it."
+            f"{os.fspath(path)!r}, of the format {header['format']!r} and version {version}. "
+            "Upgrade tpnn to read it."
         )
     if digest != _digest(entries):
         raise ValueError(
@@ -105,11 +107,20 @@ def _array(data: bytes) -> NDArray[Any]:
     return np.frombuffer(data[file.tell() :], dtype, math.prod(shape)).reshape(shape).copy()
 
 
-def _check_size(archive: zipfile.ZipFile, size: int) -> None:
+def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
     """Refuse an archive that would fill the memory; a model is not that much smaller on disk."""
+    for entry in archive.infolist():
+        if entry.compress_type not in COMPRESSIONS:
+            raise ValueError(f"an entry that is compressed in the way {entry.compress_type}")
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > max(SMALLEST_SIZE_LIMIT, LARGEST_COMPRESSION * size):
         raise ValueError(f"{size} bytes that would unpack to {unpacked}")
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Content of an entry; no more is unpacked than the size that it promises."""
+    with archive.open(entry) as file:
+        return file.read(entry.file_size)
 
 
 def _write_zip(file: IO[bytes], entries: Mapping[str, bytes]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tpnn._typing import FloatArray
 from tpnn.loss.links import LINKS
+from tpnn.loss.offset import checked_numbers
 from tpnn.table.axis import read_only
 
 
@@ -32,7 +33,7 @@ class Baseline(NamedTuple):
 
     def survival(self, raw: FloatArray, times: Any) -> FloatArray:
         """S(t | x) = exp(-H_0(t) exp(f(x))) for raw scores f(x), shape (n_rows, n_times)."""
-        steps = np.searchsorted(self.times, np.asarray(times, float), side="right")
+        steps = np.searchsorted(self.times, checked_numbers("times", times), side="right")
         log_hazard = raw[:, None] + np.append(-np.inf, self.log_hazard)[steps]
         survival: FloatArray = np.exp(-LINKS["log"].inverse(log_hazard))
         return survival

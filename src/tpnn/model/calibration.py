@@ -66,7 +66,7 @@ class Reliability(NamedTuple):
     masses: FloatArray
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Calibration:
     """What held-out rows say about the predictions of a model.
 
@@ -90,6 +90,9 @@ class Calibration:
     scale: Scale | None = None
     reliability: tuple[Reliability, ...] = ()
     errors: Scale | None = None
+
+    def __repr__(self) -> str:
+        return f"Calibration({len(self.scores)} scores, {len(self.groups)} groups)"
 
     @property
     def arrays(self) -> tuple[RealArray, ...]:
@@ -206,6 +209,8 @@ class Calibration:
             np.dtype(np.float32): arrays["calibration_scores"],
             np.dtype(np.float64): arrays["calibration_numbers"],
         }
+        if any(array.dtype != kind for kind, array in flat.items()):
+            raise TypeError("calibration: scores must be single numbers, all others doubles")
         places, found = dict.fromkeys(flat, 0), []
         for place, shape in zip(empty.arrays, header["shapes"], strict=True):
             start, kind = places[place.dtype], place.dtype
@@ -228,7 +233,8 @@ class Calibration:
         if not sorted_up or any((np.diff(s, axis=0) < 0).any() or (s < 0).any() for s in kept):
             return "scores must be sorted and not negative"
         for group in self.groups:
-            if not (_is_place(group.feature, sizes) and 0 <= group.node < sizes[group.feature]):
+            is_feature = _is_place(group.feature, len(sizes))
+            if not is_feature or not _is_place(group.node, sizes[group.feature]):
                 return "groups must be nodes of features"
         if any(len({array.shape for array in one}) > 1 for one in self.reliability):
             return "every group of rows must have its means"
@@ -262,7 +268,7 @@ def _scale_of(stored: Mapping[str, Any] | None) -> Scale | None:
 
 
 def _broken_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> str | None:
-    if not all(_is_place(feature, sizes) for feature in scale.features):
+    if not all(_is_place(feature, len(sizes)) for feature in scale.features):
         return "the scale must be one of features"
     shapes = [(sizes[feature], n_outputs) for feature in scale.features]
     if shapes != [table.shape for table in scale.tables]:
@@ -274,8 +280,8 @@ def _broken_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> str |
     return None
 
 
-def _is_place(feature: Any, sizes: tuple[int, ...]) -> bool:
-    return type(feature) is int and 0 <= feature < len(sizes)
+def _is_place(number: Any, size: int) -> bool:
+    return type(number) is int and 0 <= number < size
 
 
 def _flat(arrays: list[RealArray]) -> RealArray:

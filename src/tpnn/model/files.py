@@ -69,7 +69,7 @@ class Fields(TypedDict):
     scale: str
     stored_terms: tuple[Terms, ...] | None
     output_names: tuple[str, ...]
-    shapes: dict[str, str]
+    shapes: Mapping[str, str]
     classes: tuple[Label, ...]
     has_offset: bool
     baseline: Baseline | None
@@ -97,7 +97,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
         "n_terms": [len(terms.beta) for terms in stored],
         "outputs": fields["output_names"],
         "link": fields["link"].name,
-        "shapes": fields["shapes"],
+        "shapes": dict(fields["shapes"]),
         "activation": fields["activation"],
         "scale": fields["scale"],
         "classes": fields["classes"],
@@ -249,6 +249,8 @@ def _unpack_groups(
     features: Sequence[Feature], has_unseen: Sequence[bool], flat: NDArray[Any]
 ) -> list[Any]:
     """Node of each level for nominal features and open ordered ones, None for the others."""
+    if flat.size and flat.dtype.kind not in "iu":
+        raise TypeError(f"nodes of levels must be whole numbers, found {flat.dtype}")
     nodes = iter(flat.astype(np.intp))
     return [
         np.array(list(islice(nodes, len(feature.levels))), np.intp)

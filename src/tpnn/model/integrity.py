@@ -23,6 +23,7 @@ KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
 LINKS_OF_SEVERAL_OUTPUTS = ("softmax", "quantiles")
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
 MOST_NODES = 65_536
+LONGEST_TIME = 2.0**63 / 1e6  # seconds from 1970, or of a duration: 64 bits of microseconds
 
 
 def check_fields(fields: Fields) -> None:
@@ -58,7 +59,8 @@ def _is_finite(array: FloatArray) -> bool:
 
 
 def _are_labels(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str | int | float) for value in values)
+    """Whether values are text or numbers; NaN stands for a missing value, never for a label."""
+    return all(isinstance(value, str | int | float) and value == value for value in values)
 
 
 def _check_encoder(encoder: TableEncoder) -> None:
@@ -68,6 +70,7 @@ def _check_encoder(encoder: TableEncoder) -> None:
         texts = all(isinstance(name, str) for name in names or ())
         named = names is None or len(names) == size
         _require(texts and named, "every feature must have a name")
+        _require(len(set(names or ())) == len(names or ()), "names of features must differ")
     if encoder.kept is not None:
         places, count = encoder.kept
         whole = all(type(number) is int for number in (*places, count))
@@ -88,28 +91,43 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     )
     flags = (axis.has_missing, axis.has_unseen, feature.are_text)
     _require(all(isinstance(flag, bool) for flag in flags), "flags must be true or false")
-    _require(axis.groups is not None or not axis.has_unseen, "only levels can be unseen")
-    texts = all(isinstance(level, str) for level in feature.levels)
-    _require(texts or not feature.are_text, "levels that are text must be strings")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
     rows = (axis.values, axis.values if axis.groups is None else axis.groups)
     _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")
     nodes, masses = axis.values[: axis.n_regular], axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
     _require(increasing, "nodes must be finite and increasing")
+    is_time = feature.kind in (DATE, DURATION)
+    _require(not is_time or bool((abs(nodes) < LONGEST_TIME).all()), "nodes must be dates")
     _require(not axis.has_missing or bool(np.isnan(axis.values[-1])), "missing values come last")
     shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
     _require(bool(shared), "masses must not be negative and sum to one")
     _require(masses.shape == axis.values.shape, "every node must have a mass")
-    if axis.levels is not None:
-        labelled = len(axis.levels) == axis.n_regular and _are_labels(axis.levels)
-        _require(labelled, "every node of a level must have a label")
-    if feature.kind in (NOMINAL, ORDERED):
-        _require(axis.levels is not None and len(feature.levels) > 0, "levels must have labels")
-    if axis.groups is not None:
-        inside = (axis.groups >= 0) & (axis.groups < axis.n_regular - axis.has_unseen)
-        all_inside = len(inside) == len(feature.levels) and bool(inside.all())
-        _require(bool(feature.levels) and all_inside, "levels must have nodes")
+    _check_levels(axis, feature)
+
+
+def _check_levels(axis: Axis, feature: Feature) -> None:
+    levels, n_regular = feature.levels, axis.n_regular
+    _require(axis.groups is not None or not axis.has_unseen, "only levels can be unseen")
+    texts = all(isinstance(level, str) for level in levels)
+    _require(texts or not feature.are_text, "levels that are text must be strings")
+    if feature.kind not in (NOMINAL, ORDERED):
+        without = not levels and axis.levels is None and axis.groups is None
+        _require(without, f"a {feature.kind} must have no levels")
+        return
+    labels = axis.levels or ()
+    _require(len(levels) > 0 and axis.levels is not None, "levels must have labels")
+    labelled = len(labels) == n_regular and _are_labels(labels)
+    _require(labelled, "every node of a level must have a label")
+    _require(axis.groups is not None or feature.kind == ORDERED, "levels must have nodes")
+    if axis.groups is None:
+        numbers = axis.values[:n_regular]
+        inside = (numbers >= 0) & (numbers < len(levels)) & (numbers == np.floor(numbers))
+        _require(bool(inside.all()), "nodes must be levels")
+    else:
+        inside = (axis.groups >= 0) & (axis.groups < n_regular - axis.has_unseen)
+        all_inside = len(inside) == len(levels) and bool(inside.all())
+        _require(all_inside, "levels must have nodes")
 
 
 def _check_components(fields: Fields) -> None:

@@ -67,7 +67,7 @@ def json_text(fields: Fields) -> str:
         "components": _components(fields),
         "activation": fields["activation"],
         "scale": fields["scale"],
-        "shapes": fields["shapes"],
+        "shapes": dict(fields["shapes"]),
         "baseline": None
         if baseline is None
         else {name: array.tolist() for name, array in baseline._asdict().items()},
@@ -145,7 +145,8 @@ def read_json(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     if not known or version > NEWEST_VERSION:
         raise ValueError(
             f"path: must be a {JSON_FORMAT} file of version {NEWEST_VERSION} or older, found "
-            f"{document['format']!r} version {version}. Upgrade tpnn to read it."
+            f"{os.fspath(path)!r}, of the format {document['format']!r} and version {version}. "
+            "Upgrade tpnn to read it."
         )
     found: Mapping[str, Any] = document
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import cast
 
+from tpnn._writing import check_path
 from tpnn.model.archive import read_archive
 from tpnn.model.files import Fields, unpack
 from tpnn.model.integrity import check_fields
@@ -16,8 +17,9 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
     """Read a model written by ``AnovaModel.save`` or ``AnovaModel.to_json``.
 
     The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
-    file raises ValueError.
+    file raises ValueError, and what is no path TypeError.
     """
+    check_path(path)
     document = read_json(path) if is_json(path) else None
     header, arrays = ({}, {}) if document else read_archive(path)
     try:
@@ -28,6 +30,6 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
         return AnovaModel(**fields)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: must be a complete model, found a file that lacks a part of it or has a wrong "
-            f"one ({error!r}). Save the model again."
+            f"path: must be a complete model, found {os.fspath(path)!r}, which lacks a part of it "
+            f"or has a wrong one ({error!r}). Save the model again."
         ) from error

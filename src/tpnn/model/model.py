@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -106,7 +107,7 @@ class AnovaModel(Exports, Editable, Advice, Uncertain):
     scale: str = "centred"
     stored_terms: tuple[Terms, ...] | None = None
     output_names: tuple[str, ...] = ()
-    shapes: dict[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
     has_offset: bool = False
     baseline: Baseline | None = None
@@ -117,13 +118,14 @@ class AnovaModel(Exports, Editable, Advice, Uncertain):
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
-        vars(self).update(read_only_arrays(vars(self)))
+        self.__setstate__(vars(self))
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self._fields())  # without the predictors, which are made when first used
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, **read_only_arrays(state))
+        shapes = MappingProxyType(dict(state["shapes"]))
+        vars(self).update(state, **read_only_arrays(state), shapes=shapes)
 
     def __repr__(self) -> str:
         outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
@@ -393,4 +395,5 @@ class AnovaModel(Exports, Editable, Advice, Uncertain):
         return None
 
     def _fields(self) -> Fields:
-        return cast(Fields, {known.name: getattr(self, known.name) for known in fields(self)})
+        known = {known.name: getattr(self, known.name) for known in fields(self)}
+        return cast(Fields, known | {"shapes": dict(self.shapes)})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 TASKS = ("regressor", "classifier", "survival")
@@ -32,28 +34,38 @@ class Provenance:
     targets : tuple of str
         Names of the targets, where they have names; of survival the time and the event.
     settings : dict from str to a JSON value
-        Parameters of the estimator. Functions and other objects are there by their name.
+        Parameters of the estimator, read-only. Functions and other objects are there by their name.
     fingerprint : str
         What ``tpnn.fingerprint`` of the training table and its targets returns.
     n_rows, n_columns : int
         Size of the training table.
     scores : dict from str to float
-        How good the fit is on held-out rows, by name of the score.
+        How good the fit is on held-out rows, by name of the score; read-only.
     """
 
     task: str
     version: str
     date: str
     targets: tuple[str, ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str
     n_rows: int
     n_columns: int
-    scores: dict[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.__setstate__(vars(self))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "settings": dict(self.settings), "scores": dict(self.scores)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # read-only dicts cannot be pickled
+        frozen = {name: MappingProxyType(state[name].copy()) for name in ("settings", "scores")}
+        vars(self).update(state, **frozen)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dict that JSON can hold."""
-        return asdict(self) | {"targets": list(self.targets)}
+        return deepcopy(self.__getstate__()) | {"targets": list(self.targets)}
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Provenance:
@@ -71,9 +83,9 @@ class Provenance:
         sizes = (self.n_rows, self.n_columns)
         if not all(type(size) is int and 0 < size <= MOST_ROWS for size in sizes):
             return "numbers of rows and columns must be whole"
-        if not isinstance(self.settings, dict) or not _is_setting(self.settings, DEEPEST_SETTING):
+        if not _is_setting(dict(self.settings), DEEPEST_SETTING):
             return "settings must be JSON values of moderate size"
-        are_scores = isinstance(self.scores, dict) and _is_setting(self.scores, 1)
+        are_scores = _is_setting(dict(self.scores), 1)
         if not are_scores or not all(type(score) is float for score in self.scores.values()):
             return "scores must be finite numbers"
         return None

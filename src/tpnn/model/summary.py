@@ -14,6 +14,7 @@ from tpnn._frozen import FrozenModel
 from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.importance import importance, importance_interval
 from tpnn.anova.measure import product_mean
+from tpnn.table.packages import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +109,7 @@ class Summary:
 
     def to_frame(self) -> pd.DataFrame:
         """One line per component; the columns are the fields of ``SummaryLine``."""
+        require_pandas("to_frame")
         import pandas as pd
 
         return pd.DataFrame(self.lines, columns=list(SummaryLine._fields))

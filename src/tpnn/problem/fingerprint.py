@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from tpnn._compile import compiled
 from tpnn._typing import FloatArray, IntArray
+from tpnn.loss.offset import refuse_masked
 from tpnn.problem.bits import scrambled
 from tpnn.table.frame import Column, Table, read_column
 from tpnn.table.passes import of_rows
+from tpnn.table.values import array_of
 
 ZERO_BITS, MISSING_BITS = np.array([0.0, np.nan]).view(np.uint64)
 
@@ -95,7 +97,8 @@ def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:
 
 def target_columns(y: Any) -> Iterator[tuple[str, Column]]:
     """Yield the targets, numbered: their names are no part of the rows."""
-    array = np.asarray(y)
+    refuse_masked("y", y)
+    array = array_of(y)
     fields = [array[name] for name in array.dtype.names or ()]
     targets = fields or list(array.T if array.ndim == 2 else [array])
     for number, target in enumerate(targets):

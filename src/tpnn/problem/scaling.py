@@ -10,7 +10,9 @@ from tpnn._shelf import MEMORY, Shelf
 from tpnn._typing import FloatArray, IntArray
 from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.losses import Objective, weighted_quantiles
+from tpnn.table.source import all_finite
 
+LARGEST_NUMBER = float(np.finfo(np.float64).max)
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
 LARGEST_LOG_RISK = 1e5  # of an offset
 LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
@@ -104,14 +106,9 @@ def scaled(
     """Bring targets (n, T) with offsets (n, 1) and weights (n,) onto the training scale."""
     shift, scale = np.zeros(1), np.ones(1)
     if objective.standardised:  # the offset is subtracted from the target
-        y, offset = shelf.keep(y - offset), np.zeros_like(offset)
-        squared = objective.name == "squared_error"
-        measure = mean_and_deviation if squared else median_and_quartiles
-        shift, scale = measure(y, weights)
-        y -= shift
-        y /= scale
-        if not squared:  # the loss is linear out there, so that clipping moves no minimum
-            y = np.clip(y, -LARGEST_TARGET, LARGEST_TARGET)
+        with np.errstate(over="ignore"):
+            y, offset = shelf.keep(y - offset), np.zeros_like(offset)
+        y, shift, scale = _standardised(y, weights, objective.name == "squared_error")
     elif objective.is_relative:
         shift = np.log(weights @ y)
         y = y / np.exp(shift)
@@ -119,6 +116,27 @@ def scaled(
     if objective.is_relative:
         objective = objective.in_units_of_dispersion(y, offset + start, weights)
     return Scaled(y=y, offset=offset, objective=objective, start=start, shift=shift, scale=scale)
+
+
+def _standardised(
+    y: FloatArray, weights: FloatArray, squared: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return targets on the training scale, in place, their shift and their scale."""
+    low, high = y.min(0), y.max(0)
+    measure = mean_and_deviation if squared else median_and_quartiles
+    with np.errstate(over="ignore", invalid="ignore"):  # of differences that are refused below
+        shift, scale = measure(y, weights)
+        y -= shift
+        y /= scale
+        is_narrow = not squared or bool((high / 2 - low / 2 < LARGEST_NUMBER / 2).all())
+    if not squared:  # the loss is linear out there, so that clipping moves no minimum
+        y = np.clip(y, -LARGEST_TARGET, LARGEST_TARGET)
+    if not is_narrow or not np.isfinite(scale).all() or not all_finite(y):
+        raise ValueError(
+            f"y: differences of targets, without their offsets, must be below {LARGEST_NUMBER:.2g},"
+            f" found values from {low.min():.2g} to {high.max():.2g}. Pass them in a larger unit."
+        )
+    return y, shift, scale
 
 
 def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

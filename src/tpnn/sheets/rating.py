@@ -14,10 +14,12 @@ from tpnn._rules import Rule, check_parameters, one_of
 from tpnn._typing import FloatArray
 from tpnn.anova.components import Component
 from tpnn.loss.formulas import logistic_loss, tweedie_loss
-from tpnn.loss.offset import checked_numbers
+from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.sheets.banded import BandedModel, banded, refuse_unless, summed
 from tpnn.sheets.frozen import FACTOR_LINKS
 from tpnn.table.frame import Table
+from tpnn.table.packages import require_pandas
+from tpnn.table.values import array_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +148,8 @@ def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
 
 def _targets(model: FrozenModel, y: Any, n_rows: int) -> FloatArray:
     """Targets as numbers; labels of a classifier as 0 and 1."""
-    labels = np.asarray(y)
+    refuse_masked("y", y)
+    labels = array_of(y)
     is_class = bool(model.classes) and model.link.name == "logit"
     values = (labels == model.classes[1]) * 1.0 if is_class else checked_numbers("y", labels)
     known = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
@@ -175,6 +178,7 @@ def _base_effect(grouped: BandedModel, component: Component, base: str) -> float
 def _frame(
     grouped: BandedModel, component: Component, shift: float, rows: _Rows | None
 ) -> pd.DataFrame:
+    require_pandas("rating_tables")
     import pandas as pd
 
     effect = grouped.tables[component]

@@ -19,6 +19,7 @@ from tpnn.sheets.frozen import values_at
 from tpnn.sheets.maximum import largest_sum
 from tpnn.sheets.monotone import monotone_shift
 from tpnn.table.frame import NOMINAL
+from tpnn.table.packages import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,6 +123,7 @@ class ScoreCard:
 
     def to_frame(self) -> pd.DataFrame:
         """One line for every cell: component, band, points, effect of the model, and mass."""
+        require_pandas("to_frame")
         import pandas as pd
 
         names, intercept = _names(self), float(self.banded.model.intercepts[0])

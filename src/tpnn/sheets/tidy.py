@@ -13,6 +13,7 @@ from tpnn.anova.components import Component
 from tpnn.loss.links import LINKS
 from tpnn.sheets.frozen import FACTOR_LINKS, band_of, title
 from tpnn.table.axis import Axis
+from tpnn.table.packages import require_pandas
 from tpnn.table.words import originals
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def tidy_table(model: FrozenModel) -> pd.DataFrame:
         product of these: the measure under which a component averages to zero; and, for log and
         logit links, ``relativity``, exp(effect): the factor on the prediction or the odds.
     """
+    require_pandas("to_table")
     import pandas as pd
 
     parts = [_intercept_lines(model)]

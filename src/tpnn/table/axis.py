@@ -25,7 +25,7 @@ OUTER_RANKS = (0.1, 0.9)  # the lower and the upper tenth
 CLIP_RANGES = 3.0  # values are clipped at this many times the range between them beyond them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Axis:
     """One feature seen through M nodes. Its arrays are read-only.
 
@@ -57,6 +57,10 @@ class Axis:
 
     def __post_init__(self) -> None:
         self.__setstate__(vars(self))
+
+    def __repr__(self) -> str:
+        missing = ", one of missing values" if self.has_missing else ""
+        return f"Axis({self.kind}, {self.n_nodes} nodes{missing})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # a pickled array comes back writable
         arrays = {name: state[name] for name in ("values", "weights", "groups")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,7 +111,7 @@ class Placing:
         return _row_counts(self.weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableEncoder:
     """Nodes of every feature, at one resolution per order of interaction.
 
@@ -119,7 +120,7 @@ class TableEncoder:
     names : tuple of str, or None
         Feature names where the training table had them.
     axes : dict of int to tuple of Axis
-        For each order of interaction, the axis of every feature.
+        For each order of interaction, the axis of every feature. Read-only.
     features : tuple of Feature
         Kind and levels of every feature.
     offset_column : OffsetColumn, optional
@@ -132,11 +133,23 @@ class TableEncoder:
     """
 
     names: tuple[str, ...] | None
-    axes: dict[int, tuple[Axis, ...]]
+    axes: Mapping[int, tuple[Axis, ...]]
     features: tuple[Feature, ...]
     offset_column: OffsetColumn | None = None
     labels: tuple[str, ...] | None = None
     kept: KeptFeatures | None = None
+
+    def __post_init__(self) -> None:
+        self.__setstate__(vars(self))
+
+    def __repr__(self) -> str:
+        return f"TableEncoder({self.n_features} features, orders {list(self.axes)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "axes": dict(self.axes)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:  # read-only dicts cannot be pickled
+        vars(self).update(state, axes=MappingProxyType(dict(state["axes"])))
 
     @classmethod
     def fit(

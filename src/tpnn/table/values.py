@@ -1,4 +1,4 @@
-"""Single values: whether one is missing, times without zones, labels that a file can hold."""
+"""Values: whether one is missing, times without zones, labels that a file can hold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def without_zone(time: Any) -> Any:
@@ -22,6 +23,21 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ == "NAType":
         return True
     return isinstance(value, Real | Decimal | date | timedelta) and bool(value != value)
+
+
+def array_of(values: Any) -> NDArray[Any]:
+    """Array of targets or names; text in lists and of polars is kept as objects.
+
+    An array of strings would give every one of them the room of the longest.
+
+    >>> array_of(["a", "bcd"])
+    array(['a', 'bcd'], dtype=object)
+    """
+    if isinstance(values, list | tuple) and any(isinstance(value, str) for value in values):
+        return np.array(values, dtype=object)
+    if type(values).__module__.startswith("polars."):
+        return np.asarray(values.to_numpy())
+    return np.asarray(values)
 
 
 def plain_label(level: Any, name: str) -> Any:

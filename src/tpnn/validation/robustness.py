@@ -16,6 +16,7 @@ from tpnn.metrics.estimates import Estimate
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.frame import DATE, DURATION
+from tpnn.table.values import array_of
 from tpnn.table.words import SECONDS_PER_DAY
 from tpnn.validation.worst import Moves, attained_moves, worst_moves
 
@@ -98,7 +99,7 @@ class _Rows:
     def pick(self, rows: IntArray) -> _Rows:
         """Return some of the rows."""
         columns = [column[rows] for column in self.columns]
-        return _Rows(self.model, columns, np.asarray(self.y)[rows], self.raw[rows], self.power)
+        return _Rows(self.model, columns, array_of(self.y)[rows], self.raw[rows], self.power)
 
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
@@ -193,7 +194,7 @@ def _used(model: AnovaModel) -> list[int]:
 
 def _spread(y: Any, most: int) -> IntArray:
     """At most so many rows, evenly spread over the targets; of survival, over the events."""
-    targets = np.asarray(y)
+    targets = array_of(y)
     key = targets if targets.ndim == 1 else targets[:, -1]
     if len(key) <= most:
         return np.arange(len(key))

@@ -21,6 +21,7 @@ from tpnn.metrics.measure import checked_truth
 from tpnn.model.files import storable_labels
 from tpnn.model.model import AnovaModel
 from tpnn.table.encoder import Feature
+from tpnn.table.values import array_of
 from tpnn.table.words import value_word
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def weak_slices(
     """
     import pandas as pd
 
-    truth, targets = checked_truth(y, len(raw)), np.asarray(y)
+    truth, targets = checked_truth(y, len(raw)), array_of(y)
     if model.link.name == "logit" and not model.classes:
         model = replace(model, classes=tuple(storable_labels(np.unique(truth))))
     sizes = _error_sizes(model, truth, raw)
