@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tpnn import TPNNRegressor
 from tpnn.anova.constraints import SIGNS
 from tpnn.cli.command import MODULES
 from tpnn.cli.options import OBJECTIVES, SHAPES, make_parser
@@ -83,3 +84,10 @@ def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:
 def test_names_are_those_of_the_library() -> None:
     assert OBJECTIVES == REGRESSION
     assert set(SHAPES) == set(SIGNS)
+
+
+def test_defaults_of_a_fit_are_those_of_the_estimators() -> None:
+    given = make_parser().parse_args(["fit", "a.csv", "--target", "y"])
+    known = TPNNRegressor().get_params()
+    assert (given.order, given.bags) == (known["order"], known["n_bags"])
+    assert given.max_components is known["max_components"] is None

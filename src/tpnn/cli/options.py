@@ -82,13 +82,17 @@ def _add_task(group: Any) -> None:
 
 
 def _add_model(group: Any) -> None:
-    group.add_argument("--order", type=_count, default=2, help="largest order of interactions (2)")
+    group.add_argument(
+        "--order", type=_count_or_auto, default="auto", help="largest order of interactions (auto)"
+    )
     group.add_argument("--max-components", type=_count, metavar="N", help="largest number of them")
     group.add_argument(
         "--monotone", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
         help="increasing, decreasing, convex or concave; may be repeated",
     )  # fmt: skip
-    group.add_argument("--bags", type=_count, default=8, help="number of models averaged (8)")
+    group.add_argument(
+        "--bags", type=_count_or_auto, default="auto", help="number of models averaged (auto)"
+    )
     group.add_argument("--seed", type=_seed, default=0, help="same seed, same model (0)")
 
 
@@ -180,6 +184,11 @@ def _separator(text: str) -> str:
 def _count(text: str) -> int:
     """Whole number of at least 1."""
     return _whole(text, least=1)
+
+
+def _count_or_auto(text: str) -> int | str:
+    """Whole number of at least 1, or "auto"."""
+    return text if text == "auto" else _count(text)
 
 
 def _seed(text: str) -> int:
