@@ -107,7 +107,8 @@ def _bases(axis: Axis, order: int) -> FloatArray:
     """Sigmoids of a feature's positions, or indicators of levels; missing values have their own."""
     if axis.is_nominal:
         frequent = np.sort(np.argsort(-axis.weights, kind="stable")[:MOST_FUNCTIONS])
-        return (np.arange(axis.n_nodes)[:, None] == frequent).astype(np.float64)
+        indicators: FloatArray = np.float64(np.arange(axis.n_nodes)[:, None] == frequent)
+        return indicators
     count = min(N_SIGMOIDS[order], axis.n_nodes)
     centres = (np.arange(count) + 0.5) / count
     logits = (axis.blended_positions[:, None] - centres) / SIGMOID_WIDTHS[order]
