@@ -87,7 +87,8 @@ def importance(explanation: Reading, n_components: int = 10, ax: Axes | None = N
     """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
     check_explanation(explanation)
     ranked = list(explanation.importance().items())[:n_components][::-1]
-    labels = [joined_names(names, letters_beside(ax)) for names, _ in ranked]
+    others, letters = explanation.model.feature_names, letters_beside(ax)
+    labels = [joined_names(names, letters, others) for names, _ in ranked]
     axes = axes_or_new(ax, 3.0 + inches_for_names(labels), 0.8 + 0.24 * len(ranked))
     colours = [BLUE if len(names) == 1 else GREY for names, _ in ranked]
     axes.barh(range(len(ranked)), [value for _, value in ranked], color=colours, height=0.66)
