@@ -167,6 +167,21 @@ def test_every_level_is_labelled(hard: Explanation) -> None:
     assert len(plots.pair_effect(hard, ("income", "region")).get_yticklabels()) > 10
 
 
+def test_every_level_is_labelled_in_a_panel_among_others() -> None:
+    levels = [f"level number {number} of the region" for number in range(25)]
+    tables = {("region",): np.arange(25.0), ("x",): np.arange(9.0), ("region", "x"): np.eye(25, 9)}
+    pure = purify(tables, nodes={"region": levels, "x": np.arange(9.0)})
+    figure = plots.components(Explanation(pure))
+    figure.canvas.draw()
+    shown = [axes for axes in figure.axes if axes.get_xlabel() == "region"]
+    assert len(shown) == 2
+    for axes in shown:
+        words = [label.get_text() for label in axes.get_xticklabels()]
+        assert len(words) == 25
+        assert all(f"{number} of the region" in word for number, word in enumerate(words))
+        assert overlaps(axes.xaxis) == []
+
+
 def test_hundreds_of_levels_are_labelled_as_far_as_they_fit() -> None:
     levels = [f"{number}" for number in range(400)]
     pure = purify({("town",): np.arange(400.0)}, nodes={"town": levels})

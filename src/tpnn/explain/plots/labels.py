@@ -18,9 +18,11 @@ LEVEL_LETTERS, MOST_LEVEL_LETTERS = 14, 32  # of a level: at first, and if that 
 NAME_LETTERS = 28  # of a feature's name in a list
 SHORTEST_NAME = 6  # letters of a feature's name beside others or its value
 FEWEST_LETTERS = 3  # of a word that is cut: its first, a gap and its last
-LABEL_SHARE = 0.65  # of the axes, that labels of levels beside them may be long
+LABEL_SHARES = {"x": 0.65, "y": 0.3}  # of the axes, that labels of levels on an axis may be long
 LEFT_BY_NEIGHBOURS = 0.85  # share of an axis, if axes in the same column have long labels
 MISSING_LABEL = "missing"
+LINES_OF_LEVEL = 1.1  # along an axis: missing values stand apart from the others
+AXIS_SHARE = 0.68  # of a panel among others, before the figure is laid out
 POINTS_PER_INCH = 72.0
 
 
@@ -166,10 +168,11 @@ def name_band(axes: Any, scaled: ScaledEffect) -> None:
 def label_levels(drawn: Any, places: Sequence[float], levels: Sequence[str], points: float) -> None:
     """Label every level, in a smaller font where they are many; some, where that is too small."""
     points *= LEFT_BY_NEIGHBOURS
-    size = min(TICK_SIZE, points / (LINE_HEIGHT * len(levels)))
+    first, last = sorted(drawn.get_view_interval())  # levels stand one apart
+    size = min(TICK_SIZE, points / (LINE_HEIGHT * (last - first)))
     box = drawn.axes.get_window_extent()
     across = box.width if drawn.axis_name == "y" else box.height  # where long labels take room
-    room = LABEL_SHARE * across * POINTS_PER_INCH / drawn.axes.figure.dpi
+    room = LABEL_SHARES[drawn.axis_name] * across * POINTS_PER_INCH / drawn.axes.figure.dpi
     most = int(room / (LETTER_WIDTH * max(size, SMALLEST_SIZE)))
     words = shortened_levels(levels, min(max(most, LEVEL_LETTERS), MOST_LEVEL_LETTERS))
     step = math.ceil(SMALLEST_SIZE / size) if size < SMALLEST_SIZE else 1
@@ -189,6 +192,15 @@ def inches_for_levels(words: Sequence[str]) -> tuple[float, float]:
     """
     along = LINE_HEIGHT * TICK_SIZE * len(words) / (LEFT_BY_NEIGHBOURS * POINTS_PER_INCH)
     return along, width_of(shortened_levels(words), TICK_SIZE) / POINTS_PER_INCH
+
+
+def inches_of_panel(n_levels: int, room: float = 1.0) -> float:
+    """Length of a panel among others, whose axis labels so many levels in the smallest font.
+
+    ``room`` is the share of the axis that will be left when the figure is laid out.
+    """
+    points = LINE_HEIGHT * SMALLEST_SIZE * LINES_OF_LEVEL * n_levels
+    return points / (LEFT_BY_NEIGHBOURS * AXIS_SHARE * room * POINTS_PER_INCH)
 
 
 def inches_for_names(words: Sequence[str]) -> float:
