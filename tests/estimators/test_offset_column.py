@@ -248,9 +248,11 @@ def test_the_report_reads_the_column(policies: Any, tmp_path: Path) -> None:
         column.report(tmp_path / "column.html", X, y)
         by_hand.report(tmp_path / "by_hand.html", features, y, offset=known)
     found, expected = (payload(tmp_path / f"{name}.html") for name in ("column", "by_hand"))
-    own = {"settings", "written", "digest"}  # of the model that names the column; the minute
+    own = {"settings", "written", "digest", "offset"}  # of the column; the minute
     assert found.keys() == expected.keys() > own
     assert all(found[name] == expected[name] for name in expected.keys() - own)
+    assert found["offset"] == {"name": "years", "isExposure": True}
+    assert expected["offset"] == {"name": None, "isExposure": False}
     with pytest.warns(UserWarning, match=r"^offset: a model that was fitted with an offset"):
         by_hand.report(tmp_path / "without.html", features, y)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import fields
-from itertools import count
+from itertools import combinations, count
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -335,3 +336,46 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     assert plain.path().model(2).posteriors is None
     for one, other in zip(plain.model_.tables, fitted.model_.tables, strict=True):
         assert np.array_equal(one, other)
+
+
+# Features with a single value
+
+
+def test_constant_columns_are_not_needed(table: Any) -> None:
+    """Components of a feature with one node are zero; the others keep their bits."""
+    X, y = table
+    known = list(X.columns)
+    given = X.assign(one=1.0, word="u", nothing=np.nan)
+    model = TPNNRegressor(**QUICK).fit(given, y)
+    assert set(model.model_.required_features) == set(known)
+    assert np.array_equal(model.predict(X), model.predict(given))
+    listed = list(combinations(given.columns, 2))
+    whole = TPNNRegressor(**QUICK, interactions=listed).fit(given, y)
+    assert {*map(frozenset, listed)} <= {*map(frozenset, whole.components_)}
+    assert np.array_equal(model.predict(X), whole.predict(given))
+    assert model.path().steps[-1].n_components == len(model.components_)
+    assert all({*names} <= {*known} for names in model.path().model(4).component_names)
+
+
+def test_a_constant_column_that_is_asked_for_stays(table: Any) -> None:
+    X, y = table
+    given, pair = X.assign(one=1.0), (X.columns[0], "one")
+    exact = TPNNRegressor(**QUICK, components=[("one",), pair]).fit(given, y)
+    assert set(exact.components_) == {("one",), pair}
+    rules = {"required": [pair]}
+    required = TPNNRegressor(**QUICK, interactions=rules, heredity=True).fit(given, y)
+    asked = [names for names in required.components_ if "one" in names]
+    assert sorted(asked) == sorted([("one",), pair])
+    shaped = TPNNRegressor(**QUICK, monotone={"one": "increasing"}).fit(given, y)
+    assert "one" in shaped.model_.required_features
+
+
+def test_a_table_of_nothing_but_constants(table: Any, tmp_path: Path) -> None:
+    X, y = table
+    given = X.assign(one=1.0, word="u")[["one", "word"]]
+    model = TPNNRegressor(**QUICK).fit(given, y)
+    assert model.predict(given) == pytest.approx(np.full(len(y), np.mean(y)))
+    assert model.explain(given).reasons()
+    assert "one" in str(model.summary())
+    assert model.report(tmp_path / "page.html", given, y).path.exists()
+    assert len(model.path().model(1).components) == 1

@@ -42,8 +42,10 @@ def test_the_bar_counts_every_growth_of_every_bag(
     X, y = rng.normal(size=(200, n_features)), rng.integers(0, n_classes, 200)
     asked = {**with_solver(quick, max_rounds=5), "n_bags": 3, "verbose": 1}
     TPNNClassifier(**asked).fit(X, y)
-    begun = capsys.readouterr().err.split("\r")[1]
-    assert f"0/{3 * n_growths} " in begun
+    shown = capsys.readouterr().err
+    assert f"0/{3 * n_growths} " in shown.split("\r")[1]
+    assert "growth/s" in shown or "s/growth" in shown
+    assert "bag" not in shown
 
 
 def test_probes_of_a_search_show_no_bar(quick: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,9 +160,9 @@ def test_subsets_that_a_shape_or_heredity_needs() -> None:
     [
         ({"components": [("z",)]}, r"^components: features must be names .*found 'z'"),
         ({"components": [(3,)]}, r"^components: features must be names .*found 3"),
-        ({"components": [("a", "a")]}, r"^components: each must name 1 to order=2 different"),
+        ({"components": [("a", "a")]}, r"^components: each must name different .*'a' twice"),
         ({"components": [("a", "b"), (1, 0)]}, r"^components: each may be listed once, found"),
-        ({"components": [("a", "b")], "order": 1}, r"leaves nothing to choose.* order=1"),
+        ({"components": [("a",), ("a", "b")], "order": 1}, r"none may have .*found \('a', 'b'\)"),
         ({"components": [("a",)], "interactions": []}, r"nothing to choose.* interactions=\[\]"),
         ({"components": [("a",), ("b",)], "max_components": 1}, r"to choose.* max_components=1"),
         ({"components": [("a",)], "selection": "noise"}, r"to choose.* selection='noise'"),
@@ -211,8 +211,11 @@ def test_the_path_leads_from_sparse_to_full(fitted: Any) -> None:
     lowest = min(step.loss for step in path.steps)
     assert sparse.loss <= lowest + sparse.standard_error
     assert path.model(3).identifiability_error() < 1e-6
-    with pytest.raises(ValueError, match=r"^n_components: must be a whole number from 1 to 10"):
-        path.model(0)
+    wrong: Any
+    for wrong in (0, 11, 1.5, "3", True, None):
+        message = rf"^n_components: must be a whole number from 1 to 10, found {wrong!r}\. Pass"
+        with pytest.raises(ValueError, match=message):
+            path.model(wrong)
     assert np.isfinite(path.model(2).predict(X)).all()
 
 

@@ -94,7 +94,8 @@ def test_page_of_a_column_without_values(
 ) -> None:
     X, y = mixed
     X = X[["age"]].assign(empty=np.nan)
-    model = TPNNRegressor(**fast).fit(X, y)
+    listed = [("age",), ("empty",), ("age", "empty")]
+    model = TPNNRegressor(**{**fast, "interactions": "auto"}, components=listed).fit(X, y)
     model.report(tmp_path / "page.html", X, y)
     open_page(driver, tmp_path / "page.html")
     driver.execute_script("report.ranked.forEach(i => report.choose(i))")

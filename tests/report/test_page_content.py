@@ -15,7 +15,7 @@ import pytest
 
 from tests.models import table_model, with_bands
 from tests.report.browser import open_page
-from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNSurvival
+from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.report import write_report
 
 LONG_NAMES = tuple(
@@ -186,6 +186,48 @@ def test_contributions_are_not_clipped(
         )
     assert len(hidden) > 20
     assert [text for text, more in hidden if more > 0] == []
+
+
+def test_the_table_of_values_fits_a_phone(frame: pd.DataFrame, driver: Any, tmp_path: Path) -> None:
+    """With the interval of every ratio; it used to be beyond the edge."""
+    model = with_bands(table_model(frame, order=1, link="log"), unit=0.1)
+    write_report(model, tmp_path / "page.html", frame)
+    with screen(driver, 390):
+        open_page(driver, tmp_path / "page.html")
+        for number in range(frame.shape[1]):
+            driver.execute_script("report.choose(arguments[0])", number)
+            assert shown(driver, "#values th[scope=col]")[-1] == "95 % interval"
+            hidden = "const e = document.all.values; return e.scrollWidth - e.clientWidth"
+            assert driver.execute_script(hidden) <= 0
+
+
+def test_the_what_if_says_what_its_number_is(
+    mixed: Any, fast: Any, driver: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    times = np.column_stack([np.exp(y), y > 0])
+    TPNNSurvival(**{**fast, "order": 1}).fit(X, times).report(tmp_path / "page.html")
+    open_page(driver, tmp_path / "page.html")
+    assert driver.find_element("id", "answer-name").text.lower() == "relative risk"
+    assert "base relative risk" in driver.find_element("id", "base").text
+
+
+def test_a_typical_case_says_its_exposure(
+    mixed: Any, fast: Any, exposed: Any, driver: Any, tmp_path: Path
+) -> None:
+    X, y = mixed
+    settings = {**fast, "order": 1, "objective": "poisson", "exposure": "years"}
+    years = np.linspace(0.5, 4.0, len(X))
+    counts = TPNNRegressor(**settings).fit(X.assign(years=years), np.exp(y))
+    counts.report(tmp_path / "page.html", X.assign(years=years))
+    open_page(driver, tmp_path / "page.html")
+    assert "; exposure 1 (years);" in driver.find_element("id", "base").text
+    driver.find_element("css selector", "#row option[value='0']").click()
+    assert "; exposure 0.5 (years);" in driver.find_element("id", "base").text
+    model, *_ = exposed
+    model.report(tmp_path / "page.html")
+    open_page(driver, tmp_path / "page.html")
+    assert "; offset 0;" in driver.find_element("id", "base").text
 
 
 def test_the_lede_does_not_predict_a_prediction(
@@ -383,7 +425,7 @@ def test_ratios_to_the_base_have_intervals(
             if line.reference:
                 assert (shown_ratio, interval) == ("base", "")
                 continue
-            ends = [float(word[1:]) for word in interval.split(" to ")]
+            ends = [float(word[1:]) for word in interval.split(" to\xa0")]
             assert float(shown_ratio[1:]) == pytest.approx(line.effect, rel=6e-3)
             assert ends == pytest.approx([line.lower, line.upper], rel=6e-3)
 

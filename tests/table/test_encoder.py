@@ -239,6 +239,19 @@ def test_the_number_of_columns_must_be_that_of_fit() -> None:
     assert encoder.feature_names == ("x0", "x1", "x2")
 
 
+def test_an_array_needs_all_columns_and_a_table_with_names_those_in_use() -> None:
+    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "c"])
+    words = r"expecting 3 features as input\. Pass all 3 columns of fit in their order, "
+    named = TableEncoder.fit(Table(frame), {1: 8}).pick([0, 2])
+    assert named.read(frame[["c", "a"]]).names == ("a", "c")
+    assert named.read(np.eye(3)).n_features == 2
+    with pytest.raises(ValueError, match=words + r"or a table with .* needs only \['a', 'c'\]\."):
+        named.read(np.eye(3)[:, [0, 2]])
+    counted = TableEncoder.fit(Table(np.eye(3)), {1: 8}).pick([0, 2])
+    with pytest.raises(ValueError, match=words + r"also those .*; it uses \['x0', 'x2'\]\."):
+        counted.read(np.eye(3)[:, [0, 2]])
+
+
 @given(columns, st.data())
 def test_rows_without_weight_leave_no_trace(x: np.ndarray, data: Any) -> None:
     n_ghosts = data.draw(st.integers(1, 5))

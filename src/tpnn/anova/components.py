@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -182,8 +182,14 @@ def _resolve_one(
             f"{given}. The columns are {list(feature_names)[:10]}."
         )
     component = tuple(sorted(number for number in found if number is not None))
+    for one, other in pairwise(component):
+        if one == other:
+            raise ValueError(
+                f"{argument}: each must name different features, found {feature_names[one]!r} "
+                f"twice in {given}. Name it once."
+            )
     most = len(feature_names) if order is None else order
-    if len(set(component)) != len(component) or not fewest <= len(component) <= most:
+    if not fewest <= len(component) <= most:
         rule = f"at least {fewest}" if order is None else f"{fewest} to order={order}"
         remedy = "Change it." if order is None else "Change it, or raise order."
         raise ValueError(

@@ -38,6 +38,7 @@ from tpnn.problem.problem import Task
 from tpnn.problem.scaling import Targets
 from tpnn.problem.solution import Event
 from tpnn.report import FitFacts, Report, write_report
+from tpnn.report.facts import in_words
 from tpnn.table.frame import Table
 
 LOGGER = logging.getLogger("tpnn")
@@ -205,8 +206,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
 
     def _fit_facts(self) -> FitFacts:
         """Collect what the report says about the fit."""
-        settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        path = getattr(self, "_path_", None)
+        settings, path = in_words(self.get_params(deep=False)), getattr(self, "_path_", None)
         return FitFacts(settings=settings, n_rows=self._n_rows_, path=path)
 
     def _check_fitted(self) -> None:

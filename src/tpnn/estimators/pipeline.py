@@ -16,7 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tpnn._threads import ONE_BLAS_THREAD, threads_of
-from tpnn.anova.components import ComponentSet, InteractionRules, resolve_feature
+from tpnn.anova.components import (
+    ComponentSet,
+    InteractionRules,
+    resolve_feature,
+    resolve_interactions,
+)
 from tpnn.anova.shape_rule import check_shape
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory
@@ -85,6 +90,7 @@ def run(
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     training = limits.share(TRAINING_SHARE) if has_bands else limits
     solved = solve(problem, rules, settings, training, progress)
+    solved = without_constants(solved, rules, settings)
     keep = keep_of(solved, required, settings)
     selection = select_components(solved, keep, limits)
     kept = refit(solved, selection, progress)
@@ -250,6 +256,30 @@ def solve_searched(
         is_screened=search.is_screened,
         searched=searched_orders(search, whole.components),
     )
+
+
+def without_constants(solved: Solved, rules: InteractionRules, settings: Settings) -> Solved:
+    """Leave out components of a feature with a single node: they are zero.
+
+    What the user lists or requires stays, with heredity its subsets too, and so does what has a
+    shape. Where there is nothing but such components, all of them stay: a model has at least one.
+    """
+    given, problem = settings.interactions, solved.problem
+    if given.are_exact:
+        return solved
+    names, axes = problem.encoder.feature_names, problem.encoder.axes
+    listed = resolve_interactions(given.listed or (), names, settings.order)
+    asked = set(inherited(ComponentSet((*listed, *rules.required)), settings))
+    shaped, kept = problem.shapes, []
+    for component in solved.components:
+        nodes = axes[len(component)]
+        varies = [nodes[feature].n_nodes > 1 or feature in shaped for feature in component]
+        if component in asked or all(varies):
+            kept.append(component)
+    if len(kept) in (0, len(solved.components)):
+        return solved
+    problem = problem.with_components(ComponentSet(tuple(kept)))
+    return replace(solved, problem=problem, solution=solved.solution.restrict(set(kept)))
 
 
 def searched_orders(search: Search, components: ComponentSet) -> frozenset[int]:

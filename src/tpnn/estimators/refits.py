@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tpnn._rules import is_count
 from tpnn._threads import ONE_BLAS_THREAD
 from tpnn._typing import BoolArray
 from tpnn.anova.components import Component, ComponentSet
@@ -234,10 +235,10 @@ class Refitter:
         """
         with ONE_BLAS_THREAD:
             order = self._ranked(None)
-        if not 1 <= n_components <= len(order):
+        if not (is_count(n_components) and n_components <= len(order)):
             raise ValueError(
                 f"n_components: must be a whole number from 1 to {len(order)}, found "
-                f"{n_components}. Pass the n_components of a step of the path."
+                f"{n_components!r}. Pass the n_components of a step of the path."
             )
         own = n_components == len(self.kept)
         selection = Selection.of_all(self.kept) if own else Selection.of_all(order, n_components)

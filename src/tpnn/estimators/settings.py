@@ -103,9 +103,14 @@ def check_exact(parameters: Mapping[str, Any]) -> None:
     if listed is None:
         return
     order, most = parameters["order"], parameters["max_components"]
+    longest = max(listed, key=len)
+    if not isinstance(order, str) and order < len(longest):
+        raise ValueError(
+            f"components: none may have more features than order={order}, found {longest}. Leave "
+            f"order out, or pass order={len(longest)}."
+        )
     contradictions = {
         "interactions": parameters["interactions"] != "auto",
-        "order": not isinstance(order, str) and order < max(map(len, listed)),
         "max_components": most is not None and most < len(listed),
         "selection": parameters["selection"] in ("noise", "one_se"),
     }

@@ -78,7 +78,7 @@ class HigherOrders:
             progress.advance(event)
             return grown
 
-        progress.begin(n_bags, "bag")
+        progress.begin(n_bags, "growth")
         with self.bags.grower.limits.workers() as workers:
             grown = workers.map(grow, range(n_bags))
         events.sort(key=lambda event: event.bag or 0)

@@ -120,7 +120,7 @@ class LowerOrders:
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
         self.progress, self.events, self.began = progress, list[Event](), time.monotonic()
-        progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "bag")
+        progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "growth")
         starts = self._starts()
         if len(self.ways) == 1:
             bags = self._grown_in_ways((0,), range(self.problem.n_bags), starts)[0]

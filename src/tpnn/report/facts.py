@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tpnn.explain.path import Path
 from tpnn.model.provenance import Provenance
@@ -38,5 +39,34 @@ class FitFacts:
         """Facts that a model knows about its fit; none without a provenance."""
         if provenance is None:
             return cls()
-        settings = {name: repr(value) for name, value in provenance.settings.items()}
-        return cls(settings=settings, n_rows=provenance.n_rows)
+        return cls(settings=in_words(provenance.settings), n_rows=provenance.n_rows)
+
+
+def in_words(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as a reader expects them, without the quotes of Python.
+
+    >>> in_words({"order": "auto", "monotone": {"age": "increasing"}, "n_bags": 8})
+    {'order': 'auto', 'monotone': 'age: increasing', 'n_bags': '8'}
+    """
+    return {name: _word(value) for name, value in settings.items()}
+
+
+def _word(value: Any) -> str:
+    """Write a text as it is, a dict or a list by its items, anything else as Python does.
+
+    >>> _word([("age", "income"), "age"])
+    '(age, income), age'
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and value:
+        return ", ".join(f"{_word(key)}: {_item(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple) and value:
+        return ", ".join(map(_item, value))
+    return repr(value)
+
+
+def _item(value: Any) -> str:
+    """Write a part of a setting, with brackets around several."""
+    is_several = isinstance(value, Mapping | list | tuple) and len(value) > 0
+    return f"({_word(value)})" if is_several else _word(value)

@@ -51,6 +51,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "ratio": ratio_name(model),
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
+        "offset": _offset(model),
         "outputs": list(model.output_names),
         "classes": [str(label) for label in model.classes],
         "intercept": model.intercepts.tolist(),
@@ -68,6 +69,14 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
         "packed": _packed(model, explanation.deviation())._asdict(),
     }
+
+
+def _offset(model: AnovaModel) -> dict[str, Any] | None:
+    """Name and kind of the known part of the raw score; None for a model that has none."""
+    column = model.encoder.offset_column
+    if column is not None:
+        return {"name": column.name, "isExposure": column.is_exposure}
+    return {"name": None, "isExposure": False} if model.has_offset else None
 
 
 def _edits(model: AnovaModel) -> list[list[str]]:

@@ -226,7 +226,7 @@ class TableEncoder:
             raise ValueError(
                 f"X: the number of columns must be that of fit: X has {table.n_columns} features, "
                 f"but {reader} is expecting {self.n_columns} features as input. "
-                f"The features are {list(self.feature_names)[:10]}{self._offset_words()}."
+                f"{self._column_words()}."
             )
         table = self._set_aside(table, None)
         return table if self.kept is None else table.pick(self.kept.places)
@@ -249,6 +249,16 @@ class TableEncoder:
         if column.name not in names:
             return table
         return table.set_aside(names.index(column.name), column.is_exposure)
+
+    def _column_words(self) -> str:
+        """Say which columns a table to predict on needs, by position or by name."""
+        shown = f"{list(self.feature_names)[:10]}{self._offset_words()}"
+        if self.kept is None:
+            return f"The features are {shown}"
+        all_columns = f"Pass all {self.n_columns} columns of fit in their order"
+        if self.names is None:
+            return f"{all_columns}, also those that the model does not use; it uses {shown}"
+        return f"{all_columns}, or a table with names, which needs only {shown}"
 
     def _offset_words(self) -> str:
         return "" if self.offset_column is None else f", the offset is {self.offset_column.words}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ def test_a_column_without_values(table: Any, quick: Any, with_rows: bool) -> Non
     """Its effect is the one point of missing values, alone and beside every other feature."""
     X, y = table
     X = X[["smooth"]].assign(town=np.where(X["level"] > 1, "u", "v"), empty=np.nan, other=np.nan)
-    model = TPNNRegressor(**{**quick, "interactions": "all"}).fit(X, y)
+    listed = [*((name,) for name in X.columns), *combinations(X.columns, 2)]
+    model = TPNNRegressor(**quick, components=listed).fit(X, y)
     explanation = model.explain(X if with_rows else None)
     for names in explanation.model.component_names:
         plots.component(explanation, names).figure.canvas.draw()

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 
 from tpnn import Explanation, TPNNRegressor, plots, purify
-from tpnn.explain.plots.labels import joined_names, shortened, shortened_levels
+from tpnn.explain.plots.labels import (
+    joined_names,
+    shortened,
+    shortened_levels,
+    shortened_together,
+)
 
 LONG = "number_of_trades_with_high_utilisation_ratio_in_the_last_{}_months"
 
@@ -36,10 +41,42 @@ def test_levels_stay_different() -> None:
     assert shortened_levels(["Constantinople, the city", "Ulm"]) == ["Constan…e city", "Ulm"]
 
 
+@given(st.lists(st.text("ab _", max_size=40), max_size=8), st.integers(3, 20))
+def test_different_words_stay_different(words: list[str], letters: int) -> None:
+    short = shortened_together(words, letters)
+    assert len(set(short)) == len(set(words))
+    for word, cut in zip(words, short, strict=True):
+        assert cut == word or "…" in cut
+
+
+def test_words_that_differ_in_their_middle_show_where() -> None:
+    words = [f"in the end {number} of all things in this place" for number in ("first", "second")]
+    assert shortened_together(words, 16) == ["…first o…s place", "…second …s place"]
+    assert shortened_together([*words, "age"], 16)[2] == "age"
+
+
+def test_names_that_differ_in_their_middle_stay_different_in_all_plots() -> None:
+    first, second = (f"a very long name of the {number} thing in detail" for number in (1, 2))
+    names = {first: np.arange(9.0), second: np.arange(9.0)}
+    tables = {(first,): np.arange(9.0), (second,): np.arange(9.0), (first, second): np.eye(9)}
+    local = Explanation(purify(tables, nodes=names), pd.DataFrame(names))
+    panel = pyplot.subplots(figsize=(2.4, 1.8), layout="constrained")[1]
+    pair = plots.component(local, (first, second), panel)
+    assert pair.get_xlabel() != pair.get_ylabel()
+    for draw in (plots.importance, plots.waterfall, plots.shap_summary):
+        small = pyplot.subplots(figsize=(2.4, 1.8), layout="constrained")[1]
+        labels = [label.get_text() for label in draw(local, ax=small).get_yticklabels()]
+        assert len(set(labels)) == len(labels)
+    bars = [label.get_text() for label in plots.importance(local).get_yticklabels()]
+    one, other = next(label for label in bars if "×" in label).split(" × ")
+    assert one != other
+
+
 def test_names_are_joined() -> None:
     assert joined_names(["a"]) == "a"
     assert joined_names(["a", "b"]) == "a × b"
     assert len(joined_names([LONG, LONG, LONG], 40)) <= 40
+    assert joined_names(["the first day of it"], 9, ["the third day of it"]) == "…firs… it"
 
 
 def overlaps(axis: Any) -> list[tuple[str, str]]:
@@ -128,6 +165,21 @@ def test_every_level_is_labelled(hard: Explanation) -> None:
     assert {f"Region number {i} of the country" for i in range(24)} < set(labels)
     assert labels[-1] == "missing"
     assert len(plots.pair_effect(hard, ("income", "region")).get_yticklabels()) > 10
+
+
+def test_every_level_is_labelled_in_a_panel_among_others() -> None:
+    levels = [f"level number {number} of the region" for number in range(25)]
+    tables = {("region",): np.arange(25.0), ("x",): np.arange(9.0), ("region", "x"): np.eye(25, 9)}
+    pure = purify(tables, nodes={"region": levels, "x": np.arange(9.0)})
+    figure = plots.components(Explanation(pure))
+    figure.canvas.draw()
+    shown = [axes for axes in figure.axes if axes.get_xlabel() == "region"]
+    assert len(shown) == 2
+    for axes in shown:
+        words = [label.get_text() for label in axes.get_xticklabels()]
+        assert len(words) == 25
+        assert all(f"{number} of the region" in word for number, word in enumerate(words))
+        assert overlaps(axes.xaxis) == []
 
 
 def test_hundreds_of_levels_are_labelled_as_far_as_they_fit() -> None:

@@ -12,7 +12,11 @@ from tpnn.explain.path import Path, Step
 
 
 def test_the_path_is_drawn_as_it_is() -> None:
-    steps = [Step(1, (("a",),), 0.5, 0.02), Step(4, (), 0.3, 0.01), Step(9, (), 0.25, 0.0)]
+    steps = [
+        Step(1, (("a",),), 0.5, 0.02),
+        Step(4, (("a", "b"), ("b",)), 0.3, 0.01),
+        Step(9, (("c",),), 0.25, 0.0),
+    ]
     landmarks = {"order 1": Step(3, (), 0.35, 0.01)}
 
     def refitted(n_components: int) -> Any:
@@ -25,7 +29,9 @@ def test_the_path_is_drawn_as_it_is() -> None:
     assert any(np.array_equal(line, expected) for line in points)
     assert any(np.array_equal(line, [[3, 0.35]]) for line in points)
     assert any(np.array_equal(line[:, 0], [4, 4]) for line in points)  # the fitted model
-    assert {text.get_text() for text in axes.texts} == {"order 1", "full"}
+    words = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(words) == ["best components", "fitted model", "full, order 2", "order 1"]
+    assert not axes.texts  # nothing that a line could run through
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "9"]
     with pytest.raises(TypeError, match=r"^path: must be a Path, found dict"):
         plots.path({})  # type: ignore[arg-type]

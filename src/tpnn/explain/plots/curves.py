@@ -98,7 +98,7 @@ def main_effect(
     low, high = float(lower[drawn].min()), float(upper[drawn].max())
     height = (high - low) or 1.0
     axes.set_ylim(low - 0.22 * height, high + 0.05 * height)
-    label_axis(axis, table.names[0], axes.xaxis, limits)
+    label_axis(axis, table.names[0], explanation.model.feature_names, axes.xaxis, limits)
     if table.density is not None:
         _density_hills(axes, axis, table.density, limits)
     axes.set_ylabel(scaled.label, fontsize=LABEL_SIZE)
@@ -191,7 +191,8 @@ def comparison(
             places = np.array([axis.levels.index(level) for level in table.axes[0].levels or ()])
         order = np.argsort(places)
         axes.plot(places[order], shown.values[order], **(style if named else plain))
-    label_axis(axis, tables[0].names[0], axes.xaxis, shown_range(axis, MAIN_RANKS))
+    others, limits = fits[0].model.feature_names, shown_range(axis, MAIN_RANKS)
+    label_axis(axis, tables[0].names[0], others, axes.xaxis, limits)
     axes.set_ylabel(scaled[0].label, fontsize=LABEL_SIZE)
     name_reference(axes, scaled[0])
     if named:

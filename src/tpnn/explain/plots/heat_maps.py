@@ -12,10 +12,13 @@ from tpnn._typing import FloatArray
 from tpnn.explain.plots.checks import check_one_output
 from tpnn.explain.plots.labels import (
     LETTER_WIDTH,
+    LEVEL_LETTERS,
+    SHORTEST_NAME,
     inches_for_levels,
     name_reference,
     points_along,
-    shortened,
+    shortened_among,
+    shortened_together,
 )
 from tpnn.explain.plots.scales import (
     PAIR_RANKS,
@@ -73,7 +76,8 @@ def pair_effect(
     axes = axes_or_new(ax, *_inches(table.axes))
     limit = _colour_limit(scaled.difference)
     tails = heavy_tails(explanation.model, table.names, log_axes)
-    image = _heat_map(axes, table.axes, table.names, scaled.difference, limit, tails)
+    others = explanation.model.feature_names
+    image = _heat_map(axes, table.axes, table.names, others, scaled.difference, limit, tails)
     is_plane = all(axis.levels is None for axis in table.axes)
     if table.density is not None and is_plane:
         _density_contours(axes, table.axes, table.density)
@@ -103,14 +107,16 @@ def triple_effect(
     axes.set_axis_off()
     limit = _colour_limit(scaled.difference)
     tails = heavy_tails(explanation.model, table.names[:2], log_axes)
-    for number, node in enumerate(_slices(third)):
+    others, words, nodes = explanation.model.feature_names, node_words(third), _slices(third)
+    values = shortened_together([words[node] for node in nodes], LEVEL_LETTERS)
+    for number, (node, value) in enumerate(zip(nodes, values, strict=True)):
         panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
         slice_of = scaled.difference[:, :, node]
-        image = _heat_map(panel, table.axes[:2], table.names[:2], slice_of, limit, tails)
+        image = _heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails)
         letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
-        value = f" = {shortened(node_words(third)[node])}"
-        title = shortened(table.names[2], max(letters - len(value), 6)) + value
-        panel.set_title(title, fontsize=LABEL_SIZE)
+        room = max(letters - len(value) - 3, SHORTEST_NAME)
+        name = shortened_among(table.names[2], room, others)
+        panel.set_title(f"{name} = {value}", fontsize=LABEL_SIZE)
         if number:
             panel.set_ylabel("")
             panel.set_yticklabels([])
@@ -155,6 +161,7 @@ def _heat_map(
     axes: Any,
     both: Sequence[Axis],
     names: Sequence[str],
+    others: Sequence[str],
     effect: FloatArray,
     limit: float,
     are_logarithmic: Sequence[bool],
@@ -176,10 +183,10 @@ def _heat_map(
             mesh = axes.pcolormesh(x.edges, y.edges, values, **colours)
             image = mesh if x.nodes.start == y.nodes.start == 0 else image
         _clip(axes, mesh, x.span, y.span)
-    labelled = zip(both, names, sides, shown, strict=True)
+    labelled = zip(both, names[:2], sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
         room = LEFT_BY_COLOUR_BAR if side is axes.xaxis else 1.0
-        label_axis(axis, name, side, limits, room)
+        label_axis(axis, name, others, side, limits, room)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=3, width=0.7)
     return image

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
@@ -15,9 +16,13 @@ SMALLEST_SIZE = 5.5  # of a font, in points; below it labels are left out
 NOTE_SIZE = 6.5  # of what a band means
 LEVEL_LETTERS, MOST_LEVEL_LETTERS = 14, 32  # of a level: at first, and if that makes two alike
 NAME_LETTERS = 28  # of a feature's name in a list
-LABEL_SHARE = 0.65  # of the axes, that labels of levels beside them may be long
+SHORTEST_NAME = 6  # letters of a feature's name beside others or its value
+FEWEST_LETTERS = 3  # of a word that is cut: its first, a gap and its last
+LABEL_SHARES = {"x": 0.65, "y": 0.3}  # of the axes, that labels of levels on an axis may be long
 LEFT_BY_NEIGHBOURS = 0.85  # share of an axis, if axes in the same column have long labels
 MISSING_LABEL = "missing"
+LINES_OF_LEVEL = 1.1  # along an axis: missing values stand apart from the others
+AXIS_SHARE = 0.68  # of a panel among others, before the figure is laid out
 POINTS_PER_INCH = 72.0
 
 
@@ -33,41 +38,76 @@ def shortened(word: str, letters: int = LEVEL_LETTERS) -> str:
     return f"{word[: max(letters - 1, 2) - end]}…{word[-end:]}"
 
 
-def shortened_levels(words: Sequence[str], most: int = MOST_LEVEL_LETTERS) -> list[str]:
-    """Shorten the levels of a feature to at most so many letters, different from each other.
+def shortened_together(words: Sequence[str], letters: int) -> list[str]:
+    """Shorten words to about so many letters; different ones stay different.
 
-    If none but longer words differ, what all of them begin and end with is left out.
+    Words that would look alike lose what they begin with. If that is not enough, all are longer.
+
+    >>> shortened_together(["a part of the north of it", "a part of the south of it"], 14)
+    ['…north of it', '…south of it']
+    """
+    while len(set(short := _cut(words, letters))) < len(set(words)):
+        letters += 3
+    return short
+
+
+def _cut(words: Sequence[str], letters: int) -> list[str]:
+    """Cut words to so many letters, those that would look alike without what they begin with."""
+    short = [shortened(word, letters) for word in words]
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, cut in enumerate(short):
+        places[cut].append(place)
+    for twins in places.values():
+        alike = [words[place] for place in twins]
+        start = _n_shared(alike)
+        if start and letters > FEWEST_LETTERS and len(set(alike)) > 1:
+            rests = _cut([word[start:] for word in alike], letters - 1)
+            for place, rest in zip(twins, rests, strict=True):
+                short[place] = f"…{rest}"
+    return short
+
+
+def _n_shared(words: Sequence[str]) -> int:
+    """Count the letters that all words begin with, up to the last gap among them."""
+    alike = (len(set(letters)) == 1 for letters in zip(*words, strict=False))
+    shared = words[0][: sum(1 for _ in takewhile(bool, alike))]
+    gaps = (place for place, letter in enumerate(shared) if not letter.isalnum())
+    return max(gaps, default=len(shared) - 1) + 1
+
+
+def shortened_among(word: str, letters: int, others: Sequence[str]) -> str:
+    """Shorten a word so that it differs from others that are shortened alike."""
+    return shortened_together([word, *others], letters)[0]
+
+
+def shortened_levels(words: Sequence[str], most: int = MOST_LEVEL_LETTERS) -> list[str]:
+    """Shorten the levels of a feature to about so many letters, different from each other.
+
+    They keep both ends where that is enough to tell them apart.
 
     >>> shortened_levels(["a part of the north of it", "a part of the south of it"])
     ['a part of …rth of it', 'a part of …uth of it']
-    >>> shortened_levels(["a part of the north of it", "a part of the south of it"], 14)
-    ['…nor…', '…sou…']
     """
     for letters in range(LEVEL_LETTERS, most + 1, 3):
         short = [shortened(word, letters) for word in words]
         if len(set(short)) == len(set(words)):
             return short
-    long = [word for word in words if len(word) > LEVEL_LETTERS]
-    start = _n_shared(long)
-    end = _n_shared([word[start:][::-1] for word in long])
-    cores = {word: f"…{word[start : len(word) - end]}…" for word in long}
-    return [shortened(cores.get(word, word), most) for word in words]
+    return shortened_together(words, most)
 
 
-def _n_shared(words: Sequence[str]) -> int:
-    """Count the letters that all words begin with."""
-    alike = (len(set(letters)) == 1 for letters in zip(*words, strict=False))
-    return sum(1 for _ in takewhile(bool, alike))
-
-
-def joined_names(names: Sequence[str], letters: int = 2 * NAME_LETTERS) -> str:
+def joined_names(
+    names: Sequence[str], letters: int = 2 * NAME_LETTERS, others: Sequence[str] = ()
+) -> str:
     """Names of a component's features as one label of about so many letters.
+
+    Each differs from the others, the names of all features.
 
     >>> joined_names(["age", "income"])
     'age × income'
     """
-    each = max((letters - 3 * (len(names) - 1)) // len(names), 6)
-    return " × ".join(shortened(name, min(each, NAME_LETTERS)) for name in names)
+    each = max((letters - 3 * (len(names) - 1)) // len(names), SHORTEST_NAME)
+    short = (shortened_among(name, min(each, NAME_LETTERS), others) for name in names)
+    return " × ".join(short)
 
 
 def width_of(words: Sequence[str], size: float) -> float:
@@ -98,10 +138,13 @@ def letters_beside(ax: Any) -> int:
     return max(int(points_along(ax.xaxis) / (2 * LETTER_WIDTH * LABEL_SIZE)), LEVEL_LETTERS)
 
 
-def name_axis(drawn: Any, name: str, unit: str, points: float) -> None:
-    """Write the name of a feature and its unit along an axis, as much of the name as fits."""
+def name_axis(drawn: Any, name: str, others: Sequence[str], unit: str, points: float) -> None:
+    """Write the name of a feature and its unit along an axis, as much of the name as fits.
+
+    It differs from the names of the others.
+    """
     letters = int(points / (LETTER_WIDTH * LABEL_SIZE)) - len(unit)
-    text = shortened(name, max(letters, LEVEL_LETTERS)) + unit
+    text = shortened_among(name, max(letters, LEVEL_LETTERS), others) + unit
     drawn.set_label_text(text, fontsize=LABEL_SIZE)
 
 
@@ -125,10 +168,11 @@ def name_band(axes: Any, scaled: ScaledEffect) -> None:
 def label_levels(drawn: Any, places: Sequence[float], levels: Sequence[str], points: float) -> None:
     """Label every level, in a smaller font where they are many; some, where that is too small."""
     points *= LEFT_BY_NEIGHBOURS
-    size = min(TICK_SIZE, points / (LINE_HEIGHT * len(levels)))
+    first, last = sorted(drawn.get_view_interval())  # levels stand one apart
+    size = min(TICK_SIZE, points / (LINE_HEIGHT * (last - first)))
     box = drawn.axes.get_window_extent()
     across = box.width if drawn.axis_name == "y" else box.height  # where long labels take room
-    room = LABEL_SHARE * across * POINTS_PER_INCH / drawn.axes.figure.dpi
+    room = LABEL_SHARES[drawn.axis_name] * across * POINTS_PER_INCH / drawn.axes.figure.dpi
     most = int(room / (LETTER_WIDTH * max(size, SMALLEST_SIZE)))
     words = shortened_levels(levels, min(max(most, LEVEL_LETTERS), MOST_LEVEL_LETTERS))
     step = math.ceil(SMALLEST_SIZE / size) if size < SMALLEST_SIZE else 1
@@ -148,6 +192,15 @@ def inches_for_levels(words: Sequence[str]) -> tuple[float, float]:
     """
     along = LINE_HEIGHT * TICK_SIZE * len(words) / (LEFT_BY_NEIGHBOURS * POINTS_PER_INCH)
     return along, width_of(shortened_levels(words), TICK_SIZE) / POINTS_PER_INCH
+
+
+def inches_of_panel(n_levels: int, room: float = 1.0) -> float:
+    """Length of a panel among others, whose axis labels so many levels in the smallest font.
+
+    ``room`` is the share of the axis that will be left when the figure is laid out.
+    """
+    points = LINE_HEIGHT * SMALLEST_SIZE * LINES_OF_LEVEL * n_levels
+    return points / (LEFT_BY_NEIGHBOURS * AXIS_SHARE * room * POINTS_PER_INCH)
 
 
 def inches_for_names(words: Sequence[str]) -> float:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpnn.explain.plots.checks import check_explanation
 from tpnn.explain.plots.curves import main_effect
-from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
-from tpnn.explain.plots.labels import inches_for_names, joined_names, letters_beside
+from tpnn.explain.plots.heat_maps import LEFT_BY_COLOUR_BAR, pair_effect, triple_effect
+from tpnn.explain.plots.labels import (
+    inches_for_names,
+    inches_of_panel,
+    joined_names,
+    letters_beside,
+)
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
@@ -20,10 +25,14 @@ from tpnn.explain.plots.style import (
 )
 from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
+from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+PANEL_INCHES = 3.6, 2.7  # width and height of one of many panels
+MOST_PANEL_INCHES = 5.4, 4.05  # where it has many levels
 
 
 def component(
@@ -75,7 +84,8 @@ def components(
     check_explanation(explanation)
     drawn = [names for names in explanation.importance() if len(names) <= 2][:n_components]
     n_rows = math.ceil(len(drawn) / n_columns)
-    figure, panels = new_panels(n_rows, n_columns, 3.6 * n_columns, 2.7 * n_rows)
+    width, height = _panel_inches([explanation.component(names).axes for names in drawn])
+    figure, panels = new_panels(n_rows, n_columns, width * n_columns, height * n_rows)
     for names, axes in zip(drawn, panels.flat, strict=False):
         component(explanation, names, axes, scale=scale, reference=reference, log_axes=log_axes)
     for axes in panels.flat[len(drawn) :]:
@@ -83,11 +93,24 @@ def components(
     return figure  # type: ignore[no-any-return]
 
 
+def _panel_inches(drawn: Sequence[Sequence[Axis]]) -> tuple[float, float]:
+    """Width and height of all panels: more than usual where one of them has many levels."""
+    width, height = PANEL_INCHES
+    for x, *y in drawn:
+        if x.levels is not None:
+            width = max(width, inches_of_panel(x.n_nodes, LEFT_BY_COLOUR_BAR if y else 1.0))
+        if y and y[0].levels is not None:
+            height = max(height, inches_of_panel(y[0].n_nodes))
+    most_wide, most_high = MOST_PANEL_INCHES
+    return min(width, most_wide), min(height, most_high)
+
+
 def importance(explanation: Reading, n_components: int = 10, ax: Axes | None = None) -> Axes:
     """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
     check_explanation(explanation)
     ranked = list(explanation.importance().items())[:n_components][::-1]
-    labels = [joined_names(names, letters_beside(ax)) for names, _ in ranked]
+    others, letters = explanation.model.feature_names, letters_beside(ax)
+    labels = [joined_names(names, letters, others) for names, _ in ranked]
     axes = axes_or_new(ax, 3.0 + inches_for_names(labels), 0.8 + 0.24 * len(ranked))
     colours = [BLUE if len(names) == 1 else GREY for names, _ in ranked]
     axes.barh(range(len(ranked)), [value for _, value in ranked], color=colours, height=0.66)

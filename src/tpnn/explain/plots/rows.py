@@ -11,9 +11,11 @@ from tpnn.anova.shapley import share, value_weights
 from tpnn.explain.plots.checks import check_one_output
 from tpnn.explain.plots.labels import (
     LEVEL_LETTERS,
+    SHORTEST_NAME,
     inches_for_names,
     letters_beside,
-    shortened,
+    shortened_among,
+    shortened_together,
 )
 from tpnn.explain.plots.style import (
     BLUE,
@@ -36,7 +38,6 @@ from tpnn.table.words import value_word
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHORTEST_NAME = 6  # letters of a feature beside its value
 VALUE_LETTERS = 19  # of a value: a date with its time
 N_SWARM_BINS = 60  # from zero to the largest value; points of one bin are spread
 SWARM_STEP, SWARM_HEIGHT = 0.06, 0.8  # from point to point and at most in all, in lines
@@ -128,10 +129,13 @@ def _component_in_words(explanation: Reading, index: int, row: int, letters: int
     each = max((letters - 3 * (len(features) - 1)) // len(features), LEVEL_LETTERS)
     parts = []
     for feature in features:
-        word = value_word(model.encoder.features[feature], explanation.columns[feature][row])
-        value = f" = {shortened(word, VALUE_LETTERS)}"
-        name = model.feature_names[feature]
-        parts.append(shortened(name, max(each - len(value), SHORTEST_NAME)) + value)
+        known = model.encoder.features[feature]
+        word = value_word(known, explanation.columns[feature][row])
+        levels = list(map(str, known.levels or ()))
+        value = f" = {shortened_among(word, VALUE_LETTERS, levels)}"
+        room = max(each - len(value), SHORTEST_NAME)
+        name = shortened_among(model.feature_names[feature], room, model.feature_names)
+        parts.append(name + value)
     return " × ".join(parts)
 
 
@@ -156,7 +160,8 @@ def shap_summary(
     weights = value_weights(model.components.components, len(model.feature_names))
     values = share(explanation.scores - explanation.scores_at(reference), weights)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
-    names = [shortened(model.feature_names[j], letters_beside(ax)) for j in top]
+    short = shortened_together(model.feature_names, letters_beside(ax))
+    names = [short[j] for j in top]
     axes = axes_or_new(ax, 4.0 + inches_for_names(names), 0.8 + 0.36 * len(top))
     axes.axvline(0, color=GREY, linewidth=0.7)
     columns = explanation.columns

@@ -101,11 +101,17 @@ def missing_place(drawn: Any, limits: tuple[float, float]) -> float:
 
 
 def label_axis(
-    axis: Axis, name: str, drawn: Any, limits: tuple[float, float], room: float = 1.0
+    axis: Axis,
+    name: str,
+    others: Sequence[str],
+    drawn: Any,
+    limits: tuple[float, float],
+    room: float = 1.0,
 ) -> None:
     """Limit a matplotlib axis such as ``axes.xaxis`` and label its values, missing ones last.
 
-    ``room`` is the share of the axis that will be left when the figure is laid out.
+    Its name differs from the ``others``, the names of all features. ``room`` is the
+    share of the axis that will be left when the figure is laid out.
     """
     last = missing_strip(drawn, limits)[1] if axis.has_missing else limits[1]
     set_limits = drawn.axes.set_xlim if drawn.axis_name == "x" else drawn.axes.set_ylim
@@ -123,4 +129,4 @@ def label_axis(
         label_numbers(drawn, limits, points)
     if axis.levels is None:
         keep_apart(drawn, limits, missing, points)
-    name_axis(drawn, name, unit, points)
+    name_axis(drawn, name, others, unit, points)

@@ -25,7 +25,7 @@ function valuesTable(model, component, output, showsAll) {
   const names = [feature.name, "Share of rows", "Effect", "Band", ...(model.hasFactors ? ["Relativity", ratioName, ...(hasBands ? ["95 % interval"] : [])] : [])];
   const factors = (node, effect) => {
     const [difference, reach] = model.toBase(component, node, output), isBase = node === base;
-    const interval = isBase ? "" : `${relativity(difference - reach)} to ${relativity(difference + reach)}`;
+    const interval = isBase ? "" : `${relativity(difference - reach)} to\u00a0${relativity(difference + reach)}`;
     return [relativity(effect), isBase ? "base" : relativity(difference), ...(hasBands ? [interval] : [])];
   };
   const row = node => {

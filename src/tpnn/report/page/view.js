@@ -10,6 +10,7 @@ class View {
       ? this.commonLevel(j) : feature.quantiles.length ? this.rounded(feature, model.axes[1][j], feature.quantiles[2]) : null);
     this.values = this.typical.slice();
     this.offset = 0;
+    this.target = this.data.hasBaseline && this.data.target === "prediction" ? "relative risk" : this.data.target; // "prediction" is the default
     this.rank();
     this.chosen = this.ranked[0];
     this.heading();
@@ -53,11 +54,11 @@ class View {
   }
 
   lede() {
-    const {target, components, link, hasBaseline} = this.data, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    const {components, link} = this.data, {target} = this, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
     const several = components.filter(component => component.features.length > 1).length;
     const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + ", each shown below in full.";
-    const isNamed = target !== "prediction"; // the default
-    if (link === "log") return `The logarithm of ${isNamed ? target : hasBaseline ? "the relative risk" : "the prediction"} is ${sum}`;
+    const isNamed = this.data.target !== "prediction";
+    if (link === "log") return `The logarithm of ${isNamed ? target : `the ${target}`} is ${sum}`;
     if (link === "logit") return `The log-odds${isNamed ? ` of ${target}` : ""} are ${sum}`;
     if (link === "softmax") return `The score of every class is ${sum}`;
     return isNamed ? `Predicts ${target} as ${sum}` : `The prediction is ${sum}`;
@@ -182,7 +183,7 @@ class View {
   }
 
   showAnswer() {
-    const {target, outputs, intercept, link, classes} = this.data;
+    const {outputs, intercept, link, classes} = this.data, {target} = this;
     const isPair = link === "logit" && classes.length === 2;
     const prediction = this.answer.predictions[this.output];
     const name = isPair ? `probability of ${classes[1]}` : outputs[this.output];
@@ -200,9 +201,18 @@ class View {
   baseWords(link, isPair, classes, intercept) {
     const raw = this.answer.raw[this.output];
     const scale = isPair ? `log-odds of ${classes[1]}` : link === "logit" ? "log-odds" : link === "identity" ? "" : "raw score";
-    const words = [...(scale ? [`${scale} ${longNumber(raw)}`] : []), `average ${scale || "prediction"} ${shortNumber(intercept)}`, ...(this.offset ? [`offset ${shortNumber(this.offset)}`] : [])];
-    if (this.model.hasFactors) words.push(`base ${link === "log" ? "prediction" : "odds"} ${shortNumber(Math.exp(intercept))}, times the factors of the contributions` + (this.offset ? ` and ${relativity(this.offset)} of the offset` : ""));
+    const words = [...(scale ? [`${scale} ${longNumber(raw)}`] : []), `average ${scale || "prediction"} ${shortNumber(intercept)}`, ...this.offsetWords()];
+    const factor = this.data.offset?.isExposure ? " and the exposure" : this.offset ? ` and ${relativity(this.offset)} of the offset` : "";
+    if (this.model.hasFactors) words.push(`base ${link === "log" ? this.data.hasBaseline ? "relative risk" : "prediction" : "odds"} ${shortNumber(Math.exp(intercept))}, times the factors of the contributions${factor}`);
     return words.join("; ");
+  }
+
+  // The known part of the raw score, where the model or the case has one: a typical case has an exposure of 1 or an offset of 0.
+  offsetWords() {
+    const {offset} = this.data, kind = offset?.isExposure ? "exposure" : "offset";
+    if (!offset && !this.offset) return [];
+    const value = shortNumber(offset?.isExposure ? Math.exp(this.offset) : this.offset);
+    return [`${kind} ${value}` + (offset?.name && offset.name !== kind ? ` (${offset.name})` : "")];
   }
 
   showContributions() {
@@ -398,7 +408,7 @@ class View {
     const quote = text => `"${String(text).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
     this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(this.values[j] === null ? "" : feature.levels.length ? valueWord(feature, this.values[j]) : this.values[j])].join(",")));
-    const names = this.data.outputs.length ? this.data.outputs : [this.data.target];
+    const names = this.data.outputs.length ? this.data.outputs : [this.target];
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
     if (this.offset) lines.push(["offset", "", this.offset].join(","));
     this.data.components.forEach((component, i) => lines.push(["contribution", quote(component.name), this.answer.parts[i][this.output]].join(",")));
