@@ -107,8 +107,7 @@ def _bases(axis: Axis, order: int) -> FloatArray:
     """Sigmoids of a feature's positions, or indicators of levels; missing values have their own."""
     if axis.is_nominal:
         frequent = np.sort(np.argsort(-axis.weights, kind="stable")[:MOST_FUNCTIONS])
-        indicators: FloatArray = np.float64(np.arange(axis.n_nodes)[:, None] == frequent)
-        return indicators
+        return np.asarray(np.arange(axis.n_nodes)[:, None] == frequent, np.float64)
     count = min(N_SIGMOIDS[order], axis.n_nodes)
     centres = (np.arange(count) + 0.5) / count
     logits = (axis.blended_positions[:, None] - centres) / SIGMOID_WIDTHS[order]
