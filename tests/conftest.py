@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,3 +84,11 @@ def labels(table: tuple[pd.DataFrame, pd.Series]) -> pd.Series:
     """Two classes for the same rows."""
     _, y = table
     return (y > y.median()).map({True: "high", False: "low"})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_are_heard() -> Iterator[None]:
+    """Undo what a shell does to the processes that it runs in the background: to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
