@@ -31,8 +31,8 @@ demo: $(VENV)/.runtime ## fit California housing and look at the result
 	$(BIN)/tpnn demo
 
 # The architecture, the laws on small tables, one fit of each task.
-QUICK := $(addprefix tests/, test_architecture.py test_package.py test_threads.py test_writing.py table anova loss \
-	model problem grow search $(addprefix estimators/test_, each_task.py parameters.py \
+QUICK := $(addprefix tests/, test_architecture.py test_package.py _utils table anova loss \
+	model solvers/problem solvers/grow search $(addprefix estimators/test_, each_task.py parameters.py \
 	settings.py pipeline.py messages.py))
 
 quick: lint types ## what matters while editing, in under two minutes

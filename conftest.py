@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/tpnn/descent/cuda.py"]
+collect_ignore = [] if find_spec("triton") else ["src/tpnn/solvers/descent/cuda.py"]

@@ -22,7 +22,7 @@ from benchmarks.say import say
 from evaluation.cells import Line, append, read
 from evaluation.tables import markdown
 from tpnn import Explanation
-from tpnn.bands.recipe import infer
+from tpnn.uncertainty.recipe import infer
 
 LINES = Path(__file__).parent / "coverage.jsonl"
 ROWS = (1000, 5000, 15000)

@@ -21,7 +21,7 @@ from benchmarks.known_truths import Sample, all_settings
 from benchmarks.say import say
 from evaluation.cells import Line, append, read
 from evaluation.tables import markdown
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.explain.component_table import ComponentTable
 from tpnn.table.axis import Axis
 

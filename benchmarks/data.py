@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn import datasets
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 TRAINING_SHARE = 0.8
 N_FEATURES = 50  # of the random table, unless said

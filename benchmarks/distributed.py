@@ -29,11 +29,11 @@ from benchmarks.say import say
 from evaluation.environment import commit, machine, today, versions
 from evaluation.tables import markdown
 from tpnn import Grow, TPNNRegressor, distributed
-from tpnn.distributed import fitting
-from tpnn.distributed.cluster import Cluster
-from tpnn.distributed.messages import SUMS, Answer, Request
-from tpnn.distributed.passes import Pass, Read
-from tpnn.distributed.storage import Storage
+from tpnn.estimators import distributed as fitting
+from tpnn.solvers.cluster.cluster import Cluster
+from tpnn.solvers.cluster.messages import SUMS, Answer, Request
+from tpnn.solvers.cluster.passes import Pass, Read
+from tpnn.solvers.cluster.storage import Storage
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
 QUIET_LOAD, TEXT_WIDTH = 4.0, 100

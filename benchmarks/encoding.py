@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluation.environment import cores
-from tpnn._threads import Workers
-from tpnn.problem.rows import distinct_rows, row_keys
-from tpnn.problem.solver import FINEST_NODES
+from tpnn._utils.threads import Workers
+from tpnn.solvers.problem.rows import distinct_rows, row_keys
+from tpnn.solvers.problem.solver import FINEST_NODES
 from tpnn.table.axis import distinct, make_axis, nested_axes, place_nodes
 from tpnn.table.coding import code_rows
 from tpnn.table.encoder import TableEncoder

@@ -15,7 +15,7 @@ from benchmarks.data import california
 from benchmarks.measure import Plan, Row, row
 from evaluation.environment import seconds
 from tpnn import AnovaModel, Grow, TPNNRegressor, datasets, distill
-from tpnn.report import write_report
+from tpnn.explain.report import write_report
 
 EXPLAINED = 1000  # rows of wine
 BACKGROUND = 100  # rows that KernelSHAP averages over

@@ -32,7 +32,7 @@ from evaluation.exports.sessions import run_session
 from evaluation.tables import markdown
 from tests.export.cases import TASKS, expected, fuzzed_rows, model_of
 from tpnn import AnovaModel, ComponentSet
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table

@@ -31,7 +31,7 @@ from benchmarks.say import say
 from evaluation.cells import Line, append, read
 from evaluation.tables import markdown
 from tpnn import TPNNClassifier, TPNNRegressor, datasets
-from tpnn._typing import BoolArray, FloatArray
+from tpnn._utils.arrays import BoolArray, FloatArray
 
 LINES = Path(__file__).parent / "intervals.jsonl"
 COVERAGE, TRAINING_SHARE, N_REFITS = 0.9, 0.8, 5

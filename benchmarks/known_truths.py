@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.datasets import load, make_synthetic, true_component
 from tpnn.datasets.decomposition import mean_and_variance
 from tpnn.explain.component_table import ComponentTable

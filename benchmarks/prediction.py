@@ -13,7 +13,7 @@ from benchmarks.data import california, random_table
 from benchmarks.measure import Plan, Row, child_output, row
 from evaluation.environment import seconds
 from tpnn import AnovaModel, TPNNRegressor
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 JITTER = 0.01  # standard deviations
 REPEATS, SHORT_REPEATS = 12, 500  # of which the fastest counts: others may use the cores too

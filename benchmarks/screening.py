@@ -17,7 +17,7 @@ from evaluation.environment import seconds
 from evaluation.interface import Component
 from evaluation.scores import rmse, selection_auroc
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 PAPER = {"f1": 1.0, "f2": 0.943, "f3": 0.956}  # AUROC of ANOVA-T2PNN
 PLANTED = {"features": 200, "mains": 5, "pairs": 5, "triples": 2}
@@ -175,8 +175,8 @@ def measure_screen(plan: Plan) -> list[Row]:
 
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
-    from tpnn.problem.stopping import Limits
     from tpnn.search.screen import Screen
+    from tpnn.solvers.problem.stopping import Limits
     from tpnn.table.coding import code_rows
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.frame import Table

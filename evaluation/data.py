@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evaluation.interface import Rows, Split, Task
 from tpnn import datasets
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 SHIPPED = ("calhousing", "wine", "abalone")  # with the package
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 Component = tuple[int, ...]
 Kind = Literal["regression", "binary", "multiclass"]

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from evaluation.interface import Task
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 def loss(task: Task, y: NDArray[Any], raw: FloatArray) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.interface import Component
 from tpnn import stability_scores
-from tpnn._typing import FloatArray, RealArray
+from tpnn._utils.arrays import FloatArray, RealArray
 
 
 class Decomposition(NamedTuple):

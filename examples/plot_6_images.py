@@ -1,8 +1,8 @@
 """
-Images: a readable last layer with ``tpnn.nn``
+Images: a readable last layer with ``tpnn.TPNNHead``
 ==============================================
 
-:class:`~tpnn.nn.TPNNHead` is a functional ANOVA model as a torch layer. Here a small convolutional
+:class:`~tpnn.TPNNHead` is a functional ANOVA model as a torch layer. Here a small convolutional
 network turns an image of a digit into six numbers between 0 and 1, *concepts*, and the head
 adds up their effects. What the network looks at is learned; how the concepts become a decision can be
 read.
@@ -13,7 +13,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from tpnn.nn import TPNNHead
+from tpnn import TPNNHead
 
 torch.manual_seed(0)
 digits = load_digits()

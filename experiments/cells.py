@@ -24,7 +24,7 @@ from experiments.models import QUICK, WIDE, Setting, build
 from experiments.results import Results
 from experiments.special import HOMES, measure_of
 from tpnn import stability_scores
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 N_PAIRS = {"microsoft": 300, "yahoo": 500, "madelon": 300}  # chosen by NID, as in the paper
 CURVE_NODES = 41

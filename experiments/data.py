@@ -13,7 +13,7 @@ from evaluation.data import TASKS, cut, load, one_hot
 from evaluation.interface import Rows, Split, Task
 from experiments import formats
 from tpnn import datasets
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 CACHE = Path(__file__).parent / "cache"  # coded tables; may be deleted
 PROBES = 200  # pre-selected inputs at which the stability score compares components

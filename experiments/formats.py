@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_svmlight_files
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 RANKING_FILES = {
     "microsoft": ("Fold1/train.txt", "Fold1/vali.txt", "Fold1/test.txt"),

@@ -17,7 +17,7 @@ import pytest
 import tpnn
 from tpnn import TPNNRegressor
 from tpnn.estimators import parameters
-from tpnn.interop.distill import FidelityWarning
+from tpnn.lifecycle.distill import FidelityWarning
 from tpnn.loss import losses
 
 ROOT = Path(__file__).parents[1]
@@ -181,7 +181,7 @@ def test_there_is_a_recipe_for_each_job() -> None:
 def test_every_parameter_is_documented(name: str) -> None:
     if name == "nn.TPNNHead":
         pytest.importorskip("torch")
-        import_module("tpnn.nn")
+        import_module("tpnn.solvers.descent.head")
     kind = attrgetter(name)(tpnn)
     documented = set(re.findall(r"^(\w+) : ", inspect.getdoc(kind) or "", re.MULTILINE))
     given = inspect.signature(kind).parameters.values()

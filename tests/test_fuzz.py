@@ -22,7 +22,7 @@ from evaluation.fuzz.faults import argument_of, case_of
 from evaluation.fuzz.files import try_file
 from evaluation.fuzz.outcome import Outcome, strict_warnings, try_table
 from tpnn import ComponentSet
-from tpnn._threads import available_cores
+from tpnn._utils.threads import available_cores
 
 N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
 FIRST = 1_000_000  # other seeds than those of the long run

@@ -116,14 +116,13 @@ def test_a_saved_model_predicts_where_only_numpy_can_be_imported(
 
 
 def test_plots_are_a_module_and_stay_lazy() -> None:
-    assert loaded_by("import tpnn; assert 'tpnn.plots' not in sys.modules") == set()
-    assert "matplotlib" not in loaded_by("import tpnn.plots; from tpnn.plots import waterfall")
-    assert tpnn.plots.__all__ == tpnn.explain.plots.__all__
+    assert loaded_by("import tpnn; assert 'tpnn.explain.plots' not in sys.modules") == set()
+    assert "matplotlib" not in loaded_by("import tpnn; tpnn.plots.waterfall")
 
 
-@pytest.mark.parametrize("name", ["datasets", "distributed", "metrics", "nn", "plots"])
+@pytest.mark.parametrize("name", ["datasets", "distributed", "metrics", "plots"])
 def test_submodules_need_no_import_of_their_own(name: str) -> None:
-    loaded_by(f"import tpnn; assert tpnn.{name}.__name__ == 'tpnn.{name}'")
+    loaded_by(f"import tpnn; assert tpnn.{name}.__name__.split('.')[-1] == '{name}'")
 
 
 def test_solvers_need_no_torch_before_they_solve() -> None:

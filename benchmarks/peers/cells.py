@@ -22,7 +22,7 @@ from evaluation.environment import machine, seconds, today
 from evaluation.interface import Kind
 from evaluation.pool import ignore_warnings
 from evaluation.scores import rmse
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 PREDICTED_ROWS = 50_000  # at least, so that what every call costs anyway is a small part
 REPEATS = 3

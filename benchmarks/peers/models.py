@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.tables import levels
 from evaluation.interface import Kind
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 THREADS = 2
 ABSENT = "missing"  # CatBoost takes no missing levels

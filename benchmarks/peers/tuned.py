@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from benchmarks.peers.models import THREADS, Peer, filled_levels
 from benchmarks.peers.tables import levels
 from evaluation.interface import Kind
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 N_TRIALS = 40
 HELD_OUT = 0.15  # share of the rows to fit that choose the settings and the number of trees

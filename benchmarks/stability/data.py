@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluation.data import cut, load, ordinal
 from evaluation.interface import Rows, Split
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 def split(name: str, seed: int, most_rows: int | None = None) -> Split:

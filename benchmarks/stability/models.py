@@ -12,7 +12,7 @@ from evaluation.interface import Additive, Component, Split, Task
 from evaluation.models.default_tpnn import DefaultTPNN
 from evaluation.models.ebm import EBM, purified_scores
 from tpnn import Grow
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 HALVES: dict[str, Any] = {"n_bags": 16, "validation_fraction": 0.5}  # bags of half the rows
 SETTINGS: dict[str, dict[str, Any]] = {  # of tpnn; those of its solver are a dict of their own

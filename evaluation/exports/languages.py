@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from tpnn import AnovaModel
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 Row = Mapping[str, Any]  # of column name to None, bool, int, float or str
 INFINITE = {math.inf: "\0infinite\0", -math.inf: "\0minus infinite\0"}

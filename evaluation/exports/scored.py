@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 class Scored(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from evaluation.interface import Rows, Task
 from evaluation.models.estimator import EstimatorModel
 from tpnn import TPNNClassifier, TPNNRegressor
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 class DefaultTPNN(EstimatorModel):

@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluation.interface import Component, Rows, Task
 from evaluation.models.estimator import EstimatorModel
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 
 
 class EBM(EstimatorModel):

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from evaluation.interface import Rows, Task, both
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 class EstimatorModel:

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from evaluation.interface import Rows, Task, both
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 class Linear:

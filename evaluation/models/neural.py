@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from evaluation.interface import Component, Rows, Task
 from evaluation.models.descent import Batch, Schedule, descend, evaluate, loss_of
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 Build = Callable[[Tensor, int], nn.Module]  # scaled training rows (n, p), n_outputs -> network
 

@@ -1,6 +1,6 @@
 """ANOVA-TPNN by the paper's recipe: quantile inputs, its scaling, mini-batch Adam.
 
-Nothing but ``tpnn.nn.TPNNHead``, trained as every other network here. The measure of sum-to-zero is
+Nothing but ``tpnn.TPNNHead``, trained as every other network here. The measure of sum-to-zero is
 that of all training rows, where the authors' code takes it from the last batch.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from evaluation.interface import Component, Task
 from evaluation.models.neural import NeuralAdditiveModel, Training
-from tpnn.nn import TPNNHead
+from tpnn import TPNNHead
 
 Activation = Literal["sigmoid", "relu"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluation.interface import Rows, Task, components_up_to
 from evaluation.scores import loss
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 PENALTIES = (0.001, 0.01, 0.1, 0.3, 0.6, 1, 10, 100, 1000)
 SPLINES = {1: 20, 2: 8}

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from evaluation.interface import Additive, Component, Rows
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 MOST_NODES = 64
 

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from evaluation.interface import Rows, Task
 from evaluation.scores import loss
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 RANGES = {
     "max_depth": (2, 12),

@@ -10,7 +10,7 @@ import numpy as np
 
 from evaluation.interface import Rows, Task
 from evaluation.scores import loss
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 DEPTHS = (3, 5, 7)
 RATES = (0.0001, 0.005, 0.01, 0.05, 0.1)

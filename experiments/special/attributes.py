@@ -16,7 +16,7 @@ from evaluation.models.descent import Batch, Schedule, descend, evaluate
 from experiments import data as tables
 from experiments.special.concepts import classifier, label_loss
 from experiments.special.images import CELEBA_DIRECTIONS, ImageSet
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 PLAN = Schedule(1e-3, batch_size=256, max_steps=3000, patience=1000, evaluate_every=100)
 QUICK = Schedule(learning_rate=1e-3, batch_size=256, max_steps=20, patience=20)

@@ -21,7 +21,7 @@ from evaluation.models.nam import NAM
 from evaluation.models.nbm import N_BASES, NBM
 from evaluation.models.nodegam import NodeGam
 from experiments.special.images import ImageSet, load
-from tpnn.nn import TPNNHead
+from tpnn import TPNNHead
 
 PLAN = Schedule(learning_rate=1e-3, batch_size=256, max_steps=1500, patience=400)
 QUICK = Schedule(learning_rate=1e-3, batch_size=256, max_steps=20, patience=20)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 CELLS = (4, 8, 16, 32, 64)
 GRID = {1: 4000, 2: 600}  # points of an axis on which the error is taken

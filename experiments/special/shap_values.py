@@ -15,7 +15,7 @@ from evaluation.environment import seconds
 from evaluation.interface import Additive, Rows, Task
 from experiments import data as tables
 from experiments.models import Setting, build
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 INPUTS = np.array(
     [

@@ -9,28 +9,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpnn import datasets, distributed, metrics, plots
-    from tpnn import nn as nn
+    from tpnn import datasets
     from tpnn.anova.components import ComponentSet
-    from tpnn.combine.merge import merge
-    from tpnn.comparison.compare import compare
-    from tpnn.descent.solver import Descent
-    from tpnn.drift.monitor import monitor
+    from tpnn.estimators import distributed
     from tpnn.estimators.classifier import TPNNClassifier
     from tpnn.estimators.regressor import TPNNRegressor
     from tpnn.estimators.survival import TPNNSurvival
+    from tpnn.explain import metrics, plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
-    from tpnn.grow.solver import Grow
-    from tpnn.interop.distill import distill
-    from tpnn.interop.purify import purify
+    from tpnn.export.sheets.scorecard import scorecard
+    from tpnn.lifecycle.compare.compare import compare
+    from tpnn.lifecycle.distill import distill
+    from tpnn.lifecycle.foreign.purify import purify
+    from tpnn.lifecycle.merge import merge
+    from tpnn.lifecycle.monitor.monitor import monitor
+    from tpnn.lifecycle.validate.validate import validate
+    from tpnn.model.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
     from tpnn.model.loading import load_model
     from tpnn.model.model import AnovaModel
     from tpnn.model.provenance import Provenance
-    from tpnn.predict.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
-    from tpnn.problem.fingerprint import fingerprint
-    from tpnn.sheets.scorecard import scorecard
-    from tpnn.validation.validate import validate
+    from tpnn.solvers.descent.head import TPNNHead
+    from tpnn.solvers.descent.solver import Descent
+    from tpnn.solvers.grow.solver import Grow
+    from tpnn.solvers.problem.fingerprint import fingerprint
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,7 @@ __all__ = [
     "LoadedSurvival",
     "Provenance",
     "TPNNClassifier",
+    "TPNNHead",
     "TPNNRegressor",
     "TPNNSurvival",
     "compare",
@@ -67,36 +70,36 @@ __all__ = [
 
 _SUBMODULES = {
     "datasets": "tpnn.datasets",
-    "distributed": "tpnn.distributed",
-    "metrics": "tpnn.metrics",
-    "nn": "tpnn.nn",
-    "plots": "tpnn.plots",
+    "distributed": "tpnn.estimators.distributed",
+    "metrics": "tpnn.explain.metrics",
+    "plots": "tpnn.explain.plots",
 }
 _HOMES = {
     "AnovaModel": "tpnn.model.model",
     "ComponentSet": "tpnn.anova.components",
-    "Descent": "tpnn.descent.solver",
+    "Descent": "tpnn.solvers.descent.solver",
     "Explanation": "tpnn.explain.explanation",
-    "Grow": "tpnn.grow.solver",
-    "LoadedClassifier": "tpnn.predict.loaded",
-    "LoadedRegressor": "tpnn.predict.loaded",
-    "LoadedSurvival": "tpnn.predict.loaded",
+    "Grow": "tpnn.solvers.grow.solver",
+    "LoadedClassifier": "tpnn.model.loaded",
+    "LoadedRegressor": "tpnn.model.loaded",
+    "LoadedSurvival": "tpnn.model.loaded",
     "Provenance": "tpnn.model.provenance",
     "TPNNClassifier": "tpnn.estimators.classifier",
+    "TPNNHead": "tpnn.solvers.descent.head",
     "TPNNRegressor": "tpnn.estimators.regressor",
     "TPNNSurvival": "tpnn.estimators.survival",
-    "compare": "tpnn.comparison.compare",
-    "distill": "tpnn.interop.distill",
-    "fingerprint": "tpnn.problem.fingerprint",
-    "load": "tpnn.predict.loaded",
+    "compare": "tpnn.lifecycle.compare.compare",
+    "distill": "tpnn.lifecycle.distill",
+    "fingerprint": "tpnn.solvers.problem.fingerprint",
+    "load": "tpnn.model.loaded",
     "load_model": "tpnn.model.loading",
-    "merge": "tpnn.combine.merge",
-    "monitor": "tpnn.drift.monitor",
-    "purify": "tpnn.interop.purify",
-    "scorecard": "tpnn.sheets.scorecard",
+    "merge": "tpnn.lifecycle.merge",
+    "monitor": "tpnn.lifecycle.monitor.monitor",
+    "purify": "tpnn.lifecycle.foreign.purify",
+    "scorecard": "tpnn.export.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
-    "validate": "tpnn.validation.validate",
+    "validate": "tpnn.lifecycle.validate.validate",
 }
 
 if not TYPE_CHECKING:  # type checkers know the names, and must see that others are missing

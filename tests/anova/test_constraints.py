@@ -18,7 +18,7 @@ from tpnn import TPNNClassifier, TPNNRegressor, load_model
 from tpnn.anova.constraints import CURVED, SIGNS, certificate, constrained, project_main
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.purify import purify_tables
-from tpnn.edits.constrain import constrain
+from tpnn.model.constrain import constrain
 from tpnn.table.axis import Axis
 
 RISING = {"monotone": {"x0": "increasing", "x1": "decreasing"}}

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.problem.test_problem import problem_of
+from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
 from tpnn.estimators import budget
 from tpnn.estimators.budget import seconds_of_components, time_budget
-from tpnn.problem.stopping import Limits
+from tpnn.solvers.problem.stopping import Limits
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 
 from tests.conftest import SMALL
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
-from tpnn.edits.digest import digest
-from tpnn.problem import states
-from tpnn.problem.states import StatesOnDisk
+from tpnn.model.digest import digest
+from tpnn.solvers.problem import states
+from tpnn.solvers.problem.states import StatesOnDisk
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
@@ -27,7 +27,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from tests.estimators.test_checkpoint import Y, X, estimator
-from tpnn.problem.states import StatesOnDisk
+from tpnn.solvers.problem.states import StatesOnDisk
 
 keep, n_left = StatesOnDisk.keep, [int(sys.argv[2])]
 def killing(self, *state, **options):
@@ -92,7 +92,7 @@ def test_growth_is_not_repeated(
     expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimator().fit(X, Y, checkpoint=tmp_path)
-    monkeypatch.setattr("tpnn.grow.forest.RectangleForest.visit", None)
+    monkeypatch.setattr("tpnn.solvers.grow.forest.RectangleForest.visit", None)
     assert digest(estimator().fit(X, Y, checkpoint=tmp_path).model_) == expected
 
 

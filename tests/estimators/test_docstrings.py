@@ -10,7 +10,7 @@ import pytest
 
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.docstrings import entries
-from tpnn.interop.distill import DistilledModel
+from tpnn.lifecycle.distill import DistilledModel
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival, DistilledModel]
 

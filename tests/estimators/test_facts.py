@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.bands.problems import solved
+from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
-from tpnn.bands.recipe import infer
 from tpnn.estimators.facts import facts_of
 from tpnn.estimators.refits import Solved, frozen, refit
-from tpnn.problem.problem import Task
-from tpnn.problem.solution import NoProgress
-from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection
+from tpnn.solvers.problem.problem import Task
+from tpnn.solvers.problem.solution import NoProgress
+from tpnn.solvers.problem.stopping import Limits
+from tpnn.uncertainty.recipe import infer
 
 
 @pytest.fixture(scope="module")

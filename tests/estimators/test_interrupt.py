@@ -25,25 +25,29 @@ from sklearn.exceptions import NotFittedError
 import tpnn
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import TPNNRegressor
-from tpnn.grow.bag import BagGrower
+from tpnn.solvers.grow.bag import BagGrower
 
 ENDLESS_GROWTH = with_solver(QUICK, max_rounds=10**9, patience=10**9)
 ENDLESS_DESCENT = with_solver(QUICK_DESCENT, max_steps=10**9, patience=10**9)
 STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "ridge start": ("tpnn.grow.ridge_start", "RidgeStart", "_loss", ENDLESS_GROWTH),
-    "main effects and pairs": ("tpnn.grow.forest", "RectangleForest", "visit", ENDLESS_GROWTH),
+    "ridge start": ("tpnn.solvers.grow.ridge_start", "RidgeStart", "_loss", ENDLESS_GROWTH),
+    "main effects and pairs": (
+        "tpnn.solvers.grow.forest", "RectangleForest", "visit", ENDLESS_GROWTH,
+    ),
     "shaped": (
-        "tpnn.grow.forest", "RectangleForest", "visit",
+        "tpnn.solvers.grow.forest", "RectangleForest", "visit",
         {**ENDLESS_GROWTH, "monotone": {"smooth": "increasing"}},
     ),
     "triples": (
-        "tpnn.grow.triples", "CuboidForest", "visit", {**QUICK, "interactions": [(0, 1, 3)]},
+        "tpnn.solvers.grow.triples", "CuboidForest", "visit",
+        {**QUICK, "interactions": [(0, 1, 3)]},
     ),
-    "judging triples": ("tpnn.grow.triples", "CuboidForest", "visit", QUICK),
+    "judging triples": ("tpnn.solvers.grow.triples", "CuboidForest", "visit", QUICK),
     "four features": (
-        "tpnn.grow.box_forest", "BoxForest", "visit", {**QUICK, "interactions": [(0, 1, 2, 3)]},
+        "tpnn.solvers.grow.box_forest", "BoxForest", "visit",
+        {**QUICK, "interactions": [(0, 1, 2, 3)]},
     ),
-    "gradient descent": ("tpnn.descent.training", "_Part", "advance", ENDLESS_DESCENT),
+    "gradient descent": ("tpnn.solvers.descent.training", "_Part", "advance", ENDLESS_DESCENT),
 }  # fmt: skip
 MOST_CALLS = 2000
 
@@ -115,7 +119,7 @@ def test_control_c_ends_the_process(solver: str) -> None:
     code = (
         "import numpy as np\n"
         "from tpnn import Descent, Grow, TPNNRegressor\n"
-        "from tpnn.problem import stopping\n"
+        "from tpnn.solvers.problem import stopping\n"
         "is_reached, said = stopping.Limits.are_reached, []\n"
         "def spy(limits):\n"
         "    if not said:\n"

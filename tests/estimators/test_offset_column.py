@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from tests.conftest import QUICK
-from tests.report.pages import payload
+from tests.explain.report.pages import payload
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
 
 POISSON: dict[str, Any] = {**QUICK, "objective": "poisson"}

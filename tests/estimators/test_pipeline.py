@@ -19,9 +19,9 @@ from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.given import start_clock
 from tpnn.estimators.pipeline import nodes_by_order
 from tpnn.estimators.settings import Settings
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Event, Solution
 from tpnn.search.search import PROBE_BAGS
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Event, Solution
 
 N_WIDE = 110  # features: too many to include all main effects and pairs
 

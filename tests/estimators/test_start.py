@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import SMALL
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
-from tpnn.edits.digest import digest
-from tpnn.grow.box_forest import BoxForest
-from tpnn.grow.forest import RectangleForest
-from tpnn.grow.triples import CuboidForest
+from tpnn.model.digest import digest
+from tpnn.solvers.grow.box_forest import BoxForest
+from tpnn.solvers.grow.forest import RectangleForest
+from tpnn.solvers.grow.triples import CuboidForest
 
 ROUNDS, MORE = 60, 40
 

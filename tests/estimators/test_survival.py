@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load_model
+from tpnn.explain.metrics.survival import concordance
 from tpnn.loss.times import checked_survival
-from tpnn.metrics.survival import concordance
 
 
 @pytest.mark.filterwarnings("error")

@@ -14,9 +14,9 @@ import pytest
 from tests.conftest import QUICK
 from tests.models import interpolate_slowly, random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
-from tpnn.edits.constrain import constrain
 from tpnn.loss.links import LINKS
 from tpnn.model.baseline import Baseline
+from tpnn.model.constrain import constrain
 from tpnn.table.encoder import Feature
 
 ROWS = np.random.default_rng(9).normal(size=(50, 3)) * 2

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import QUICK
-from tests.report.pages import payload
+from tests.explain.report.pages import payload
 from tpnn import TPNNRegressor, load_model
 from tpnn.model.archive import read_archive
 

@@ -128,7 +128,7 @@ def test_a_constrained_model_knows_what_its_fit_knew(table: Any, quick: Any) -> 
 
 
 def test_components_that_a_shape_adds_have_no_facts() -> None:
-    from tpnn.edits.constrain import constrain
+    from tpnn.model.constrain import constrain
 
     model = with_bands(random_model(2, 2)).restrict([(0,), (0, 1)])
     facts = Facts("squared_error", 1.0, (ComponentFacts(*[0.5] * 5),) * 2)

@@ -27,7 +27,7 @@ from benchmarks.peers.readme import with_figures
 from benchmarks.peers.tables import SMALL, Part, Split, is_unseen, split, table
 from evaluation.cells import read
 from evaluation.environment import machine
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 
 def test_exponent_of_a_power():

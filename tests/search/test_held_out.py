@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.problem.test_problem import drawn, problem_of
+from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
 from tpnn.search.held_out import HeldOut
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.problem.test_problem import drawn, problem_of
+from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
 from tpnn.loss.losses import OBJECTIVES
-from tpnn.problem.problem import Problem
 from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
+from tpnn.solvers.problem.problem import Problem
 
 
 def test_shift_and_factor_are_those_of_least_squares() -> None:

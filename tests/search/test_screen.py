@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tpnn.anova.measure import Marginal, centre
-from tpnn.problem.stopping import Limits
 from tpnn.search.screen import (
     FEWEST_SIGN_DRAWS,
     Screen,
     affordable_features,
     principal_bases,
 )
+from tpnn.solvers.problem.stopping import Limits
 from tpnn.table.axis import Axis
 from tpnn.table.coding import code_rows
 from tpnn.table.encoder import TableEncoder

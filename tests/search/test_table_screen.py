@@ -9,11 +9,11 @@ import pytest
 
 from tpnn.anova.components import ComponentSet
 from tpnn.loss.losses import OBJECTIVES
-from tpnn.problem.problem import Bagging, Problem
-from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import NoProgress
-from tpnn.problem.stopping import Limits
 from tpnn.search.table_screen import TableScreen
+from tpnn.solvers.problem.problem import Bagging, Problem
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.solution import NoProgress
+from tpnn.solvers.problem.stopping import Limits
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.purify import purify_tables
 from tpnn.table.axis import Axis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn._typing import Float32Array
+from tpnn._utils.arrays import Float32Array
 from tpnn.anova.measure import Marginal
 
 N_SIGMOIDS = {1: 24, 2: 8}  # of a feature, by order

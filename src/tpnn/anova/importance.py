@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.measure import product_mean
 from tpnn.anova.posterior import LEVEL, Uncertainty, normal_quantile
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.table.axis import Axis
 
 SMALLEST_RELATIVE_SPREAD = 1e-6  # of the largest value of the model; a smaller one is rounding

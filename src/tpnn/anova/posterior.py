@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import Float32Array, FloatArray, RealArray
+from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 from tpnn.table.axis import read_only
 
 POINTWISE, SIMULTANEOUS = "pointwise", "simultaneous"

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 

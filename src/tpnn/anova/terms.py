@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.table.axis import Axis
 
 RELATIVE_STEP_WIDTH = 1e-3  # gamma over the smallest gap between nodes: exact in doubles

@@ -10,7 +10,7 @@ import tpnn
 from tpnn.cli.columns import check_event, features_of, targets_of
 from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output, write_table
-from tpnn.metrics import measure
+from tpnn.explain.metrics import measure
 
 
 def run(given: argparse.Namespace) -> None:

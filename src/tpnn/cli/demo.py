@@ -51,7 +51,7 @@ def _draw(model: tpnn.TPNNRegressor, folder: Path) -> None:
         return
     matplotlib.use("agg")
     explanation = model.explain()
-    tpnn.plots.components(explanation).savefig(folder / "components.png", dpi=130)
+    tpnn.explain.plots.components(explanation).savefig(folder / "components.png", dpi=130)
     explanation.plot().figure.savefig(folder / "importance.png", dpi=130)
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 
 import tpnn
-from tpnn._typing import BoolArray
-from tpnn._writing import is_stream
+from tpnn._utils.arrays import BoolArray
+from tpnn._utils.files import is_stream
 from tpnn.cli.columns import column_of, features_of, targets_of
 from tpnn.cli.csv_files import CsvFormat
 from tpnn.cli.reading import read_training_table
 from tpnn.cli.writing import check_output, counted
+from tpnn.explain.metrics import measure
 from tpnn.loss.losses import resolve
-from tpnn.metrics import measure
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 

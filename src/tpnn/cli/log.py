@@ -8,8 +8,8 @@ from typing import Any
 
 import tpnn
 from tpnn.cli.writing import counted
-from tpnn.edits.log import check_log, first_break
-from tpnn.edits.words import edit_words
+from tpnn.model.log import check_log, first_break
+from tpnn.model.log_words import edit_words
 
 EMPTY = "not said"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tpnn
-from tpnn.store.source import Source
+from tpnn.table.files.source import Source
 
 PATTERN_CHARACTERS = "*?["
 
@@ -26,7 +26,7 @@ def predict_files(model_path: str, data: str, output: str | None) -> None:
     The files have the names, and the folders, of those that are read; their rows are in the same
     order. Some thousand rows are in memory at a time.
     """
-    from tpnn.store.telling import Telling
+    from tpnn.table.files.telling import Telling
 
     source = Source(data)
     names = [fragment.path for fragment in source.fragments]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 import tpnn
-from tpnn._writing import is_stream
+from tpnn._utils.files import is_stream
 from tpnn.cli.columns import check_event, features_of, targets_of
 from tpnn.cli.rows import read_rows
 from tpnn.cli.writing import check_output
-from tpnn.report import write_report
+from tpnn.explain.report import write_report
 
 
 def run(given: argparse.Namespace) -> None:

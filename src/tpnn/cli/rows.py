@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tpnn
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.cli.csv_files import (
     COMMA_NUMBER,
     CsvFormat,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpnn._writing import is_stream, write_file
+from tpnn._utils.files import is_stream, write_file
 from tpnn.cli.csv_files import is_parquet
 
 Lines = Mapping[str, Sequence[Any]]  # columns of a table by name

@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.datasets.functions import SyntheticFunction, Term, get_function
 
 _N_NODES = {1: 64, 2: 32, 3: 16, 4: 16}  # per dimension, by number of dimensions integrated out

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tpnn._announce import announcing
-from tpnn._rules import check_parameters
-from tpnn._typing import FloatArray
-from tpnn.descent.solver import Descent
+from tpnn._utils.announce import announcing
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.checks import check_parameters
 from tpnn.estimators.checkpoint import with_checkpoint
 from tpnn.estimators.checks import check_one_offset
 from tpnn.estimators.continuing import Begun, Old, Record, start_settings, unchanged
@@ -30,15 +29,16 @@ from tpnn.estimators.refits import Refitter
 from tpnn.estimators.settings import Settings
 from tpnn.estimators.starting import check_start
 from tpnn.explain.path import Path
-from tpnn.grow.solver import Grow
+from tpnn.explain.report import FitFacts, Report, write_report
+from tpnn.explain.report.facts import in_words
+from tpnn.model.mixins import Predicts
 from tpnn.model.model import AnovaModel
-from tpnn.predict.mixins import Predicts
-from tpnn.problem.fingerprint import RowSums, target_columns
-from tpnn.problem.problem import Task
-from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import Event
-from tpnn.report import FitFacts, Report, write_report
-from tpnn.report.facts import in_words
+from tpnn.solvers.descent.solver import Descent
+from tpnn.solvers.grow.solver import Grow
+from tpnn.solvers.problem.fingerprint import RowSums, target_columns
+from tpnn.solvers.problem.problem import Task
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.solution import Event
 from tpnn.table.frame import Table
 
 LOGGER = logging.getLogger("tpnn")

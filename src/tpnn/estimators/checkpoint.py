@@ -17,8 +17,8 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn.estimators.continuing import Begun, rows_digest
-from tpnn.problem.fingerprint import RowSums
-from tpnn.problem.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
+from tpnn.solvers.problem.fingerprint import RowSums
+from tpnn.solvers.problem.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
 
 IDENTITY = "fit.json"
 UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model

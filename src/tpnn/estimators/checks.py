@@ -14,7 +14,7 @@ import psutil
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.loss.offset import checked_numbers, refuse_masked
 from tpnn.table.stored import StoredColumns
 from tpnn.table.values import array_of, is_missing

@@ -12,8 +12,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from tpnn._typing import FloatArray
-from tpnn.descent.solver import Descent
+from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import (
     checked_groups,
@@ -24,14 +23,15 @@ from tpnn.estimators.checks import (
 from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
-from tpnn.grow.solver import Grow
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
 from tpnn.model.files import storable_labels
-from tpnn.predict.mixins import PredictsClasses, check_class_offset
-from tpnn.problem.problem import Task
-from tpnn.problem.scaling import Targets
-from tpnn.store.training import Training, read_training
+from tpnn.model.mixins import PredictsClasses, check_class_offset
+from tpnn.solvers.descent.solver import Descent
+from tpnn.solvers.grow.solver import Grow
+from tpnn.solvers.problem.problem import Task
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.table.files.training import Training, read_training
 from tpnn.table.values import array_of
 
 

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from tpnn._rules import is_whole
-from tpnn.edits.digest import digest
+from tpnn._utils.checks import is_whole
 from tpnn.estimators.given import Given
 from tpnn.estimators.refits import Refitter
 from tpnn.estimators.settings import Settings
 from tpnn.estimators.starting import Start, read_start
+from tpnn.model.digest import digest
 from tpnn.model.model import AnovaModel
-from tpnn.problem.fingerprint import RowSums
-from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import Event
-from tpnn.problem.solver import Solver
-from tpnn.problem.states import GrowthStates, State
+from tpnn.solvers.problem.fingerprint import RowSums
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.solution import Event
+from tpnn.solvers.problem.solver import Solver
+from tpnn.solvers.problem.states import GrowthStates, State
 from tpnn.table.frame import read_column
 
 FREE_PARAMETERS = ("n_jobs", "verbose", "random_state", "solver")  # of which not all must be equal

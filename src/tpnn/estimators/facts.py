@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from tpnn._threads import ONE_BLAS_THREAD
+from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
 from tpnn.anova.facts import ComponentFacts, Facts
-from tpnn.bands.zero_test import ZeroTest
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.model.model import AnovaModel
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
 from tpnn.search.held_out import HeldOut
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
+from tpnn.uncertainty.zero_test import ZeroTest
 
 
 def facts_of(

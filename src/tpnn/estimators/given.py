@@ -7,13 +7,13 @@ import time
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tpnn._threads import threads_of
+from tpnn._utils.threads import threads_of
 from tpnn.anova.components import resolve_feature
 from tpnn.estimators.checks import check_rows
 from tpnn.estimators.settings import Settings
 from tpnn.loss.offset import column_offset
-from tpnn.problem.scaling import Targets
-from tpnn.problem.stopping import Limits
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.stopping import Limits
 from tpnn.table.frame import Table
 
 

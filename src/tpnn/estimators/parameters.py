@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from tpnn._rules import (
+from tpnn._utils.checks import (
     FLAG,
     Rule,
     is_count,

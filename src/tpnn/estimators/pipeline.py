@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._threads import ONE_BLAS_THREAD, threads_of
+from tpnn._utils.threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import (
     ComponentSet,
     InteractionRules,
@@ -30,16 +30,16 @@ from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactl
 from tpnn.estimators.settings import Settings
 from tpnn.estimators.starting import Start
 from tpnn.model.model import AnovaModel
-from tpnn.problem.base import Base
-from tpnn.problem.interpolated import based
-from tpnn.problem.problem import Bagging, Problem, Task
-from tpnn.problem.scaling import Targets
-from tpnn.problem.solution import Event, Progress
-from tpnn.problem.states import GrowthStates
-from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
 from tpnn.search.select import Keep, Selection, required_components, select
+from tpnn.solvers.problem.base import Base
+from tpnn.solvers.problem.interpolated import based
+from tpnn.solvers.problem.problem import Bagging, Problem, Task
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.solution import Event, Progress
+from tpnn.solvers.problem.states import GrowthStates
+from tpnn.solvers.problem.stopping import Limits
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.frame import Table
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn.model.provenance import Provenance
-from tpnn.problem.solution import Event
+from tpnn.solvers.problem.solution import Event
 from tpnn.table.frame import Table
 
 SOLVER_STAGES = ("grow", "descent", "refit")  # whose events have losses of the model itself

@@ -8,29 +8,29 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tpnn._rules import is_count
-from tpnn._threads import ONE_BLAS_THREAD
-from tpnn._typing import BoolArray
+from tpnn._utils.arrays import BoolArray
+from tpnn._utils.checks import is_count
+from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
-from tpnn.bands.joint import RowErrors
-from tpnn.bands.recipe import infer
-from tpnn.bands.zero_test import ZeroTest
-from tpnn.calibrate.calibration import calibrated
-from tpnn.edits.constrain import constrain
 from tpnn.estimators.budget import limit_event
 from tpnn.estimators.facts import facts_of
 from tpnn.explain.path import Path, Step
+from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
-from tpnn.problem.balance import balanced
-from tpnn.problem.problem import Problem, Task
-from tpnn.problem.solution import Event, NoProgress, Progress, Solution
-from tpnn.problem.solver import Solver
-from tpnn.problem.stopping import Limits
 from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
 from tpnn.search.select import Keep, Selection, ranking
+from tpnn.solvers.problem.balance import balanced
+from tpnn.solvers.problem.problem import Problem, Task
+from tpnn.solvers.problem.solution import Event, NoProgress, Progress, Solution
+from tpnn.solvers.problem.solver import Solver
+from tpnn.solvers.problem.stopping import Limits
+from tpnn.uncertainty.calibration import calibrated
+from tpnn.uncertainty.joint import RowErrors
+from tpnn.uncertainty.recipe import infer
+from tpnn.uncertainty.zero_test import ZeroTest
 
 MOST_ROWS_OF_BANDS = 5_000_000  # distinct ones; some hundred bytes each, for tables of any kind
 PATH_SIZES = 10  # models of a path

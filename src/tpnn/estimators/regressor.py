@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
-from tpnn.descent.solver import Descent
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import (
     check_range,
@@ -22,15 +21,16 @@ from tpnn.estimators.checks import (
 from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
 from tpnn.estimators.parameters import refusing_unknown
-from tpnn.grow.solver import Grow
+from tpnn.explain.metrics.groups import unit_of
+from tpnn.explain.report import FitFacts
 from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_numbers, checked_offset
-from tpnn.metrics.groups import unit_of
-from tpnn.predict.mixins import PredictsNumbers
-from tpnn.problem.problem import Task
-from tpnn.problem.scaling import Targets
-from tpnn.report import FitFacts
-from tpnn.store.training import Training, read_training
+from tpnn.model.mixins import PredictsNumbers
+from tpnn.solvers.descent.solver import Descent
+from tpnn.solvers.grow.solver import Grow
+from tpnn.solvers.problem.problem import Task
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.table.files.training import Training, read_training
 
 
 @documented

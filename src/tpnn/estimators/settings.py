@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from tpnn._rules import check_parameters, is_whole
-from tpnn.descent.solver import Descent
+from tpnn._utils.checks import check_parameters, is_whole
 from tpnn.estimators.checks import seed_from
-from tpnn.grow.solver import Grow
-from tpnn.problem.solver import Solver
 from tpnn.search.request import Interactions
+from tpnn.solvers.descent.solver import Descent
+from tpnn.solvers.grow.solver import Grow
+from tpnn.solvers.problem.solver import Solver
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from tpnn.anova.purify import purify_tables
 from tpnn.estimators.given import Given
 from tpnn.model.lifting import lifted
 from tpnn.model.model import AnovaModel
-from tpnn.problem.base import Base
-from tpnn.problem.problem import Problem, Task
+from tpnn.solvers.problem.base import Base
+from tpnn.solvers.problem.problem import Problem, Task
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator
 from tpnn.estimators.checks import (
     checked_groups,
@@ -17,14 +17,14 @@ from tpnn.estimators.checks import (
 )
 from tpnn.estimators.continuing import Old
 from tpnn.estimators.docstrings import documented
+from tpnn.explain.metrics.survival import breslow, concordance
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
 from tpnn.loss.times import checked_survival
-from tpnn.metrics.survival import breslow, concordance
-from tpnn.predict.mixins import PredictsSurvival
-from tpnn.problem.problem import Task
-from tpnn.problem.scaling import Targets
-from tpnn.store.training import Training, read_training
+from tpnn.model.mixins import PredictsSurvival
+from tpnn.solvers.problem.problem import Task
+from tpnn.solvers.problem.scaling import Targets
+from tpnn.table.files.training import Training, read_training
 
 
 @documented

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.table.axis import Axis

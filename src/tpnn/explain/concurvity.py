@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray, IntArray
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 

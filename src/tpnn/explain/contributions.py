@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior, Uncertainty
 from tpnn.anova.shapley import share, value_weights

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import resolve_feature
 from tpnn.anova.measure import product_mean
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights

@@ -9,7 +9,7 @@ from numbers import Integral
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.explain.contributions import Contributions
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Uncertainty
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel

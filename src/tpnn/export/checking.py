@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
-from tpnn._frozen import FrozenModel
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Lowered, Place, lower
+from tpnn.model.frozen import FrozenModel
 
 TOLERANCE = 1e-12  # of a component's value, in units of the sum of all components' largest values
 MOST_PROBES = 4096  # rows on which a model is compared with its export

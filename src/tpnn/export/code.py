@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tpnn._frozen import FrozenModel
 from tpnn.export.checking import checked_lowering
 from tpnn.export.code_c import write_c
 from tpnn.export.code_javascript import write_javascript
 from tpnn.export.code_python import write_python
 from tpnn.export.plan import Plan
+from tpnn.model.frozen import FrozenModel
 
 LANGUAGES: dict[str, Callable[[Plan], str]] = {
     "c": write_c,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._frozen import FrozenModel
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.model.frozen import FrozenModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 

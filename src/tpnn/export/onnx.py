@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._frozen import FrozenModel
-from tpnn._writing import write_file
+from tpnn._utils.files import write_file
 from tpnn.export.checking import checked_lowering
 from tpnn.export.lowering import Input, Lowered, input_of
 from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node
 from tpnn.export.onnx_places import MISSING_WHOLE, REAL, TEXT, WHOLE, Columns, form_of, is_time
 from tpnn.export.onnx_results import Result, result_names, write_results
 from tpnn.export.onnx_scores import write_scores
+from tpnn.model.frozen import FrozenModel
 
 ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
 MISSING_TEXT = "<missing>"  # what stands for a missing value among text

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.export.lowering import MISSING, UNSEEN, Input, Lowered
 from tpnn.export.onnx_graph import Graph
 from tpnn.table.frame import DATE, DURATION

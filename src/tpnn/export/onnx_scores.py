@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tpnn._typing import IntArray
+from tpnn._utils.arrays import IntArray
 from tpnn.export.lowering import Grid, Lowered
 from tpnn.export.onnx_graph import DOUBLE, Graph, Value
 from tpnn.export.onnx_places import Columns, Located, locate

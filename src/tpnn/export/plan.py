@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpnn._frozen import FrozenModel
 from tpnn.export.lowering import Input, Lowered
+from tpnn.model.frozen import FrozenModel
 from tpnn.table.frame import DATE, DURATION, NUMBER
 from tpnn.table.levels import level_text
 from tpnn.table.source import LARGEST_EXACT_INTEGER

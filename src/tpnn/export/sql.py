@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._frozen import FrozenModel
-from tpnn._warn import warn
+from tpnn._utils.warn import warn
 from tpnn.export.checking import checked_lowering
 from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
+from tpnn.model.frozen import FrozenModel
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.source import LARGEST_EXACT_INTEGER
 

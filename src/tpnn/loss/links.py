@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 SMALLEST_MEAN = 1e-12  # the logit of a class without weight must stay finite
 LARGEST_SCORE = 300.0  # sums of exponentials of larger ones could overflow

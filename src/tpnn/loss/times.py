@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
-from tpnn._warn import warn
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.warn import warn
 from tpnn.loss.offset import refuse_masked
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpnn._frozen import FrozenModel
-    from tpnn.recourse.recourse import Recourse
+    from tpnn.lifecycle.recourse.recourse import Recourse
+    from tpnn.model.frozen import FrozenModel
 
 
 class Advice:
@@ -25,9 +25,9 @@ class Advice:
     ) -> Recourse:
         """Find the cheapest change of a row that reaches a prediction, or prove there is none.
 
-        See ``tpnn.recourse.recourse.recourse``, and docs/life.md for costs and ranges.
+        See ``tpnn.lifecycle.recourse.recourse.recourse``, and docs/life.md for costs and ranges.
         """
-        from tpnn.recourse.recourse import recourse
+        from tpnn.lifecycle.recourse.recourse import recourse
 
         return recourse(
             self, row, target, fixed=fixed, ranges=ranges, max_changes=max_changes, offset=offset

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._writing import write_file
+from tpnn._utils.files import write_file
 
 FORMAT_NAME = "tpnn-model"
 FORMAT_VERSION = 1  # of all files

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.loss.links import LINKS
 from tpnn.loss.offset import checked_numbers
 from tpnn.table.axis import read_only

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from tpnn._frozen import FrozenModel, Model
-    from tpnn.edits.change import Change, Named
-    from tpnn.edits.edit import HeldOut
+    from tpnn.lifecycle.edit.change import Change, Named
+    from tpnn.lifecycle.edit.edit import HeldOut
+    from tpnn.model.frozen import FrozenModel, Model
 
 
 class Editable:
@@ -49,20 +49,20 @@ class Editable:
             ``missing=True``, each a dict by feature for an interaction; and ``output=name`` for
             one of several outputs.
         """
-        from tpnn.edits.edit import Note, edited
+        from tpnn.lifecycle.edit.edit import Note, edited
 
         rows = _held_out(X, y, offset)
         return edited(self, component, change, Note(why, by), rows)
 
     def without(self: Model, component: Named, *, why: str = "", by: str = "") -> Model:
         """Model without one of its components."""
-        from tpnn.edits.edit import Note, edited
+        from tpnn.lifecycle.edit.edit import Note, edited
 
         return edited(self, component, {"without": True}, Note(why, by))
 
     def undo(self: Model) -> Model:
         """Model before the last edit, bit for bit, with the log that it had."""
-        from tpnn.edits.edit import undone
+        from tpnn.lifecycle.edit.edit import undone
 
         return undone(self)
 
@@ -70,32 +70,32 @@ class Editable:
         self: Model, path: str | os.PathLike[str], X: Any = None, y: Any = None, offset: Any = None
     ) -> Model:
         """Model after all edits of a file that ``save_edits`` or a report page has written."""
-        from tpnn.edits.files import replayed
+        from tpnn.lifecycle.edit.files import replayed
 
         return replayed(self, path, _held_out(X, y, offset))
 
     def save_edits(self: FrozenModel, path: str | os.PathLike[str]) -> None:
         """Write the edits as JSON; ``replay`` applies them to the model before the first."""
-        from tpnn.edits.files import write_edits
+        from tpnn.lifecycle.edit.files import write_edits
 
         write_edits(self, path)
 
     def log(self: FrozenModel) -> list[dict[str, Any]]:
         """Return the records of all edits, oldest first, if nobody tampered with them."""
-        from tpnn.edits.log import check_log
+        from tpnn.model.log import check_log
 
         check_log(self)
         return [] if self.edits is None else copy.deepcopy(list(self.edits.records))
 
     def digest(self: FrozenModel) -> str:
         """SHA-256 of everything that predictions are made of."""
-        from tpnn.edits.digest import digest
+        from tpnn.model.digest import digest
 
         return digest(self)
 
 
 def _held_out(X: Any, y: Any, offset: Any) -> HeldOut | None:
-    from tpnn.edits.edit import HeldOut
+    from tpnn.lifecycle.edit.edit import HeldOut
 
     if (X is None) != (y is None):
         raise ValueError(

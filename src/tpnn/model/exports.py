@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tpnn._frozen import FrozenModel
+    from tpnn.export.sheets.rating import RatingTables
+    from tpnn.model.frozen import FrozenModel
     from tpnn.model.summary import Summary
-    from tpnn.sheets.rating import RatingTables
 
 
 class Exports:
@@ -54,8 +54,8 @@ class Exports:
         return summarise(self)
 
     def to_table(self: FrozenModel) -> pd.DataFrame:
-        """All components in one frame, as ``tpnn.sheets.tidy.tidy_table`` describes."""
-        from tpnn.sheets.tidy import tidy_table
+        """All components in one frame, as ``tpnn.export.sheets.tidy.tidy_table`` describes."""
+        from tpnn.export.sheets.tidy import tidy_table
 
         return tidy_table(self)
 
@@ -63,15 +63,15 @@ class Exports:
         self: FrozenModel, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
         offset: Any = None,
     ) -> RatingTables:  # fmt: skip
-        """Write base rate and relativities; see ``tpnn.sheets.rating.rating_tables``."""
-        from tpnn.sheets.rating import rating_tables
+        """Write base rate and relativities; see ``tpnn.export.sheets.rating.rating_tables``."""
+        from tpnn.export.sheets.rating import rating_tables
 
         return rating_tables(self, X, y, max_bands, base, offset)
 
     def to_excel(
         self: FrozenModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
     ) -> None:
-        """Write a spreadsheet that predicts; see ``tpnn.sheets.workbook.write_workbook``."""
-        from tpnn.sheets.workbook import write_workbook
+        """Write a spreadsheet that predicts; see ``tpnn.export.sheets.workbook.write_workbook``."""
+        from tpnn.export.sheets.workbook import write_workbook
 
         write_workbook(self, path, X, offset)

@@ -37,16 +37,16 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
-from tpnn.edits.log import EditLog
 from tpnn.loss.links import LINKS, Link
 from tpnn.model.archive import FORMAT_VERSION, NEWEST_VERSION, SECOND_VERSION, Arrays, Header
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
+from tpnn.model.log import EditLog
 from tpnn.model.past import pack_edits, unpack_edits
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.constraints import SIGNS
 from tpnn.model.files import Fields
 from tpnn.table.axis import Axis

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._threads import Workers, split
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.threads import Workers, split
 from tpnn.model.flat import FlatTable, TableStack, stack_tables
 from tpnn.model.locate import Locator
 from tpnn.model.worth import ACCOUNT

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._compile import compiled, is_kept
-from tpnn._typing import BoolArray, FloatArray, Int32Array
+from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array
+from tpnn._utils.compile import compiled, is_kept
 from tpnn.anova.components import Component
 from tpnn.model.flat import FlatTable, TableStack, flatten_tables, stack_tables
 from tpnn.model.locate_numba import ODD, lay_out, locate_rows

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
-from tpnn.edits.log import EditLog, check_records
 from tpnn.loss.links import LINKS
 from tpnn.model.archive import NEWEST_VERSION, unreadable
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
 from tpnn.model.files import Fields, file_version
+from tpnn.model.log import EditLog, check_records
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder

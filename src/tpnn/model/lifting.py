@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis

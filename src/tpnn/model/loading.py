@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import cast
 
-from tpnn._writing import check_path
+from tpnn._utils.files import check_path
 from tpnn.model.archive import read_archive
 from tpnn.model.files import Fields, unpack
 from tpnn.model.integrity import check_fields

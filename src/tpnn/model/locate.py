@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray, IntArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.table.axis import Axis
 
 

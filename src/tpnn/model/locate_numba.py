@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._compile import compiled
-from tpnn._typing import FloatArray, Int32Array
+from tpnn._utils.arrays import FloatArray, Int32Array
+from tpnn._utils.compile import compiled
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024

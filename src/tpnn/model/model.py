@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from tpnn._typing import FloatArray
-from tpnn._warn import warn
-from tpnn._writing import write_file
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.files import write_file
+from tpnn._utils.warn import warn
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.constraints import Certificate, certificate
 from tpnn.anova.facts import Facts
@@ -22,7 +22,6 @@ from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shape_rule import check_shape
 from tpnn.anova.terms import Terms, step_terms
-from tpnn.edits.log import EditLog
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
 from tpnn.model.advice import Advice
@@ -35,6 +34,7 @@ from tpnn.model.files import Fields, Label, pack
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.json_form import json_text
+from tpnn.model.log import EditLog
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn.edits.log import EditLog, check_records
+from tpnn.model.log import EditLog, check_records
 from tpnn.model.read_only import read_only_arrays
 
 Arrays = dict[str, NDArray[Any]]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import BoolArray, FloatArray
+from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor, in_tasks

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tpnn._frozen import FrozenModel
-from tpnn._typing import FloatArray, IntArray, RealArray
+from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component, resolve_feature
 from tpnn.model.calibration import Calibration, Scale
 from tpnn.model.flat import flatten_tables
+from tpnn.model.frozen import FrozenModel
 from tpnn.model.interpolate import Predictor
 from tpnn.model.presum import SumPredictor
 from tpnn.table.frame import Table

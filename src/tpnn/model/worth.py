@@ -53,7 +53,7 @@ class Account:
         try:
             loops = import_module("tpnn.model.interpolate_numba")
             if spent >= price + SECONDS_TO_COMPILE or loops.are_kept():
-                import_module("tpnn._announce").announcer()  # compiling takes seconds: say so
+                import_module("tpnn._utils.announce").announcer()  # compiling takes seconds: say so
                 loops.warm_up()
                 self.module = loops
         except Exception:  # numba is absent, or fails to load: NumPy computes the same bits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn._utils.arrays import CodeArray, Float32Array, IntArray
 
 
 class Columns:

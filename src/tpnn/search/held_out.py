@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
 
 ENOUGH_HELD_OUT_ROWS = 200_000  # bags beyond these add little
 

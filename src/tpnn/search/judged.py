@@ -10,13 +10,13 @@ from math import comb
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, InteractionRules, canonical
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Event, Solution
-from tpnn.problem.solver import Solver
-from tpnn.problem.stopping import Limits
 from tpnn.search.table_screen import TableScreen, screen_limits
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Event, Solution
+from tpnn.solvers.problem.solver import Solver
+from tpnn.solvers.problem.stopping import Limits
 
 MOST_CANDIDATES = 4000
 MOST_CANDIDATE_ROWS = 200_000_000  # candidates times rows

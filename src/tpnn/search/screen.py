@@ -32,12 +32,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._threads import ONE_BLAS_THREAD, Workers, available_cores, split
-from tpnn._typing import CodeArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.threads import ONE_BLAS_THREAD, Workers, available_cores, split
 from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
-from tpnn.problem.stopping import Limits
 from tpnn.search.columns import Columns
+from tpnn.solvers.problem.stopping import Limits
 
 Component = tuple[int, ...]
 BlockScores = Callable[..., Float32Array]

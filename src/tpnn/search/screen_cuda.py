@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tpnn._threads import Workers, split
-from tpnn._typing import CodeArray, Float32Array, IntArray
+from tpnn._utils.arrays import CodeArray, Float32Array, IntArray
+from tpnn._utils.threads import Workers, split
 from tpnn.search.columns import Columns
 
 BLOCK_ROWS = 32_768

@@ -8,14 +8,14 @@ from importlib import import_module
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
-from tpnn.problem.problem import Problem
-from tpnn.problem.solution import Solution
-from tpnn.problem.solver import Solver
-from tpnn.problem.stopping import Limits
 from tpnn.search.screen import Ranking, Screen
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.problem.solver import Solver
+from tpnn.solvers.problem.stopping import Limits
 
 RANKED_PAIRS_PER_FEATURE = 10
 MOST_SCREENED_ROWS = 250_000  # more rank no better, and need some hundred bytes each

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import BoolArray, FloatArray, IntArray, RealArray
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray, RealArray
 from tpnn.table.frame import NOMINAL, NUMBER
 from tpnn.table.source import SMALLEST_SIZE
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._compile import compiled
-from tpnn._threads import Workers
-from tpnn._typing import CodeArray, FloatArray, Int32Array, IntArray
+from tpnn._utils.arrays import CodeArray, FloatArray, Int32Array, IntArray
+from tpnn._utils.compile import compiled
+from tpnn._utils.threads import Workers
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._typing import FloatArray
-from tpnn._warn import warn
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.warn import warn
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.frame import (
     NOMINAL,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._shelf import MEMORY, Shelf
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn.table.source import (
     LARGEST_EXACT_INTEGER,
     NUMBER_KINDS,

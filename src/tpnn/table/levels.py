@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.table.axis import UNSEEN_LEVEL
 from tpnn.table.frame import Column
 from tpnn.table.source import LARGEST_EXACT_INTEGER

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from tpnn._threads import Workers
-from tpnn._typing import IntArray
+from tpnn._utils.arrays import IntArray
+from tpnn._utils.threads import Workers
 from tpnn.table.frame import Table
 from tpnn.table.stored import Elsewhere, StoredColumns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._compile import compiled
+from tpnn._utils.compile import compiled
 from tpnn.table.source import SMALLEST_SIZE
 
 SIGN = np.uint64(1 << 63)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.table.records import Columns, Records, frame_of_dicts, is_of_dicts
 from tpnn.table.stored import StoredColumns
 

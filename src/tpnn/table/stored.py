@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tpnn._shelf import Shelf
-from tpnn._typing import CodeArray, IntArray
+from tpnn._utils.arrays import CodeArray, IntArray
+from tpnn._utils.shelf import Shelf
 
 
 class Elsewhere(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 
 LARGEST_WHOLE_WEIGHT = 2**52  # beyond it not every whole number is a double
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.explain.plots.checks import check_one_output
 from tpnn.explain.plots.labels import inches_for_levels, name_band, name_reference
 from tpnn.explain.plots.scales import (
@@ -169,7 +169,7 @@ def comparison(
 
     Fits given by name each get a colour and an entry in the legend; unnamed ones are thin lines of
     one colour. Levels stand in the order of the first fit, followed by those it does not have. The
-    other arguments are those of :func:`tpnn.plots.main_effect`.
+    other arguments are those of :func:`tpnn.explain.plots.main_effect`.
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.anova.shapley import share, value_weights
 from tpnn.explain.plots.checks import check_one_output
 from tpnn.explain.plots.labels import (
@@ -152,7 +152,7 @@ def shap_summary(
     Points stand one above the other where they would overlap. Colours are the ranks of the values:
     blue is low, red is high; levels without order and missing values are grey. On the response
     scale of a log or logit link the axis shows factors. ``reference`` is that of
-    :func:`tpnn.plots.waterfall`.
+    :func:`tpnn.explain.plots.waterfall`.
     """
     check_one_output(explanation)
     model = explanation.model

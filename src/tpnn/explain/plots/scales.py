@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.explain.plots.labels import MISSING_LABEL, label_levels, name_axis, points_along
 from tpnn.explain.plots.style import TICK_SIZE
 from tpnn.explain.plots.ticks import (

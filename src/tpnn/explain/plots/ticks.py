@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._typing import FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn.explain.plots.labels import LETTER_WIDTH, LINE_HEIGHT, MISSING_LABEL
 from tpnn.explain.plots.style import TICK_SIZE
 from tpnn.loss.links import Link

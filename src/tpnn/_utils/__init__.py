@@ -1,0 +1,1 @@
+"""What every room uses: array types, checks, compiled loops, threads, files, warnings."""

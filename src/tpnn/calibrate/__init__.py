@@ -1,1 +1,0 @@
-"""What held-out rows say about predictions: intervals, sets of classes and reliability."""

@@ -1,0 +1,149 @@
+"""fit: an estimator fitted on a cluster, to the same bits as on one machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tpnn import __version__
+from tpnn._utils.checks import COUNT, check_parameters
+from tpnn.estimators.checkpoint import digest_of_parameters
+from tpnn.estimators.classifier import TPNNClassifier
+from tpnn.estimators.parameters import RULES
+from tpnn.estimators.regressor import TPNNRegressor
+from tpnn.estimators.settings import solver_of
+from tpnn.solvers.cluster.cluster import Cluster, connect, import_ray
+from tpnn.solvers.cluster.copying import copied, is_of_ray
+from tpnn.solvers.cluster.passes import read_by
+from tpnn.solvers.cluster.place import HeldElsewhere
+from tpnn.solvers.cluster.storage import StatesInStorage, Storage
+from tpnn.solvers.grow.place import growing_at
+from tpnn.solvers.grow.solver import Grow
+from tpnn.table.files.reader import reading_by
+from tpnn.table.files.source import Source
+from tpnn.table.source import is_in_files
+
+Estimator = TypeVar("Estimator", TPNNRegressor, TPNNClassifier)
+
+
+def fit(
+    estimator: Estimator,
+    source: Any,
+    target: Any = "y",
+    *,
+    storage: str | os.PathLike[str],
+    workers: int = 2,
+    weight: str | None = None,
+    offset: Any = None,
+    groups: str | None = None,
+) -> Estimator:
+    """Fit an estimator to Parquet files; main effects and pairs grow on the workers of a cluster.
+
+    The model is that of ``estimator.fit(source, target)`` in one process, bit for bit, for any
+    number of workers on machines of the same kind, and if workers are lost on the way. Workers read
+    the table, place nodes, code rows, hold them and add. The driver, which is the process that
+    calls this, reads targets and weights, draws bags, and decides what grows. A dataset with a
+    filter has no row groups to share out, so that the driver reads it alone. It needs
+    ``tpnn[ray]``, and a cluster of Ray.
+
+    Parameters
+    ----------
+    estimator : TPNNRegressor or TPNNClassifier
+        With the solver ``Grow``, which is the default.
+    source : path, pyarrow.dataset.Dataset or ray.data.Dataset
+        A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, an address such as
+        ``"s3://bucket/table/"``, or a dataset of pyarrow. A dataset of Ray is copied to files in
+        ``storage`` first.
+    target : str or list of str, default="y"
+        Column of the target, or columns of several.
+    storage : path
+        Folder that all machines can read, for coded rows and, after every 50 rounds, states of
+        growth; it must be empty, or of the same fit. If the driver is interrupted or killed, the
+        same call resumes the fit from there, to the same bits. It may be deleted afterwards.
+    workers : int, default=2
+        Number of workers, each with one core.
+    weight, groups : str, optional
+        Columns of weights and of groups, as ``sample_weight`` and ``groups`` of ``fit``.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score, as in ``fit``; a column of it is a parameter of the estimator.
+
+    Returns
+    -------
+    TPNNRegressor or TPNNClassifier
+        The same estimator, fitted.
+
+    Examples
+    --------
+    >>> import ray
+    >>> from tpnn import TPNNRegressor, distributed
+    >>> ray.init(address="auto")  # doctest: +SKIP
+    >>> model = distributed.fit(
+    ...     TPNNRegressor(random_state=0), "s3://bucket/table/", "y",
+    ...     storage="s3://bucket/run/", workers=64,
+    ... )  # doctest: +SKIP
+    """
+    _check_estimator(estimator)
+    check_parameters({"workers": workers}, {"workers": COUNT})
+    _check_source(source, offset)
+    ray = import_ray()
+    given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
+    folder = Storage(storage)
+    parameters = digest_of_parameters(estimator.get_params(deep=False), type(estimator).__name__)
+    folder.claim({"version": __version__, "parameters": parameters})
+    if is_of_ray(source):
+        source = copied(source, folder)
+    opened = Source(source)
+    folder.claim({"data": _digest_of_data(opened, given)})
+    connect(ray)
+    team = Cluster(ray, folder, min(int(workers), opened.n_rows))
+    states, reader = StatesInStorage(folder), partial(read_by, folder, team)
+    with team, growing_at(HeldElsewhere(folder, team)), reading_by(reader):
+        return estimator.fit(
+            source, target, weight, offset=offset, groups=groups, checkpoint=states
+        )
+
+
+def _check_estimator(estimator: Any) -> None:
+    """Refuse estimators whose rows cannot be dealt to several machines."""
+    if not isinstance(estimator, TPNNRegressor | TPNNClassifier):
+        raise TypeError(
+            f"estimator: must be a TPNNRegressor or a TPNNClassifier, found "
+            f"{type(estimator).__name__}. Fit others on one machine: the loss of a survival model "
+            "couples all rows."
+        )
+    check_parameters(estimator.get_params(deep=False), RULES)
+    solver = solver_of(estimator.solver, estimator.device)
+    if not isinstance(solver, Grow):
+        raise ValueError(
+            f"solver: must be Grow, whose sums workers can share, found {type(solver).__name__}. "
+            "Pass solver=Grow() and device='cpu', or call estimator.fit."
+        )
+
+
+def _check_source(source: Any, offset: Any) -> None:
+    """Refuse tables in memory, and an offset of rows that have no order."""
+    if not (is_in_files(source) or is_of_ray(source)):
+        raise TypeError(
+            f"source: a path of Parquet files or a dataset of pyarrow or Ray is needed, found "
+            f"{type(source).__name__}. Write the table to files, or call estimator.fit."
+        )
+    if is_of_ray(source) and offset is not None:
+        raise ValueError(
+            "offset: must be None with a dataset of Ray, whose rows have no order, found "
+            f"{type(offset).__name__}. Add it as a column, and name that in the estimator."
+        )
+
+
+def _digest_of_data(source: Source, given: dict[str, Any]) -> str:
+    """Tell the rows of a fit from others by the state of their files."""
+    return _digest((source.state(), source.n_rows, source.names, sorted(given.items())))
+
+
+def _digest(values: Any) -> str:
+    """Short text that tells whether values are the same; those of arrays count, all of them."""
+    known = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
+    return hashlib.sha256(known).hexdigest()[:16]

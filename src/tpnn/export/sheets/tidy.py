@@ -1,0 +1,120 @@
+"""tidy_table: all components of a model in one frame, a line for each node or cell."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component
+from tpnn.export.sheets.frozen import FACTOR_LINKS, band_of, title
+from tpnn.loss.links import LINKS
+from tpnn.model.frozen import FrozenModel
+from tpnn.table.axis import Axis
+from tpnn.table.packages import require_pandas
+from tpnn.table.words import originals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERCEPT = "(intercept)"
+
+
+def tidy_table(model: FrozenModel) -> pd.DataFrame:
+    """All components in one frame, with a line for each node or cell and output.
+
+    The first lines are the intercept. For a row whose values are nodes, the sum of ``effect`` over
+    the intercept and one line of each component is its raw score; between nodes the model
+    interpolates linearly. A level or a missing value that fit has not seen has no line and
+    contributes nothing; levels that share a node have one line, "(other levels)".
+
+    Returns
+    -------
+    DataFrame
+        ``component``, the names of its features joined by " x "; ``output``, where there are
+        several; ``feature_1``, ``value_1``, ``feature_2``, ...: each feature and its value on the
+        feature's own scale, None where it is missing, both None where a component has fewer
+        features; ``effect``, in units of the raw score; ``lower`` and ``upper``, the ends of a band
+        that covers the true effect over 95 % of the data, on average (NaN for the intercept and for
+        models without bands); ``mass``, the share of the training mass at the node, for a cell the
+        product of these: the measure under which a component averages to zero; and, for log and
+        logit links, ``relativity``, exp(effect): the factor on the prediction or the odds.
+    """
+    require_pandas("to_table")
+    import pandas as pd
+
+    parts = [_intercept_lines(model)]
+    for place, component in enumerate(model.components):
+        parts.append(_component_lines(model, place, component))
+    order = max(model.components.orders, default=0)
+    columns: dict[str, Any] = {
+        name: np.concatenate([part.get(name, _nothing(len(part["effect"]))) for part in parts])
+        for name in _column_names(order, bool(model.output_names))
+    }
+    if model.link.name in FACTOR_LINKS:
+        columns["relativity"] = LINKS["log"].inverse(columns["effect"])
+    typed = {name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()}
+    return pd.DataFrame(typed)  # without a guess at types: levels are whatever they are
+
+
+def _column_names(order: int, has_outputs: bool) -> list[str]:
+    features = [f"{what}_{k}" for k in range(1, order + 1) for what in ("feature", "value")]
+    return ["component", *["output"] * has_outputs, *features, "effect", "lower", "upper", "mass"]
+
+
+def _nothing(n_lines: int) -> Any:
+    return np.full(n_lines, None, dtype=object)
+
+
+def _repeated(value: str, n_lines: int) -> Any:
+    return np.full(n_lines, value, dtype=object)
+
+
+def _intercept_lines(model: FrozenModel) -> dict[str, Any]:
+    n_outputs = len(model.intercepts)
+    return {
+        "component": _repeated(INTERCEPT, n_outputs),
+        "output": np.array(model.output_names, dtype=object),
+        "effect": model.intercepts,
+        "lower": np.full(n_outputs, np.nan),
+        "upper": np.full(n_outputs, np.nan),
+        "mass": np.ones(n_outputs),
+    }
+
+
+def _component_lines(model: FrozenModel, place: int, component: Component) -> dict[str, Any]:
+    axes, effect = model.axes(component), model.tables[place]
+    names = model.component_names[place]
+    nodes = np.indices(effect.shape).reshape(effect.ndim, -1)
+    lines: dict[str, Any] = {"component": _repeated(title(names), effect.size)}
+    for k, (name, axis) in enumerate(zip(names, axes, strict=True)):
+        lines[f"feature_{k + 1}"] = _repeated(name, effect.size)
+        lines[f"value_{k + 1}"] = node_values(axis)[nodes[k]]
+    if model.output_names:
+        lines["output"] = np.array(model.output_names, dtype=object)[nodes[-1]]
+    masses = cell_masses(axes)[tuple(nodes[:-1])]
+    lower, upper = map(np.ravel, band_of(model, place))
+    return {**lines, "effect": effect.ravel(), "lower": lower, "upper": upper, "mass": masses}
+
+
+def node_values(axis: Axis) -> Any:
+    """Nodes as a user wrote them, (M,), of any type; None for missing values."""
+    if axis.levels is not None:
+        return np.array([*axis.levels, *([None] * axis.has_missing)], dtype=object)
+    values = originals(axis.kind, axis.values[: axis.n_regular])
+    regular = values.astype(object) if values.dtype.kind == "f" else _times(values)
+    return np.append(regular, _nothing(int(axis.has_missing)))
+
+
+def _times(values: Any) -> Any:
+    """Dates and durations as pandas has them, in an array of objects."""
+    import pandas as pd
+
+    return pd.Series(values).astype(object).to_numpy()
+
+
+def cell_masses(axes: tuple[Axis, ...]) -> FloatArray:
+    """Product of the node masses, (M_1, ..., M_d)."""
+    return reduce(np.multiply.outer, [axis.weights for axis in axes])

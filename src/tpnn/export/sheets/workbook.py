@@ -1,0 +1,363 @@
+"""write_workbook: a model as a spreadsheet that calculates its own predictions."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.files import write_file
+from tpnn.anova.components import Component
+from tpnn.export.sheets.formulas import (
+    Range,
+    column_letters,
+    component_formula,
+    level_formula,
+    link_formula,
+    node_formula,
+    share_formula,
+)
+from tpnn.export.sheets.frozen import band_of, title
+from tpnn.export.sheets.tidy import cell_masses
+from tpnn.model.frozen import FrozenModel
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
+from tpnn.table.frame import DATE, DURATION, NOMINAL
+from tpnn.table.words import SECONDS_PER_DAY, node_words
+
+SCORE, LOOKUP, NODES = "Score", "Lookup", "Nodes"
+EPOCH_DAY = 25_569  # 1970-01-01 as spreadsheets count days
+MAX_ROWS, MAX_COLUMNS, MAX_TEXT = 1_048_576, 16_384, 32_767
+MAX_SHEET_NAME = 31
+EXACT_DIGITS = 14  # numbers that differ in them are different in every spreadsheet
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+EMPTY_TEXT = '=""'  # a cell without content would be a missing value
+DATE_FORMAT = "yyyy-mm-dd hh:mm:ss"
+
+
+def write_workbook(
+    model: FrozenModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
+) -> None:
+    """Write a spreadsheet whose formulas are the model.
+
+    The sheet "Score" has a line for each row: its values, which can be changed, then prediction,
+    raw score and the value of every component, which are formulas. Copy a line of "Score" and of
+    "Lookup" down for more rows. "Lookup" finds the neighbouring nodes of each value on "Nodes"; a
+    sheet for each component has its grid of values.
+
+    An empty cell is a missing value. Dates are dates of the spreadsheet, durations are days.
+
+    Parameters
+    ----------
+    model : FrozenModel
+        The model.
+    path : path
+        Where to write, a name that ends in ".xlsx".
+    X : table, optional
+        Rows to begin with; by default one row, of the node with most mass of every feature.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of each row of X.
+    """
+    openpyxl = _openpyxl()
+    book = openpyxl.Workbook()
+    sheets = _Sheets(book, model)
+    columns, known = _rows(model, X, offset)
+    for row in range(len(known)):
+        sheets.write_row(row + 2, [column[row] for column in columns], float(known[row]))
+    buffer = io.BytesIO()
+    book.save(buffer)
+    write_file(path, buffer.getvalue())
+
+
+def _openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ImportError(
+            'to_excel: needs openpyxl, which is not installed. pip install "tpnn[excel]".'
+        ) from error
+    return openpyxl
+
+
+def _rows(model: FrozenModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any]], FloatArray]:
+    """Values of every feature as a spreadsheet has them, and the offset of each row."""
+    encoder = model.encoder
+    if X is None:
+        axes = encoder.axes[min(encoder.axes)]
+        return [[_usual(f, a)] for f, a in zip(encoder.features, axes, strict=True)], np.zeros(1)
+    table = encoder.read(X)
+    known = model.offset_of(table, offset)
+    columns = [_written(encoder.features[j], encoder.numbers(table, j), table.column(j))
+               for j in range(encoder.n_features)]  # fmt: skip
+    return columns, np.zeros(table.n_rows) if known is None else known
+
+
+def _usual(feature: Feature, axis: Axis) -> Any:
+    """Value of the node with most mass."""
+    number = axis.values[int(np.argmax(axis.weights))]
+    if np.isnan(number):
+        return None
+    if not feature.levels:
+        return _days(feature, float(number))
+    if axis.groups is not None:
+        return feature.levels[int(np.flatnonzero(axis.groups == int(number))[0])]
+    return feature.levels[int(number)]
+
+
+def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
+    """Values of a column; a level that fit has not seen as the label that it has."""
+    if not feature.levels:
+        return [None if np.isnan(x) else _days(feature, float(x)) for x in numbers]
+    labels = column.levels
+    return [
+        None if np.isnan(number)
+        else feature.levels[int(number)] if np.isfinite(number)
+        else labels[int(own)] if labels else float(own)
+        for number, own in zip(numbers, column.values, strict=True)
+    ]  # fmt: skip
+
+
+def _days(feature: Feature, number: float) -> float:
+    """Dates and durations in days, as spreadsheets count them; other numbers as they are."""
+    if feature.kind == DATE:
+        return number / SECONDS_PER_DAY + EPOCH_DAY
+    return number / SECONDS_PER_DAY if feature.kind == DURATION else number
+
+
+class _Sheets:
+    """The sheets of a workbook, and where on them everything is."""
+
+    def __init__(self, book: Any, model: FrozenModel) -> None:
+        self.model, self.book = model, book
+        self.score, self.lookup = book.active, book.create_sheet(LOOKUP)
+        self.nodes = book.create_sheet(NODES)
+        self.score.title, self.n_node_columns = SCORE, 0
+        used = sorted({j for component in model.components for j in component})
+        self.levels = {j: self._write_levels(j) for j in used if model.encoder.features[j].levels}
+        places = sorted({(j, len(s)) for s in model.components for j in s})
+        self.ranges = {(j, order): self._write_nodes(j, order) for j, order in places}
+        self.grids = [self._write_grid(k, s) for k, s in enumerate(model.components)]
+        self._write_headings()
+
+    def _axis(self, feature: int, order: int) -> Axis:
+        return self.model.encoder.axes[order][feature]
+
+    def _write_column(self, heading: str, values: Sequence[Any], style: str = "") -> Range:
+        """Write a column on the sheet of nodes."""
+        self.n_node_columns += 1
+        _check_size(heading, len(values) + 1, self.n_node_columns)
+        _put(self.nodes, 1, self.n_node_columns, heading)
+        for row, value in enumerate(values, 2):
+            _put(self.nodes, row, self.n_node_columns, value, style)
+        return Range(NODES, 2, self.n_node_columns, len(values) + 1, self.n_node_columns)
+
+    def _write_levels(self, feature: int) -> Range:
+        levels = self.model.encoder.features[feature].levels
+        name = self.model.feature_names[feature]
+        numbers = [f"{level:.{EXACT_DIGITS}g}" for level in levels if not isinstance(level, str)]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(
+                f"model: levels that are numbers must differ within {EXACT_DIGITS} digits to be "
+                f"told apart in a spreadsheet, found closer ones in {name!r}. Make them strings."
+            )
+        return self._write_column(f"{name}: levels", levels)
+
+    def _write_nodes(self, feature: int, order: int) -> Range:
+        """Nodes of a feature, or the node of each level where they have no order."""
+        axis, known = self._axis(feature, order), self.model.encoder.features[feature]
+        heading = f"{self.model.feature_names[feature]}: nodes of order {order}"
+        if axis.groups is not None:
+            return self._write_column(heading, (axis.groups + 1).tolist())
+        numbers = axis.values[: axis.n_regular]
+        values = numbers + 1 if known.levels else [_days(known, float(x)) for x in numbers]
+        style = DATE_FORMAT if known.kind == DATE else ""
+        return self._write_column(heading, [float(x) for x in values], style)
+
+    def _write_grid(self, place: int, component: Component) -> list[Range]:
+        """Sheet of a component; the block of values of each output."""
+        names, axes = self.model.component_names[place], self.model.axes(component)
+        sheet = self.book.create_sheet(_sheet_name(place + 1, title(names)))
+        table, words = self.model.tables[place], [node_words(axis) for axis in axes]
+        if len(component) == 1:
+            return self._write_curve(sheet, place, names[0], words[0])
+        shape = table.shape[:-1]
+        n_lines, n_labels = math.prod(shape[:-1]), len(shape) - 1
+        outputs = self.model.output_names or ("effect",)
+        blocks = []
+        for k, output in enumerate(outputs):
+            top = 1 + k * (n_lines + 2)
+            _check_size(title(names), top + n_lines, n_labels + shape[-1])
+            for column, text in enumerate([*names[:-1], *words[-1]], 1):
+                _put(sheet, top, column, text)
+            _put(sheet, top, n_labels + shape[-1] + 1, f"{output}; columns: {names[-1]}")
+            for line, cell in enumerate(np.ndindex(*shape[:-1]), top + 1):
+                labels = [word[i] for word, i in zip(words, cell, strict=False)]
+                for column, value in enumerate([*labels, *table[(*cell, slice(None), k)]], 1):
+                    _put(sheet, line, column, value)
+            last = top + n_lines, n_labels + shape[-1]
+            blocks.append(Range(sheet.title, top + 1, n_labels + 1, *last))
+        return blocks
+
+    def _write_curve(self, sheet: Any, place: int, name: str, words: list[str]) -> list[Range]:
+        """Nodes in rows; effect and band of 95 % of each output, and mass, in columns."""
+        table, known = self.model.tables[place], self.model.posteriors
+        has_bands = known is not None and known[place] is not None
+        outputs = [f"{o}: " for o in self.model.output_names] or [""]
+        whats = ["effect", *["lower end of the 95 % band", "upper end"] * has_bands]
+        heads = [f"{output}{what}" for what in whats for output in outputs]
+        masses = cell_masses(self.model.axes(self.model.components.components[place]))
+        band = band_of(self.model, place) if has_bands else ()
+        columns = np.column_stack([table, *band, masses])
+        _check_size(name, len(words) + 1, len(heads) + 2)
+        for column, text in enumerate([name, *heads, "mass"], 1):
+            _put(sheet, 1, column, text)
+        for line, (word, values) in enumerate(zip(words, columns, strict=True), 2):
+            for column, value in enumerate([word, *values], 1):
+                _put(sheet, line, column, value)
+        last = len(words) + 1
+        return [Range(sheet.title, 2, k + 2, last, k + 2) for k in range(len(outputs))]
+
+    @property
+    def _offset_heading(self) -> str | None:
+        """Heading of the column of the offset, where the model has one."""
+        column = self.model.encoder.offset_column
+        if column is not None:
+            return "offset (log exposure)" if column.is_exposure else "offset"
+        return "offset" if self.model.has_offset else None
+
+    def _write_headings(self) -> None:
+        outputs = [f": {output}" for output in self.model.output_names] or [""]
+        components = [title(names) for names in self.model.component_names]
+        heads = [*self.model.feature_names, *[self._offset_heading] * bool(self._offset_heading)]
+        heads += [f"{what}{output}" for what in ("prediction", "raw score") for output in outputs]
+        heads += [f"{name}{output}" for name in components for output in outputs]
+        _check_size(SCORE, 1, len(heads))
+        for column, text in enumerate(heads, 1):
+            _put(self.score, 1, column, text)
+        names = self.model.feature_names
+        looked_up = [f"{names[j]}: level" for j in self.levels]
+        for feature, order in self.ranges:
+            looked_up += [
+                f"{names[feature]}: {what} of order {order}" for what in ("node", "share")
+            ]
+        for column, text in enumerate(looked_up, 1):
+            _put(self.lookup, 1, column, text)
+
+    def write_row(self, row: int, values: Sequence[Any], offset: float) -> None:
+        """Write a row to score, with all its formulas."""
+        _check_size(SCORE, row, 1)
+        features = self.model.encoder.features
+        for feature, value in enumerate(values):
+            style = DATE_FORMAT if features[feature].kind == DATE else ""
+            _put(self.score, row, feature + 1, value, style)
+        first = len(values) + 1
+        if self._offset_heading:
+            _put(self.score, row, first, offset)
+            first += 1
+        self._write_scores(row, first, self._write_lookup(row))
+
+    def _write_lookup(self, row: int) -> dict[tuple[int, int], tuple[str, str]]:
+        """Write where each value lies; the cells of node and share, by feature and order."""
+        cells, column, places = {}, 0, {}
+        for feature, labels in self.levels.items():
+            column += 1
+            value = f"{SCORE}!${column_letters(feature + 1)}{row}"
+            are_text = self.model.encoder.features[feature].are_text
+            _formula(self.lookup, row, column, level_formula(value, labels, are_text))
+            places[feature] = f"${column_letters(column)}{row}"
+        for (feature, order), nodes in self.ranges.items():
+            value = places.get(feature, f"{SCORE}!${column_letters(feature + 1)}{row}")
+            axis, node = self._axis(feature, order), f"${column_letters(column + 1)}{row}"
+            _formula(self.lookup, row, column + 1, node_formula(value, axis, nodes))
+            _formula(self.lookup, row, column + 2, share_formula(value, node, axis, nodes))
+            cells[feature, order] = tuple(
+                f"{LOOKUP}!${column_letters(column + k)}{row}" for k in (1, 2)
+            )
+            column += 2
+        return cells  # type: ignore[return-value]
+
+    def _write_scores(
+        self, row: int, first: int, cells: dict[tuple[int, int], tuple[str, str]]
+    ) -> None:
+        """Write prediction, raw score and components of a row, beginning at a column."""
+        n_outputs = len(self.model.intercepts)
+        raws = [f"{column_letters(first + n_outputs + k)}{row}" for k in range(n_outputs)]
+        parts = first + 2 * n_outputs
+        for k in range(n_outputs):
+            link = link_formula(self.model.link.name, raws, k)
+            _formula(self.score, row, first + k, link)
+            terms = [f"{self.model.intercepts[k]:.17g}"]
+            if self._offset_heading:
+                terms.append(f"{column_letters(first - 1)}{row}")
+            terms += [f"{column_letters(parts + place * n_outputs + k)}{row}"
+                      for place in range(len(self.grids))]  # fmt: skip
+            _formula(self.score, row, first + n_outputs + k, "+".join(terms))
+            for place, component in enumerate(self.model.components):
+                formula = self._component(component, cells, self.grids[place][k])
+                _formula(self.score, row, parts + place * n_outputs + k, formula)
+
+    def _component(
+        self, component: Component, cells: dict[tuple[int, int], tuple[str, str]], values: Range
+    ) -> str:
+        order, axes = len(component), self.model.axes(component)
+        nodes, shares = zip(*(cells[j, order] for j in component), strict=True)
+        sizes = [axis.n_nodes for axis in axes]
+        smooth = [axis.kind != NOMINAL and axis.n_regular > 1 for axis in axes]
+        return component_formula(list(nodes), list(shares), sizes, values, smooth)
+
+
+def _put(sheet: Any, row: int, column: int, value: Any, style: str = "") -> None:
+    """Write a value: a text is a text, whatever it begins with."""
+    if value is None:
+        return
+    cell = sheet.cell(row, column)
+    if value == "":
+        cell.value = EMPTY_TEXT
+    elif isinstance(value, str):
+        if CONTROL.search(value) or len(value) > MAX_TEXT:
+            raise ValueError(
+                f"model: names and levels must be printable and of at most {MAX_TEXT} characters "
+                f"for a spreadsheet, found {value[:20]!r}. Rename the level."
+            )
+        cell.value = _escaped(value)
+        cell.data_type = "s"
+    else:
+        cell.value = float(value)
+    if style:
+        cell.number_format = style
+
+
+def _escaped(text: str) -> str:
+    """Text that is read back as it is: spreadsheets take _x0041_ for a letter.
+
+    >>> _escaped("a_x0041_")
+    'a_x005F_x0041_'
+    """
+    return re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", text).replace("\r", "_x000D_")
+
+
+def _formula(sheet: Any, row: int, column: int, formula: str) -> None:
+    sheet.cell(row, column).value = f"={formula}"
+
+
+def _sheet_name(number: int, name: str) -> str:
+    """Name of a sheet: unique by its number, short, without characters that are not allowed.
+
+    >>> _sheet_name(3, "it's [a/b]")
+    '3 it s  a b '
+    """
+    return re.sub(r"[\[\]:*?/\\'\x00-\x1f]", " ", f"{number} {name}")[:MAX_SHEET_NAME]
+
+
+def _check_size(name: str, n_rows: int, n_columns: int) -> None:
+    if n_rows > MAX_ROWS or n_columns > MAX_COLUMNS:
+        raise ValueError(
+            f"model: a sheet has at most {MAX_ROWS} rows and {MAX_COLUMNS} columns, found {n_rows} "
+            f"and {n_columns} in {name!r}. Fit with fewer nodes or rows, or use to_table()."
+        )

@@ -1,0 +1,329 @@
+"""compare: two models on the same nodes, masses and rows, and their difference as a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn._utils.files import write_file
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.explain.metrics.estimate import estimate
+from tpnn.explain.metrics.estimates import standard_error
+from tpnn.explain.report.written import Report
+from tpnn.lifecycle.common_nodes import common_encoder
+from tpnn.lifecycle.compare.nodes import with_rows
+from tpnn.lifecycle.compare.reading import read_models
+from tpnn.lifecycle.foreign.purify import purified, reweighted
+from tpnn.lifecycle.merge import check_alike, sum_of_grids
+from tpnn.loss.links import LINKS
+from tpnn.model.constrain import rounding_error
+from tpnn.model.lifting import lifted
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROUNDINGS = 16.0  # sums of that many rounding errors are no difference
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """Two models on common nodes and masses, and their difference.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the old and the new model.
+    old : AnovaModel
+        The old function with components that average to zero over the rows of the comparison.
+    new : AnovaModel
+        The new function, likewise.
+    difference : AnovaModel
+        New less old, as a model: its raw score is the difference of the raw scores.
+    given : tuple of AnovaModel
+        The models as they were, with their bands.
+    X : table
+        The rows.
+    y : array, or None
+        Their targets.
+    offset : array of shape (n_rows,), or None
+        Known part of the raw score of each row.
+    threshold : float, or None
+        Prediction from which on the decision is another one; None is the most probable class.
+    """
+
+    names: tuple[str, str]
+    old: AnovaModel
+    new: AnovaModel
+    difference: AnovaModel
+    given: tuple[AnovaModel, AnovaModel]
+    X: Any
+    y: Any
+    offset: Any
+    threshold: float | None
+
+    def __repr__(self) -> str:
+        counts = self.frame["status"].value_counts()
+        found = ", ".join(f"{count} {status}" for status, count in counts.items())
+        return f"Comparison({self.names[0]} and {self.names[1]}: components {found})"
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One line for each component and output, the largest differences first.
+
+        ``status`` is "gained", "lost", "moved" or "same". Sizes are means of absolute contributions
+        over the rows, under the names of the models, and ``difference`` is that of the difference.
+        """
+        import pandas as pd
+
+        names = [" x ".join(names) for names in self.difference.component_names]
+        outputs = self.difference.output_names or ("",)
+        parts = [_scores(model, self.X, self.difference.components)
+                 for model in (self.old, self.new, self.difference)]  # fmt: skip
+        sizes = [np.abs(part).mean(0) for part in parts]  # (n_components, n_outputs) each
+        lines = [
+            self._line(INTERCEPT, output, self._status_of_intercept(k),
+                       [float(m.intercepts[k]) for m in (self.old, self.new, self.difference)])
+            for k, output in enumerate(outputs)
+        ] + [
+            self._line(name, output, self._status(component),
+                       [float(size[place, k]) for size in sizes])
+            for place, (component, name) in enumerate(
+                zip(self.difference.components, names, strict=True))
+            for k, output in enumerate(outputs)
+        ]  # fmt: skip
+        frame = pd.DataFrame(lines)
+        order = frame["difference"].abs().sort_values(ascending=False, kind="stable").index
+        frame = frame.loc[order].reset_index(drop=True)
+        return frame if self.difference.output_names else frame.drop(columns="output")
+
+    def _line(self, name: str, output: str, status: str, sizes: list[float]) -> dict[str, Any]:
+        old, new, difference = sizes
+        own = {self.names[0]: old, self.names[1]: new, "difference": difference}
+        return {"component": name, "output": output, "status": status, **own}
+
+    def _status_of_intercept(self, output: int) -> str:
+        return "moved" if self.difference.intercepts[output] else "same"
+
+    def _status(self, component: Component) -> str:
+        """Whether the new model gained, lost or moved a component."""
+        in_old, in_new = (component in m.components.components for m in (self.old, self.new))
+        if in_old != in_new:
+            return "gained" if in_new else "lost"
+        return "moved" if self.difference.by_component()[component].any() else "same"
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Scores of both models on the rows with targets, and their paired differences.
+
+        ``standard_error`` is that of the difference: rows count in both scores, so it is smaller
+        than the errors of the two scores would say. Empty without targets.
+        """
+        import pandas as pd
+
+        columns = ["score", *self.names, "difference", "standard_error"]
+        if self.y is None:
+            return pd.DataFrame(columns=columns)
+        pairs = zip(*(estimate(m, self.y, raw) for m, raw in self._raw()), strict=True)
+        lines = [
+            (old.name, old.value, new.value, new.value - old.value,
+             standard_error(new.influences - old.influences))
+            for old, new in pairs
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=columns)
+
+    def _raw(self) -> list[tuple[AnovaModel, FloatArray]]:
+        """Both models with their raw scores, offset included."""
+        return [(model, model.raw_scores(self.X, self.offset)) for model in (self.old, self.new)]
+
+    def row_differences(self) -> pd.DataFrame:
+        """Difference of every component on every row, which sum to that of the raw scores.
+
+        Columns are the intercept and the components; with several outputs they have two levels.
+        """
+        import pandas as pd
+
+        scores = _scores(self.difference, self.X, self.difference.components)
+        constant = np.broadcast_to(self.difference.intercepts, (len(scores), 1, scores.shape[2]))
+        whole = np.concatenate([constant, scores], 1)  # (n_rows, 1 + n_components, n_outputs)
+        names = [INTERCEPT, *(" x ".join(n) for n in self.difference.component_names)]
+        if not self.difference.output_names:
+            return pd.DataFrame(whole[..., 0], columns=names)
+        columns = pd.MultiIndex.from_product([names, self.difference.output_names])
+        return pd.DataFrame(whole.reshape(len(whole), -1), columns=columns)
+
+    @cached_property
+    def flips(self) -> pd.DataFrame:
+        """Rows whose decision flips: predictions, decisions, and the component that moved most.
+
+        Empty where there is no decision: for numbers without a threshold.
+        """
+        import pandas as pd
+
+        decisions = [self._decisions(model, raw) for model, raw in self._raw()]
+        is_flipped: BoolArray = np.asarray(decisions[0] != decisions[1], bool)
+        rows = np.flatnonzero(is_flipped)
+        parts = _scores(self.difference, self.X, self.difference.components)[rows]
+        names = [" x ".join(names) for names in self.difference.component_names]
+        largest = np.abs(parts).max(-1).argmax(1) if names and len(rows) else np.zeros(0, int)
+        means = [model.link.inverse(raw)[rows] for model, raw in self._raw()]
+        frame: dict[str, Any] = {"row": rows}
+        for name, mean, decision in zip(self.names, means, decisions, strict=True):
+            if mean.ndim == 1:
+                frame[f"{name} prediction"] = mean
+            frame[f"{name} decision"] = decision[rows]
+        frame["largest_difference"] = np.array([names[k] for k in largest], object)
+        return pd.DataFrame(frame)
+
+    def _decisions(self, model: AnovaModel, raw: FloatArray) -> Any:
+        """Return what is decided for each row, or zeros where nothing is."""
+        mean = model.link.inverse(raw)
+        if self.threshold is not None and mean.ndim == 1:
+            return np.where(mean >= self.threshold, "at least", "below")
+        if model.link.name == "softmax":
+            return np.array(model.classes or model.output_names, object)[mean.argmax(1)]
+        if model.link.name == "logit":
+            return np.array(model.classes or (0, 1), object)[(raw > 0).astype(int)]
+        return np.zeros(len(raw))
+
+    def to_html(self, path: str | os.PathLike[str]) -> Report:
+        """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""
+        from tpnn.lifecycle.compare.page import comparison_page
+
+        write_file(path, comparison_page(self).encode())
+        return Report(Path(path))
+
+
+def compare(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any = None,
+    *,
+    offset: Any = None,
+    threshold: float | None = None,
+) -> Comparison:
+    """Compare an old model with a new one, exactly, component by component.
+
+    Both are written on the same nodes and split into components under the same masses, those of the
+    rows X; then they are subtracted. So two models with the same function differ by zero in every
+    component, however they were split before, and the differences of a row sum to the difference of
+    its raw scores.
+
+    Parameters
+    ----------
+    models : dict from str to model
+        Two models by name, the old one first: AnovaModels, fitted estimators, loaded models, EBMs,
+        linear models of scikit-learn with numbers as features, or rating tables; all with the same
+        link, classes and outputs. Outputs of linear models have no names: they are those of the
+        other model, in order.
+    X : table
+        Rows to compare the models on. They have the columns that either model needs.
+    y : array, optional
+        Their targets: then scores are compared, too.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of each row.
+    threshold : float, optional
+        Prediction from which on the decision is another one. By default classifiers decide for the
+        most probable class, and other models decide nothing.
+
+    Returns
+    -------
+    Comparison
+        With ``frame``, ``scores``, ``flips``, ``row_differences()`` and ``to_html(path)``.
+
+    Examples
+    --------
+    >>> from tpnn import purify
+    >>> nodes = {"a": [0, 1], "b": [0, 1]}
+    >>> old = purify({("a", "b"): [[0.0, 1.0], [2.0, 5.0]]}, nodes)
+    >>> new = purify({("a", "b"): [[0.0, 1.0], [2.0, 3.0]]}, nodes)
+    >>> compare({"old": old, "new": new}, {"a": np.array([0, 1]), "b": np.array([1, 0])})
+    Comparison(old and new: components 3 moved, 1 lost)
+    """
+    names = tuple(models)
+    if len(names) != 2:
+        raise ValueError(
+            f"models: two are needed, the old one first, found {len(names)}. Compare more of them "
+            "in pairs."
+        )
+    given = read_models(list(models.values()), X)
+    check_alike(given)
+    old, new, difference = _on_common_nodes(given, X)
+    return Comparison(
+        names=(str(names[0]), str(names[1])),
+        old=old,
+        new=new,
+        difference=difference,
+        given=(given[0], given[1]),
+        X=X,
+        y=y,
+        offset=offset,
+        threshold=threshold,
+    )
+
+
+def _on_common_nodes(
+    given: Sequence[AnovaModel], X: Any
+) -> tuple[AnovaModel, AnovaModel, AnovaModel]:
+    """Both models with components that are unique under the masses of X, and new less old."""
+    encoder = common_encoder([model.encoder for model in given], [0.5, 0.5])
+    grids = [lifted(model, encoder) for model in given]
+    every = sum_of_grids(given[0], encoder, grids[0] | grids[1], given[0].intercepts)
+    encoder = reweighted(every, X)
+    parts = [*(t for model in given for t in model.tables), *(m.intercepts for m in given)]
+    rounding = ROUNDINGS * rounding_error(parts)
+    pure = []
+    for model, own in zip(given, grids, strict=True):
+        whole = purified(sum_of_grids(model, encoder, own, model.intercepts))
+        kept = (s for s, table in whole.by_component().items()
+                if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
+        pure.append(replace(whole.restrict(kept), baseline=model.baseline,
+                            has_offset=model.has_offset))  # fmt: skip
+    return pure[0], pure[1], _difference(pure[0], pure[1], rounding)
+
+
+def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel:
+    """Return new less old as a model; what is rounding is zero."""
+    before, after = old.by_component(), new.by_component()
+    components = ComponentSet((*before, *after))
+    tables = []
+    for component in components:
+        table = after.get(component, np.zeros(1)) - before.get(component, np.zeros(1))
+        is_rounding = _largest(table, new.axes(component)) <= rounding
+        tables.append(np.zeros_like(table) if is_rounding else table)
+    moved = new.intercepts - old.intercepts
+    return replace(
+        new,
+        components=components,
+        tables=tuple(tables),
+        spreads=tuple(map(np.zeros_like, tables)),
+        intercepts=np.where(np.abs(moved) > rounding, moved, 0.0),
+        link=LINKS["identity"],
+        classes=(),
+        baseline=None,
+        calibration=None,
+    )
+
+
+def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
+    """Largest absolute value where there are rows, or could be."""
+    return float(np.abs(table[np.ix_(*map(with_rows, axes))]).max(initial=0.0))
+
+
+def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
+    """Scores (n_rows, n_components, n_outputs) of the given components; zero for those it lacks."""
+    found = model.component_scores(X)
+    found = found if model.n_outputs > 1 else found[..., None]
+    scores = np.zeros((len(found), len(components), model.n_outputs))
+    places = [components.components.index(component) for component in model.components]
+    scores[:, places] = found
+    return scores

@@ -1,0 +1,201 @@
+"""Apply: the model that is the old one plus an edit, with unique components again.
+
+An edit of a component S adds a table D to f, non-zero where the edit says. D is split into pure
+parts, one for each subset of S: the part of S and of its subsets are added to these components, the
+mean of D to the intercept. So f changes by D, and components stay the only ones that average to
+zero along each of their features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial, reduce
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.purify import purify_tables
+from tpnn.lifecycle.edit.change import Edit
+from tpnn.lifecycle.edit.nodes import refined, with_values
+from tpnn.model.constrain import constrain, rounding_error
+from tpnn.model.frozen import Model
+from tpnn.table.axis import Axis
+
+SMALLEST_GAP = 1e-9  # of ranks of neighbouring nodes, for smoothing
+
+
+def applied(model: Model, edit: Edit) -> Model:
+    """Model after an edit, without a record of it."""
+    if edit.operation == "without":
+        return _without(model, edit.component)
+    if edit.operation == "monotone":
+        names = model.feature_names
+        shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
+        return _after(shaped, _changed(model, shaped), model)
+    finer = _refined_for(model, edit)
+    axes = finer.axes(edit.component)
+    zeros = np.zeros((*(axis.n_nodes for axis in axes), model.n_outputs))
+    table = finer.by_component().get(edit.component, zeros)
+    added = difference(table, axes, edit)
+    return _after(*_plus(finer, edit.component, added), model)
+
+
+def _without(model: Model, component: Component) -> Model:
+    if component not in model.components.components:
+        raise ValueError(
+            f"without: must be a component of the model, found "
+            f"{tuple(model.feature_names[j] for j in component)!r}. It has "
+            f"{model.component_names[:10]!r}."
+        )
+    place = model.components.components.index(component)
+    rest = replace(
+        model,
+        components=ComponentSet(tuple(s for s in model.components if s != component)),
+        tables=model.tables[:place] + model.tables[place + 1 :],
+        spreads=model.spreads[:place] + model.spreads[place + 1 :],
+        posteriors=model.posteriors and model.posteriors[:place] + model.posteriors[place + 1 :],
+    )
+    return _after(rest, set(), model)
+
+
+def _refined_for(model: Model, edit: Edit) -> Model:
+    """Model on nodes between which no end of the edit lies."""
+    if edit.operation == "smooth":  # ends where there is a node
+        return model
+    mains = model.encoder.axes[1]
+    if edit.operation == "points":
+        places = [x for x, _ in edit.value]
+        feature = edit.where[0].feature
+        finer = {edit.component[0]: partial(with_values, feature=feature, values=places)}
+    else:
+        finer = {
+            j: partial(one.finer, main=mains[j])
+            for j, one in zip(edit.component, edit.where, strict=True)
+            if not one.is_all
+        }
+    return refined(model, len(edit.component), finer)
+
+
+def difference(table: FloatArray, axes: tuple[Axis, ...], edit: Edit) -> FloatArray:
+    """Return what an edit adds to a table (M_1, ..., M_d, n_outputs), zero elsewhere."""
+    masks = [one.mask(axis) for one, axis in zip(edit.where, axes, strict=True)]
+    inside: BoolArray = reduce(np.multiply.outer, [*masks, edit.outputs])
+    new = table.copy()
+    if edit.operation == "points":
+        for x, effect in edit.value:
+            new[axes[0].values == x] = effect
+        inside[:] = edit.outputs
+    elif edit.operation == "smooth":
+        for place, (axis, mask) in enumerate(zip(axes, masks, strict=True)):
+            if not axis.is_nominal:
+                new = _along(smoother(axis, mask, edit.value), new, place)
+    elif edit.operation == "flatten":
+        pairs = zip(axes, masks, strict=True)
+        masses = reduce(np.multiply.outer, [axis.weights * mask for axis, mask in pairs])
+        if not masses.any():  # only nodes of the edit itself
+            masses = reduce(np.multiply.outer, [mask.astype(np.float64) for mask in masks])
+        new[:] = np.tensordot(masses / masses.sum(), table, axes=masses.ndim)
+    else:
+        new = _computed(new, edit)
+    return np.where(inside, new - table, 0.0)
+
+
+def _computed(table: FloatArray, edit: Edit) -> FloatArray:
+    if edit.operation == "limit":
+        limited: FloatArray = np.clip(table, *edit.value)
+        return limited
+    if edit.operation == "set":
+        return np.full_like(table, edit.value)
+    factor, addend = (edit.value, 0.0) if edit.operation == "scale" else (1.0, edit.value)
+    return table * float(factor) + float(addend)
+
+
+def _along(matrix: FloatArray, table: FloatArray, place: int) -> FloatArray:
+    moved: FloatArray = np.moveaxis(np.tensordot(matrix, table, axes=(1, place)), 0, place)
+    return moved
+
+
+def smoother(axis: Axis, mask: BoolArray, share: float) -> FloatArray:
+    """Matrix (M, M) that smooths values along an ordered axis where ``mask`` is true.
+
+    It minimises sum_m w_m (g_m - f_m)^2 + share^2 sum_m (g_{m+1} - g_m)^2 / (r_{m+1} - r_m) with
+    masses w and ranks r: a node feels others up to about ``share`` of the rows away. The mean of
+    the whole stays; where only a part is smoothed, the ends of that part stay.
+    """
+    matrix = np.eye(axis.n_nodes)
+    inside = np.flatnonzero(mask[: axis.n_regular])
+    if len(inside) < 2:
+        return matrix
+    ranks, masses = axis.positions[inside], axis.weights[inside]
+    stiff = share**2 / np.maximum(np.diff(ranks), SMALLEST_GAP)
+    penalty = np.diag(np.append(stiff, 0.0) + np.append(0.0, stiff))
+    penalty -= np.diag(stiff, 1) + np.diag(stiff, -1)
+    left, right = np.diag(masses) + penalty, np.diag(masses)
+    for end in (0, -1) if len(inside) < axis.n_regular else ():
+        left[end], right[end] = 0.0, 0.0
+        left[end, end] = right[end, end] = 1.0
+    matrix[np.ix_(inside, inside)] = np.linalg.solve(left, right)
+    return matrix
+
+
+def _plus(model: Model, component: Component, added: FloatArray) -> tuple[Model, set[Component]]:
+    """Add a table to f; returns the model and the components that changed."""
+    subsets = ComponentSet((component,)).with_subsets()
+    zeros = {
+        s: np.zeros((*(axis.n_nodes for axis in model.axes(s)), model.n_outputs)) for s in subsets
+    }
+    shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
+    rounding = rounding_error([*model.tables, added])
+    kept = {s: part for s, part in parts.items() if np.abs(part).max(initial=0.0) > rounding}
+    components = ComponentSet((*model.components, *kept))
+    tables = zeros | model.by_component()
+    spreads = zeros | dict(zip(model.components, model.spreads, strict=True))
+    posteriors = dict(zip(model.components, model.posteriors or (), strict=False))
+    new = replace(
+        model,
+        components=components,
+        tables=tuple(
+            _unless_rounding(tables[s] + kept[s], rounding) if s in kept else tables[s]
+            for s in components
+        ),
+        spreads=tuple(spreads[s] for s in components),
+        posteriors=model.posteriors and tuple(posteriors.get(s) for s in components),
+        intercepts=model.intercepts + shift,
+    )
+    return new, set(kept)
+
+
+def _unless_rounding(table: FloatArray, rounding: float) -> FloatArray:
+    """Table, or zeros where nothing is left of it but rounding."""
+    return table if np.abs(table).max(initial=0.0) > rounding else np.zeros_like(table)
+
+
+def _changed(before: Model, after: Model) -> set[Component]:
+    """Components of the model after an edit that are not as before."""
+    old = before.by_component()
+    tables = after.by_component().items()
+    return {s for s, table in tables if s not in old or not np.array_equal(old[s], table)}
+
+
+def _after(model: Model, changed: set[Component], before: Model) -> Model:
+    """Leave out what no longer belongs to a model of which some components were changed.
+
+    Spreads and bands of these are void, terms, scores and calibration of all. Shapes stay where the
+    certificate still holds. The baseline of a survival model stays: it is the hazard at f = 0.
+    """
+    spreads = zip(model.components, model.spreads, strict=True)
+    posteriors = zip(model.components, model.posteriors or (), strict=False)
+    known = tuple(None if s in changed else posterior for s, posterior in posteriors)
+    provenance = before.provenance
+    cleared = replace(
+        model,
+        spreads=tuple(np.zeros_like(array) if s in changed else array for s, array in spreads),
+        posteriors=known if any(known) else None,
+        calibration=None,
+        stored_terms=None,
+        baseline=before.baseline,
+        provenance=provenance and replace(provenance, scores={}),
+    )
+    held = {n: s for n, s in model.shapes.items() if cleared.certificate(n, s).holds}
+    return replace(cleared, shapes=held)

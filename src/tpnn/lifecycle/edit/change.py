@@ -1,0 +1,290 @@
+"""Edit: what is changed in which component, checked, and as a record that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray
+from tpnn._utils.checks import Rule, is_number, is_positive
+from tpnn.anova.components import Component, resolve_feature, resolve_interactions
+from tpnn.anova.constraints import SIGNS
+from tpnn.anova.shape_rule import check_shape
+from tpnn.lifecycle.edit.where import Where, read_number, read_where
+from tpnn.model.frozen import FrozenModel
+from tpnn.table.frame import DATE, NOMINAL
+
+Named = str | int | Sequence[str | int]
+
+PLACES = ("between", "levels", "missing")
+DEFAULT_SMOOTHING = 0.05  # share of the rows
+
+
+class Change(TypedDict, total=False):
+    """What an edit does, and where; docs/editing.md has the meaning of each key."""
+
+    between: Any
+    levels: Any
+    missing: Any
+    output: str
+    add: float
+    set: float
+    scale: float
+    limit: Any
+    flatten: bool
+    smooth: float | bool
+    points: Any
+    monotone: str
+    without: bool
+
+
+def _is_finite(value: Any) -> bool:
+    return is_number(value) and bool(np.isfinite(value))
+
+
+def _are_limits(value: Any) -> bool:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        return False
+    if not all(end is None or _is_finite(end) for end in value):
+        return False
+    return None in value or bool(value[0] <= value[1])
+
+
+def _are_points(value: Any) -> bool:
+    pairs = value.items() if isinstance(value, Mapping) else value
+    listed = isinstance(value, Mapping | Sequence) and not isinstance(value, str) and len(value) > 0
+    return listed and all(len(pair) == 2 and _is_finite(pair[1]) for pair in pairs)
+
+
+OPERATIONS = {
+    "add": Rule("a finite number", _is_finite, 0.2),
+    "set": Rule("a finite number", _is_finite, 0.0),
+    "scale": Rule("a finite number", _is_finite, 0.5),
+    "limit": Rule("a pair of numbers in order, None for no limit", _are_limits, (-1, 1)),
+    "flatten": Rule("True", lambda value: value is True, True),
+    "smooth": Rule(
+        "True, or a share of the rows above 0 and at most 1",
+        lambda value: value is True or (is_positive(value) and value <= 1),
+        DEFAULT_SMOOTHING,
+    ),
+    "points": Rule("pairs of a value and the effect there", _are_points, {30: 0.1}),
+    "monotone": Rule("a shape", lambda value: value in SIGNS, "increasing"),
+    "without": Rule("True", lambda value: value is True, True),
+}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit of one component, checked against a model.
+
+    Parameters
+    ----------
+    component : tuple of int
+        Its features.
+    where : tuple of Where
+        For which values of each of them.
+    operation : str
+        One of ``OPERATIONS``.
+    value : Any
+        Its number, pair, list of (number, effect) or shape.
+    outputs : array of shape (n_outputs,)
+        Which outputs it is for.
+    record : dict
+        The whole edit as JSON can hold it; ``read_edit`` makes the same edit of it.
+    """
+
+    component: Component
+    where: tuple[Where, ...]
+    operation: str
+    value: Any
+    outputs: BoolArray
+    record: dict[str, Any]
+
+
+def read_edit(model: FrozenModel, component: Named, change: Mapping[str, Any]) -> Edit:
+    """Check an edit.
+
+    Parameters
+    ----------
+    model : FrozenModel
+        The model to edit.
+    component : str, int or sequence of them
+        Its feature or features.
+    change : dict
+        What to do and where, as ``Change`` has it.
+    """
+    given = {key: value for key, value in change.items() if value is not None}
+    unknown = [key for key in given if key not in Change.__annotations__]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]}: an edit is one of {', '.join(OPERATIONS)}, found {unknown[0]!r}. "
+            "Choose one of them."
+        )
+    features = _read_component(model, component)
+    operation = _read_operation(given)
+    where = tuple(
+        read_where(model.feature_names[j], model.encoder.features[j], model.encoder.axes[1][j], one)
+        for j, one in zip(features, _by_feature(model, features, given), strict=True)
+    )
+    value = _read_value(model, features, where, operation, given)
+    outputs = _read_outputs(model, given.get("output"))
+    record = _record(model, features, where, operation, value)
+    if "output" in given:
+        record["output"] = given["output"]
+    return Edit(features, where, operation, value, outputs, record=record)
+
+
+def _read_component(model: FrozenModel, component: Named) -> Component:
+    if isinstance(component, str | int) or len(component) == 1:
+        one = component if isinstance(component, str | int) else component[0]
+        features: Component = (resolve_feature(one, model.feature_names, "component"),)
+    else:
+        (features,) = resolve_interactions([component], model.feature_names, None, "component")
+    if len(features) not in model.encoder.axes:
+        raise ValueError(
+            f"component: must have at most {max(model.encoder.axes)} features, the largest order "
+            f"of this model, found {len(features)}. Edit a component of lower order."
+        )
+    return features
+
+
+def _read_operation(given: Mapping[str, Any]) -> str:
+    found = [name for name in OPERATIONS if name in given]
+    if len(found) != 1:
+        raise ValueError(
+            f"edit: exactly one of {', '.join(OPERATIONS)} is needed, found "
+            f"{', '.join(found) or 'none'}. Make one edit after the other."
+        )
+    rule, value = OPERATIONS[found[0]], given[found[0]]
+    if not rule.holds(value):
+        raise ValueError(
+            f"{found[0]}: must be {rule.words}, found {value!r}. "
+            f"Pass for example {found[0]}={rule.example!r}."
+        )
+    return found[0]
+
+
+def _by_feature(
+    model: FrozenModel, features: Component, given: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Range, levels and missing values of each feature of a component."""
+    found: list[dict[str, Any]] = [{} for _ in features]
+    for key in PLACES:
+        if key not in given:
+            continue
+        value = given[key]
+        if isinstance(value, Mapping) or (key == "missing" and not isinstance(value, bool)):
+            pairs = value.items() if isinstance(value, Mapping) else [(n, True) for n in value]
+            for name, one in pairs:
+                index = resolve_feature(name, model.feature_names, key)
+                if index not in features:
+                    raise ValueError(
+                        f"{key}: features must be those of the component, found {name!r}. "
+                        "Leave it out."
+                    )
+                found[features.index(index)][key] = one
+        elif len(features) == 1:
+            found[0][key] = value
+        else:
+            raise ValueError(
+                f"{key}: a component of several features needs a dict by feature, found "
+                f"{value!r}. Pass {key}={{{model.feature_names[features[0]]!r}: ...}}."
+            )
+    return found
+
+
+def _read_value(
+    model: FrozenModel,
+    features: Component,
+    where: Sequence[Where],
+    operation: str,
+    given: Mapping[str, Any],
+) -> Any:
+    """Value of an operation, in the form of its record."""
+    value, is_limited = given[operation], not all(one.is_all for one in where)
+    alone = {"monotone": "the whole feature", "without": "the whole component"}
+    alone["points"] = "the values that it lists"
+    if operation in alone and (is_limited or (operation != "points" and "output" in given)):
+        raise ValueError(
+            f"{operation}: is for {alone[operation]}, found between, levels, missing or output "
+            "too. Leave them out."
+        )
+    if operation in ("points", "monotone") and len(features) > 1:
+        raise ValueError(
+            f"{operation}: one feature is needed, found {len(features)}. Name one feature."
+        )
+    if operation == "monotone":
+        check_shape(model.encoder, features[0], value, "monotone")
+    if operation == "points":
+        return _read_points(where[0], value)
+    if operation == "smooth":
+        return _read_smoothing(model, features, value)
+    if operation == "limit":
+        return [None if end is None else float(end) for end in value]
+    return value if operation in ("flatten", "monotone", "without") else float(value)
+
+
+def _read_points(where: Where, value: Any) -> list[list[float]]:
+    if where.feature.levels:
+        raise ValueError(
+            f"points: numbers are needed, found the levels of {where.name!r}. "
+            "Pass levels=[...] and set=..., one edit for each effect."
+        )
+    pairs = value.items() if isinstance(value, Mapping) else value
+    points = [
+        [read_number(where.name, where.feature, x, "points"), float(effect)] for x, effect in pairs
+    ]
+    places = [x for x, _ in points]
+    if len(set(places)) < len(places):
+        raise ValueError("points: each value may be listed once, found one twice. Remove it.")
+    return sorted(points)
+
+
+def _read_smoothing(model: FrozenModel, features: Component, value: Any) -> float:
+    if all(model.encoder.features[j].kind == NOMINAL for j in features):
+        name = model.feature_names[features[0]]
+        raise ValueError(
+            f"smooth: values need an order, found the nominal feature {name!r}. "
+            "Use flatten or scale."
+        )
+    return DEFAULT_SMOOTHING if value is True else float(value)
+
+
+def _read_outputs(model: FrozenModel, output: Any) -> BoolArray:
+    if output is None:
+        return np.ones(model.n_outputs, bool)
+    if output not in model.output_names:
+        raise ValueError(
+            f"output: must be one of the model's outputs, found {output!r}. "
+            f"It has {list(model.output_names) or 'one output only'}."
+        )
+    return np.array([name == output for name in model.output_names])
+
+
+def _record(
+    model: FrozenModel, features: Component, where: Sequence[Where], operation: str, value: Any
+) -> dict[str, Any]:
+    """Edit by names, as JSON can hold it."""
+    record: dict[str, Any] = {"component": [model.feature_names[j] for j in features]}
+    ranges = {one.name: [_plain(one, end) for end in one.between] for one in where if one.between}
+    levels = {
+        one.name: [one.feature.levels[number] for number in one.levels]
+        for one in where
+        if one.levels is not None
+    }
+    missing = [one.name for one in where if one.missing]
+    found = {"between": ranges, "levels": levels, "missing": missing}
+    record |= {key: what for key, what in found.items() if what}
+    return record | {operation: value}
+
+
+def _plain(where: Where, end: float) -> float | str | None:
+    """End of a range as a number or, for a date, in words; None without a limit."""
+    if np.isinf(end):
+        return None
+    if where.feature.kind == DATE:
+        return str(np.datetime64(round(end * 1e6), "us"))
+    return end

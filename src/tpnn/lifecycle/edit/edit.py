@@ -1,0 +1,154 @@
+"""edited and undone: a model after one more edit, and a model before its last one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from tpnn import __version__
+from tpnn.anova.components import Component
+from tpnn.anova.purify import moved
+from tpnn.lifecycle.edit.apply import applied
+from tpnn.lifecycle.edit.change import Named, read_edit
+from tpnn.lifecycle.edit.effect import held_out_loss
+from tpnn.model.digest import digest
+from tpnn.model.frozen import FrozenModel, Model
+from tpnn.model.log import MOST_EDITS, EditLog, Record, check_log, extended
+
+LONGEST_TEXT = 10_000  # characters
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why a model is edited, by whom and when.
+
+    Parameters
+    ----------
+    why, by : str
+        Reason and name, as free text.
+    when : str
+        Time as in ISO 8601; now, if it is empty.
+    """
+
+    why: str = ""
+    by: str = ""
+    when: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Check the texts and fill in the time."""
+        found = {"why": self.why, "by": self.by, "when": self.when}
+        for name, text in found.items():
+            if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+                raise ValueError(
+                    f"{name}: must be text of at most {LONGEST_TEXT} characters, found "
+                    f"{type(text).__name__}. Pass a sentence."
+                )
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return found | {"when": self.when or now}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows, their targets and offsets, to measure the effect of an edit on."""
+
+    X: Any
+    y: Any
+    offset: Any = None
+
+    def loss(self, model: FrozenModel) -> tuple[str, float]:
+        """Name and mean of the loss of a model."""
+        return held_out_loss(model, self.X, self.y, self.offset)
+
+
+def edited(
+    model: Model,
+    component: Named,
+    change: Mapping[str, Any],
+    note: Note,
+    rows: HeldOut | None = None,
+) -> Model:
+    """Model after an edit, with one more record in its log.
+
+    Parameters
+    ----------
+    model : FrozenModel
+        The model, which stays as it is.
+    component : str, int or sequence of them
+        Feature or features.
+    change : dict
+        What to do and where.
+    note : Note
+        Why, by whom and when.
+    rows : HeldOut, optional
+        Rows to measure the effect on.
+    """
+    check_log(model)
+    edit, words = read_edit(model, component, change), note.as_dict()
+    former = {field.name: getattr(model, field.name) for field in fields(model)}
+    former |= {"edits": None, "shapes": dict(model.shapes)}  # read-only dicts cannot be pickled
+    new = applied(replace(model, edits=None, facts=None), edit)
+    known = model.edits or EditLog(())
+    if len(known.records) >= MOST_EDITS:
+        raise ValueError(
+            f"edit: a log has at most {MOST_EDITS} edits, found that it is full. "
+            "Start from a model without edits."
+        )
+    record = {
+        "edit": edit.record,
+        **words,
+        "version": __version__,
+        "changed": changes(model, new),
+        "effect": rows and _effect(model, new, rows),
+        "before": digest(model),
+        "after": digest(new),
+    }
+    is_whole = len(known.formers) == len(known.records)
+    formers = (*known.formers, former) if is_whole else ()
+    return replace(new, edits=EditLog(extended(known.records, record), formers))
+
+
+def _effect(before: FrozenModel, after: FrozenModel, rows: HeldOut) -> Record:
+    """Loss on held-out rows before and after an edit."""
+    (name, old), (_, new) = rows.loss(before), rows.loss(after)
+    n_rows = before.encoder.read(rows.X).n_rows
+    return {"loss": name, "n_rows": n_rows, "before": old, "after": new}
+
+
+def changes(before: FrozenModel, after: FrozenModel) -> Record:
+    """Say what an edit changed: by how much each component, and what is no longer known."""
+    named = zip(after.component_names, after.components, strict=True)
+    sizes = [(list(names), _difference(before, after, s)) for names, s in named]
+    return {
+        "intercept": [before.intercepts.tolist(), after.intercepts.tolist()],
+        "components": [[names, size] for names, size in sizes if size > 0],
+        "removed": [list(n) for n in before.component_names if n not in after.component_names],
+        "shapes_lost": sorted(set(before.shapes) - set(after.shapes)),
+        "bands": "void for the components listed" if before.posteriors else "none",
+    }
+
+
+def _difference(before: FrozenModel, after: FrozenModel, component: Component) -> float:
+    """Largest change of a value of a component at a node."""
+    new, old = after.by_component()[component], before.by_component().get(component)
+    if old is not None:
+        new = new - moved(old, before.axes(component), after.axes(component))
+    return float(np.abs(new).max(initial=0.0))
+
+
+def undone(model: Model) -> Model:
+    """Model before its last edit, bit for bit, with the log that it had."""
+    check_log(model)
+    log: EditLog | None = model.edits
+    if log is None or not log.formers:
+        found = "none" if log is None else "a log without earlier versions, as JSON has it"
+        raise ValueError(
+            f"undo: a model with an edit is needed, found {found}. Load the file of an edited "
+            "model that save has written."
+        )
+    records, formers = log.records[:-1], log.formers[:-1]
+    rest = EditLog(records, formers) if records else None
+    return replace(model, **{**log.formers[-1], "edits": rest})

@@ -1,0 +1,199 @@
+"""Where: the values of one feature that an edit is for.
+
+Every row whose values lie in the range, ends included, changes by exactly the edit, and no other
+row does. So the ends of a range become nodes, and so do the numbers just outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray
+from tpnn._utils.checks import is_number
+from tpnn.lifecycle.edit.nodes import with_own_nodes, with_values
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
+from tpnn.table.frame import DATE, DURATION, NOMINAL, ORDERED
+from tpnn.table.levels import level_text
+from tpnn.table.words import value_word
+
+SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
+
+
+@dataclass(frozen=True)
+class Where:
+    """Values of one feature; all of them where nothing else is said.
+
+    Parameters
+    ----------
+    name : str
+        The feature.
+    feature : Feature
+        Its kind and levels.
+    between : pair of float, optional
+        Smallest and largest number, both included; infinite where there is no limit.
+    levels : tuple of int, optional
+        Numbers of levels.
+    missing : bool
+        Whether missing values belong to it.
+    """
+
+    name: str
+    feature: Feature
+    between: tuple[float, float] | None = None
+    levels: tuple[int, ...] | None = None
+    missing: bool = False
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing limits it."""
+        return self.between is None and self.levels is None and not self.missing
+
+    def finer(self, axis: Axis, main: Axis) -> Axis:
+        """Axis on which some nodes are inside and all others are outside.
+
+        ``main`` is the axis of the main effect, which has the outermost nodes.
+        """
+        if self.levels is not None:
+            if axis.groups is not None:
+                return with_own_nodes(axis, self.feature, self.levels)
+            near = {n + step for n in self.levels for step in (-1, 0, 1)}
+            known = [float(n) for n in near if 0 <= n < len(self.feature.levels)]
+            return with_values(axis, self.feature, known)
+        if self.between is None:
+            return axis
+        nodes, (low, high) = main.values[: main.n_regular], self.between
+        ends = [low, max(_neighbour(low, -1, main), nodes[0])] if low > nodes[0] else []
+        ends += [high, min(_neighbour(high, 1, main), nodes[-1])] if high < nodes[-1] else []
+        return with_values(axis, self.feature, ends)
+
+    def mask(self, axis: Axis) -> BoolArray:
+        """Which nodes of a finer axis are inside, (M,)."""
+        if self.is_all:
+            return np.ones(axis.n_nodes, bool)
+        inside = np.zeros(axis.n_nodes, bool)
+        nodes = axis.values[: axis.n_regular]
+        if self.between is not None:
+            low, high = self.between
+            inside[: axis.n_regular] = (nodes >= low) & (nodes <= high)
+        if self.levels is not None and axis.groups is not None:
+            inside[axis.groups[list(self.levels)]] = True
+        elif self.levels is not None:
+            inside[: axis.n_regular] |= np.isin(nodes, self.levels)
+        if self.missing:
+            inside[axis.missing_node] = True
+        return inside
+
+
+def _neighbour(edge: float, way: int, axis: Axis) -> float:
+    """Next number beyond the end of a range; beside zero, one that is no smaller than needed."""
+    if edge != 0:
+        return float(np.nextafter(edge, way * np.inf))
+    sizes = np.abs(axis.values[: axis.n_regular])
+    return way * float(np.spacing(sizes[sizes > 0].min(initial=1.0)))
+
+
+def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]) -> Where:
+    """Check what an edit says about one feature.
+
+    Parameters
+    ----------
+    name, feature, axis : str, Feature and Axis
+        The feature, and its nodes in its main effect.
+    given : dict
+        "between", "levels" and "missing", where they are given.
+    """
+    between, levels = given.get("between"), given.get("levels")
+    missing = bool(given.get("missing", False))
+    if missing and not axis.has_missing:
+        raise ValueError(
+            f"missing: {name!r} must have had missing values when the model was fitted, found "
+            "none, so the model has no node for them. Leave missing out."
+        )
+    if between is not None and levels is not None:
+        raise ValueError(
+            f"between: a range or levels are needed for {name!r}, found both. Leave one out."
+        )
+    return Where(
+        name=name,
+        feature=feature,
+        between=None if between is None else _read_range(name, feature, axis, between),
+        levels=None if levels is None else _read_levels(name, feature, levels),
+        missing=missing,
+    )
+
+
+def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[float, float]:
+    if feature.kind in (NOMINAL, ORDERED):
+        raise ValueError(
+            f"between: {name!r} has levels, found the range {between!r}. "
+            f"Pass levels={list(feature.levels[:2])!r}, for example."
+        )
+    if not isinstance(between, Sequence) or isinstance(between, str) or len(between) != 2:
+        raise ValueError(
+            f"between: must be a pair, the smallest and the largest value of {name!r}, found "
+            f"{between!r}. Pass (18, 21), for example; None is no limit."
+        )
+    low = -np.inf if between[0] is None else read_number(name, feature, between[0], "between")
+    high = np.inf if between[1] is None else read_number(name, feature, between[1], "between")
+    if low > high:
+        raise ValueError(
+            f"between: the first number must not exceed the second, found {tuple(between)!r}. "
+            "Swap them."
+        )
+    nodes = axis.values[: axis.n_regular]
+    if len(nodes) == 0 or high < nodes[0] or low > nodes[-1]:
+        words = [value_word(feature, node) for node in nodes[[0, -1]]] if len(nodes) else ["no"] * 2
+        raise ValueError(
+            f"between: must meet the values of {name!r} that the model knows, from {words[0]} to "
+            f"{words[1]}, found {tuple(between)!r}. Choose a range among them."
+        )
+    return float(low), float(high)
+
+
+def read_number(name: str, feature: Feature, value: Any, argument: str) -> float:
+    """Value of a feature as the number that the model works on: dates and durations in seconds."""
+    if feature.kind == DATE and isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    is_time = isinstance(value, date | timedelta | np.datetime64 | np.timedelta64)
+    if feature.kind in SECONDS and (is_time or (feature.kind == DATE and isinstance(value, str))):
+        try:
+            ticks = np.array(value, SECONDS[feature.kind]).astype(np.int64)
+            return float(ticks) / 1e6
+        except (TypeError, ValueError):
+            pass  # said below
+    if not is_number(value) or not np.isfinite(value):
+        raise ValueError(
+            f"{argument}: values of {name!r} must be {feature.kind}s, found {value!r}. "
+            "Pass values like those of the table."
+        )
+    return float(value)
+
+
+def _read_levels(name: str, feature: Feature, levels: Any) -> tuple[int, ...]:
+    if feature.kind not in (NOMINAL, ORDERED):
+        raise ValueError(
+            f"levels: {name!r} has {feature.kind}s, found levels. Pass between=(low, high)."
+        )
+    wanted = [levels] if isinstance(levels, str) or not isinstance(levels, Sequence) else levels
+    if not wanted:
+        raise ValueError("levels: at least one level is needed, found none. Name one.")
+    known = {level: number for number, level in enumerate(feature.levels)}
+    texts = {str(level): number for level, number in known.items()}
+    numbers = [known.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]
+    if None in numbers:
+        raise ValueError(
+            f"levels: must be levels of {name!r}, found {wanted[numbers.index(None)]!r}. "
+            f"It has {list(feature.levels[:10])!r}."
+        )
+    return tuple(sorted({number for number in numbers if number is not None}))
+
+
+def _text(level: Any, are_text: bool) -> str:
+    """Text that stands for a level, as an edit file of a page has it."""
+    return level_text(level) if are_text and is_number(level) else str(level)

@@ -1,0 +1,126 @@
+"""Sums of tables on any grid, as they come from other models or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component
+from tpnn.loss.links import LINKS
+from tpnn.model.files import Label, storable_labels
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature, TableEncoder
+from tpnn.table.frame import NOMINAL, NUMBER
+from tpnn.table.words import UNSEEN_WORD
+
+
+@dataclass(frozen=True)
+class TableSum:
+    """A sum of tables that need not be pure.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Nodes and masses of the features.
+    tables : dict from component to array of shape (M_1, ..., M_d, n_outputs, 1 + n_bags)
+        The tables of the model, then those of each bag.
+    intercept : array of shape (n_outputs, 1 + n_bags)
+        The constant.
+    link : str
+        From raw score to prediction.
+    output_names : tuple of str
+        Names of several outputs; empty for one.
+    classes : tuple of str, int or float
+        Labels of a classifier.
+    """
+
+    encoder: TableEncoder
+    tables: dict[Component, FloatArray]
+    intercept: FloatArray
+    link: str
+    output_names: tuple[str, ...] = ()
+    classes: tuple[Label, ...] = ()
+
+
+def sum_of_tables(
+    tables: Mapping[Any, Any], nodes: Mapping[str, Any], intercept: float, link: str
+) -> TableSum:
+    """Check a dict from feature names to tables, and the nodes that the tables are given on."""
+    if link not in LINKS:
+        raise ValueError(
+            f"link: must be one of {', '.join(LINKS)}, found {link!r}. Pass one of these."
+        )
+    names = tuple(nodes)
+    read = [_read_nodes(name, np.asarray(nodes[name])) for name in names]
+    axes = tuple(axis for axis, _ in read)
+    summed: dict[Component, FloatArray] = {}
+    for key, values in tables.items():
+        component, table = _read_table((key,) if isinstance(key, str) else key, values, names, axes)
+        summed[component] = summed.get(component, 0.0) + table[..., None, None]
+    largest = max(map(len, summed), default=1)
+    return TableSum(
+        encoder=TableEncoder(
+            names=names,
+            axes=dict.fromkeys(range(1, largest + 1), axes),
+            features=tuple(feature for _, feature in read),
+        ),
+        tables=summed,
+        intercept=np.full((1, 1), float(intercept)),
+        link=link,
+    )
+
+
+def _read_table(
+    key: Any, values: Any, names: tuple[str, ...], axes: tuple[Axis, ...]
+) -> tuple[Component, FloatArray]:
+    """Component of a table given by feature names, and the table with its axes in that order."""
+    wanted = tuple(key)
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ValueError(
+            f"nodes: every feature of a table needs its nodes, {unknown[0]!r} has none. "
+            f"Found nodes of {list(names)[:10]}."
+        )
+    table, places = np.asarray(values, np.float64), [names.index(name) for name in wanted]
+    sizes = tuple(axes[place].n_nodes for place in places)
+    if table.shape != sizes or not np.isfinite(table).all():
+        raise ValueError(
+            f"model: the table of {wanted} must hold finite numbers of shape {sizes}, one per "
+            f"node, found shape {table.shape}. Correct the table or its nodes."
+        )
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return tuple(places[place] for place in order), table.transpose(order)
+
+
+def _read_nodes(name: str, nodes: NDArray[Any]) -> tuple[Axis, Feature]:
+    """Axis on which every node has the same mass, and the feature that it stands for."""
+    weights = np.full(len(nodes), 1 / max(len(nodes), 1))
+    if nodes.dtype.kind in "OU" and nodes.ndim == 1 and len(set(nodes.tolist())) == len(nodes) > 0:
+        levels = tuple(storable_labels(nodes))
+        return level_axis(levels, weights), Feature(NOMINAL, levels)
+    values = nodes.astype(np.float64) if nodes.dtype.kind in "biuf" else np.empty(0)
+    increasing = values.ndim == 1 and len(values) and (np.diff(values) > 0).all()
+    if not increasing or not np.isfinite(values).all():
+        raise ValueError(
+            f"nodes: those of {name!r} must be increasing numbers or labels, found "
+            f"{nodes.tolist()[:5]}. Sort them, and leave out what is repeated or infinite."
+        )
+    return Axis(values, weights), Feature(NUMBER)
+
+
+def level_axis(levels: tuple[Label, ...], weights: FloatArray, is_open: bool = False) -> Axis:
+    """Axis with a node for each level; an open one has two more, for unseen levels and missing."""
+    return Axis(
+        values=np.append(np.arange(float(len(levels) + is_open)), [np.nan] * is_open),
+        weights=weights,
+        kind=NOMINAL,
+        levels=(*levels, *[UNSEEN_WORD] * is_open),
+        groups=np.arange(len(levels)),
+        has_missing=is_open,
+        has_unseen=is_open,
+    )

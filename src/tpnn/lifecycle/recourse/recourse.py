@@ -1,0 +1,302 @@
+"""recourse: what a row would have to change for another prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.lifecycle.recourse.choices import Choice, choice_of, movable
+from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
+from tpnn.lifecycle.recourse.programme import Programme
+from tpnn.model.frozen import FrozenModel
+from tpnn.table.words import originals
+
+MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
+ULPS = 1e-13  # relative; sums of components in another order differ by less
+ROUNDING = 1e-9  # relative, of costs and effects that are as good as equal
+POSITIVE_LINKS = ("log", "logit")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recourse:
+    """The cheapest change of a row that reaches a target, or the proof that there is none.
+
+    Parameters
+    ----------
+    is_possible : bool
+        Whether the target can be reached. Where it cannot, that is proved: no values within the
+        ranges do it with so few changes.
+    changes : dict from str to tuple
+        Old and new value of each feature that changes.
+    cost : float
+        Sum over these features of the change, in units of the distance from the lower to the upper
+        tenth of the training rows; another level without order costs 1. NaN if it is impossible.
+    prediction : float
+        Prediction after the change; if it is impossible, the nearest one that can be reached, and
+        NaN if the target is an interval.
+    row : dict from str to value
+        The row after the change.
+    """
+
+    is_possible: bool
+    changes: Mapping[str, tuple[Any, Any]]
+    cost: float
+    prediction: float
+    row: Mapping[str, Any]
+
+
+def recourse(
+    model: FrozenModel,
+    row: Any,
+    target: Any,
+    *,
+    fixed: Collection[Any] = (),
+    ranges: Mapping[Any, Any] | None = None,
+    max_changes: int = 2,
+    offset: Any = None,
+) -> Recourse:
+    """Find the cheapest change of a row that reaches a target.
+
+    Parameters
+    ----------
+    model : FrozenModel
+        A model with one output.
+    row : table of one row
+        A record, or a table with one row.
+    target : float or (low, high)
+        Prediction to reach, from the side on which the row is: a mean, or the probability of the
+        second class, as ``AnovaModel.predict`` returns them. Two numbers are an interval.
+    fixed : collection of str
+        Features that must not change.
+    ranges : dict from str to (low, high) or list of levels
+        Values that a feature may change to; None is no end. An unchanged value is never wrong.
+    max_changes : int, default=2
+        How many features may change.
+    offset : array of shape (1,), optional
+        Known part of the raw score.
+    """
+    _check(model, max_changes)
+    table = model.encoder.read(row)
+    if table.n_rows != 1:
+        raise ValueError(f"row: one row is needed, found {table.n_rows}. Pass a single row.")
+    numbers = np.array([column[0] for column in model.encoder.columns(table)])
+    raw = float(model.raw_scores(table, offset)[0])
+    low, high = _raw_target(model, target, raw)
+    asked = _Asked(model, numbers, raw, low, high)
+    if low <= raw <= high:
+        return asked.answer(numbers, 0.0)
+    features, limits = movable(model, numbers, fixed, ranges or {})
+
+    @cache
+    def choice(feature: int, is_linked: bool) -> Choice:
+        return choice_of(model, feature, numbers[feature], limits.get(feature), is_linked)
+
+    able = [feature for feature in features if len(choice(feature, False).values) > 1]
+    effects = Effects(model, numbers, choice)
+    search, subsets = _Search(asked), list[tuple[float, list[Part]]]()
+    for size in range(1, min(max_changes, len(able)) + 1):
+        for changing in combinations(able, size):
+            parts = effects.parts(changing)
+            subsets.append((search.look_at(parts), parts))
+    for bound, parts in sorted(subsets, key=lambda pair: pair[0]):
+        if bound < search.cost * (1 - ROUNDING):
+            search.solve(parts)
+    if search.best is not None:
+        return asked.answer(search.best, search.cost)
+    return asked.impossible(search.nearest if asked.sign else None)
+
+
+class _Search:
+    """The cheapest change so far, and the one that goes farthest.
+
+    Parameters
+    ----------
+    asked : _Asked
+        The question.
+    """
+
+    def __init__(self, asked: _Asked) -> None:
+        self.asked = asked
+        self.best: FloatArray | None = None
+        self.cost = np.inf
+        self.nearest, self.reach = asked.numbers, 0.0
+
+    def look_at(self, parts: Sequence[Part]) -> float:
+        """Return a lower bound of the cost, and remember the farthest change of these features."""
+        asked = self.asked
+        side = 1 if asked.raw < asked.low else -1
+        needed = max(asked.low - asked.raw, asked.raw - asked.high)
+        if asked.sign:
+            self._look_far(parts)
+        if sum(float((side * part.effects).max()) for part in parts) < needed * (1 - ROUNDING):
+            return np.inf  # no change of these features goes so far
+        best = [part.pareto(side) for part in parts]
+        if asked.sign:
+            found = good_options(best, side, needed * (1 + ROUNDING))
+            if found is not None:
+                order = [feature for part in parts for feature in part.features]
+                numbers = asked.changed(order, found)
+                if asked.reaches(numbers):
+                    self._keep(numbers, _cost(parts, found))
+        return least_cost(best, side, needed)
+
+    def solve(self, parts: Sequence[Part]) -> None:
+        """Find the cheapest change of some features, if it is cheaper than what is known."""
+        asked = self.asked
+        small = [part.without_dominated(asked.sign).up_to(self.cost) for part in parts]
+        programme = Programme(small)
+        scale = max(float(np.abs(part.effects).max()) for part in parts)
+        order = [feature for part in parts for feature in part.features]
+        for margin in (0.0, MARGIN * scale):
+            low, high = asked.low - asked.raw + margin, asked.high - asked.raw - margin
+            found = programme.cheapest(low, high, self.cost * (1 - ROUNDING))
+            if found is None:
+                return
+            numbers = asked.changed(order, found)
+            if asked.reaches(numbers):
+                self._keep(numbers, _cost(parts, found))
+                return
+
+    def _look_far(self, parts: Sequence[Part]) -> None:
+        """Remember the farthest change on the side that is asked for; it may be the only one."""
+        places = [int((self.asked.sign * part.effects).argmax()) for part in parts]
+        reach = sum(abs(part.effects[k]) for part, k in zip(parts, places, strict=True))
+        if reach <= self.reach:
+            return
+        order = [feature for part in parts for feature in part.features]
+        values = [v for part, k in zip(parts, places, strict=True) for v in part.options[k]]
+        self.nearest, self.reach = self.asked.changed(order, values), reach
+        cost = sum(float(part.costs[k]) for part, k in zip(parts, places, strict=True))
+        if self.asked.reaches(self.nearest):
+            self._keep(self.nearest, cost)
+
+    def _keep(self, numbers: FloatArray, cost: float) -> None:
+        if cost < self.cost:
+            self.best, self.cost = numbers, cost
+
+
+def _cost(parts: Sequence[Part], values: Sequence[float]) -> float:
+    """Cost of the values of all features, part after part."""
+    total, start = 0.0, 0
+    for part in parts:
+        own = np.array(values[start : start + len(part.features)])
+        start += len(own)
+        if part.free is not None:
+            total += float(np.interp(own[0], part.free.values, part.free.costs))
+        else:
+            total += float(part.costs[(part.options == own).all(1).argmax()])
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The question: a row as numbers, its raw score, and the raw scores that are asked for."""
+
+    model: FrozenModel
+    numbers: FloatArray
+    raw: float
+    low: float
+    high: float
+
+    def effect(self, numbers: FloatArray) -> float:
+        """Sum of all components on a row of numbers."""
+        return float(self.model.column_scores([*numbers[:, None]]).sum())
+
+    def score(self, numbers: FloatArray) -> float:
+        """Raw score of the row with other numbers."""
+        return self.raw + self.effect(numbers) - self.effect(self.numbers)
+
+    def reaches(self, numbers: FloatArray) -> bool:
+        """Whether the changed row is where it should be, rounding aside."""
+        score = self.score(numbers)
+        slack = ULPS * (1 + abs(score) + abs(self.raw))
+        return self.low + slack <= score <= self.high - slack
+
+    @property
+    def sign(self) -> int:
+        """Whether the raw score must rise (1) or fall (-1); 0 if it must hit an interval."""
+        if np.isfinite(self.low) and np.isfinite(self.high):
+            return 0
+        return 1 if np.isfinite(self.low) else -1
+
+    def changed(self, features: Sequence[int], values: Sequence[float]) -> FloatArray:
+        """Numbers of the row after a change."""
+        numbers = self.numbers.copy()
+        numbers[list(features)] = values
+        return numbers
+
+    def answer(self, numbers: FloatArray, cost: float) -> Recourse:
+        """Return a change that reaches the target."""
+        before, after = (self._words(row) for row in (self.numbers, numbers))
+        moved = (numbers != self.numbers) & ~np.isnan(numbers)  # NaN differs from itself
+        names = np.array(self.model.feature_names, object)[moved]
+        return Recourse(
+            is_possible=True,
+            changes={name: (before[name], after[name]) for name in names},
+            cost=cost,
+            prediction=self._mean(self.score(numbers)),
+            row=after,
+        )
+
+    def impossible(self, nearest: FloatArray | None) -> Recourse:
+        """Return that nothing reaches the target."""
+        mean = np.nan if nearest is None else self._mean(self.score(nearest))
+        return Recourse(
+            is_possible=False, changes={}, cost=np.nan, prediction=mean,
+            row=self._words(self.numbers),
+        )  # fmt: skip
+
+    def _mean(self, raw: float) -> float:
+        return float(self.model.link.inverse(np.array([raw]))[0])
+
+    def _words(self, numbers: FloatArray) -> dict[str, Any]:
+        """Row by feature name, as the user writes its values."""
+        features = zip(self.model.feature_names, self.model.encoder.features, numbers, strict=True)
+        return {
+            name: _plain(originals(known.kind, np.array([number]), known.levels)[0])
+            for name, known, number in features
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as Python has it; dates and labels are as they are."""
+    return float(value) if isinstance(value, np.floating) else value
+
+
+def _check(model: FrozenModel, max_changes: int) -> None:
+    if len(model.intercepts) > 1:
+        raise ValueError(
+            f"model: recourse needs one output, found {len(model.intercepts)}. Fit the class of "
+            "interest against the rest."
+        )
+    whole = isinstance(max_changes, Integral) and not isinstance(max_changes, bool)
+    if not whole or max_changes < 1:
+        raise ValueError(
+            f"max_changes: must be a whole number of at least 1, found {max_changes!r}. "
+            "Pass how many features may change."
+        )
+
+
+def _raw_target(model: FrozenModel, target: Any, raw: float) -> tuple[float, float]:
+    """Interval of raw scores that is asked for."""
+    ends = tuple(np.ravel(target)) if not isinstance(target, Real) else (target,)
+    are_numbers = len(ends) in (1, 2) and all(isinstance(end, Real) for end in ends)
+    link, upper = model.link.name, 1.0 if model.link.name == "logit" else np.inf
+    lower = 0.0 if link in POSITIVE_LINKS else -np.inf
+    inside = are_numbers and all(lower < float(end) < upper for end in ends)
+    if not inside or list(ends) != sorted(ends):
+        raise ValueError(
+            f"target: must be a prediction above {lower:g} and below {upper:g}, or two of them in "
+            f"order, found {target!r}. Pass what predict should return."
+        )
+    scores = model.link.forward(np.array(ends, np.float64)).tolist()
+    if len(scores) == 2:
+        return scores[0], scores[1]
+    return (scores[0], np.inf) if raw < scores[0] else (-np.inf, scores[0])

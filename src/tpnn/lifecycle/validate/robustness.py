@@ -1,0 +1,291 @@
+"""robustness: how predictions and the score change when the values of rows do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn.explain.metrics.estimate import estimate
+from tpnn.explain.metrics.estimates import Estimate
+from tpnn.lifecycle.validate.worst import Moves, attained_moves, worst_moves
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+from tpnn.table.frame import DATE, DURATION
+from tpnn.table.values import array_of
+from tpnn.table.words import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOISE = 0.05  # of the distance from the lower to the upper tenth of the training rows
+SEED = 0
+MOST_ROWS = 10_000  # that are changed
+MOST_WORST_ROWS = 1_000  # whose worst case is computed, times the number of outputs
+NOISE_WORD, OTHERS_WORD, MISSING_WORD = "noise", "values of other rows", "missing"
+ALL_NUMBERS = "(all numbers)"
+FRAMES = ("changes", "extrapolation", "worst_case", "worst_case_components")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Robustness:
+    """How a model behaves when values change.
+
+    Parameters
+    ----------
+    noise : float
+        Size of the noise, and of the largest move in the worst case, as a share of the distance
+        from the lower to the upper tenth of the training rows.
+    score : str
+        Which score ``changes`` shows.
+    changes : DataFrame
+        For each ``change`` ("noise", "values of other rows", "missing") and feature: the standard
+        deviation ``amount`` of the noise in the feature's unit, or in days; mean and largest
+        absolute change of the prediction; the score after the change, and by how much it rose.
+    extrapolation : DataFrame
+        Rows whose value fit has not seen, by feature: below or above the outer nodes, levels, and
+        missing values where fit saw none.
+    n_outside : int
+        Rows with any such value.
+    worst_case : DataFrame
+        How far raw scores can rise and fall if every number moves by at most ``noise``: mean and
+        largest over the rows of a move that is attained, and of a bound that nothing exceeds.
+    worst_case_components : DataFrame
+        The mean bounds split into components, which sum to them.
+    is_exact : bool
+        Whether the bound is attained on every row: features do not interact.
+    decisions_kept : float or None
+        Of two classes, the share of rows whose most probable class no such move can change.
+    n_rows : int
+        Rows that were changed.
+    n_worst_rows : int
+        Rows whose worst case was computed.
+    """
+
+    noise: float
+    score: str
+    changes: pd.DataFrame
+    extrapolation: pd.DataFrame
+    n_outside: int
+    worst_case: pd.DataFrame
+    worst_case_components: pd.DataFrame
+    is_exact: bool
+    decisions_kept: float | None
+    n_rows: int
+    n_worst_rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that JSON can hold."""
+        plain = {name: value for name, value in vars(self).items() if name not in FRAMES}
+        return plain | {name: json.loads(getattr(self, name).to_json(orient="records"))
+                        for name in FRAMES}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows that are changed: their columns as numbers, targets and raw scores."""
+
+    model: AnovaModel
+    columns: list[FloatArray]
+    y: Any
+    raw: FloatArray
+    power: float | None
+
+    def pick(self, rows: IntArray) -> _Rows:
+        """Return some of the rows."""
+        columns = [column[rows] for column in self.columns]
+        return _Rows(self.model, columns, array_of(self.y)[rows], self.raw[rows], self.power)
+
+    def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
+        """Raw scores with other values of some features, the shape of ``raw``."""
+        touched = [s for s in self.model.components if not changed.keys().isdisjoint(s)]
+        part = self.model.restrict(touched)
+        columns = [changed.get(number, column) for number, column in enumerate(self.columns)]
+        gain = part.column_scores(columns).sum(1) - part.column_scores(self.columns).sum(1)
+        return np.asarray(self.raw + gain)
+
+    def scored(self, raw: FloatArray) -> Estimate:
+        """First score of the task."""
+        return estimate(self.model, self.y, raw, power=self.power)[0]
+
+    @cached_property
+    def score(self) -> Estimate:
+        """Score before any change."""
+        return self.scored(self.raw)
+
+    def line(
+        self, change: str, feature: str, amount: float, changed: Mapping[int, FloatArray]
+    ) -> dict[str, Any]:
+        """One line of ``changes``."""
+        raw, inverse = self.after(changed), self.model.link.inverse
+        moved, score = np.abs(inverse(raw) - inverse(self.raw)), self.scored(raw).value
+        return {
+            "change": change, "feature": feature, "amount": amount,
+            "mean_change": float(moved.mean()), "largest_change": float(moved.max(initial=0.0)),
+            "score": score, "score_change": score - self.score.value,
+        }  # fmt: skip
+
+
+def robustness(
+    model: AnovaModel,
+    X: Any,
+    y: Any,
+    raw: FloatArray,
+    *,
+    power: float | None = None,
+    noise: float = NOISE,
+) -> Robustness:
+    """Change the values of rows, and see what predictions do.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    X, y : table and targets
+        Rows that the model has not seen.
+    raw : array of shape (n_rows,) or (n_rows, n_outputs)
+        Their raw scores, with the offset.
+    power : float, optional
+        Power of the Tweedie deviance that was fitted.
+    noise : float, default=0.05
+        Size of the noise; see :class:`Robustness`.
+    """
+    columns = model.encoder.columns(model.encoder.read(X))
+    every = _Rows(model, columns, y, raw, power)
+    rows = every.pick(_spread(y, MOST_ROWS))
+    few = rows.pick(_spread(rows.y, -(-MOST_WORST_ROWS // model.n_outputs)))
+    amounts = noise_amounts(model, noise)
+    moves = worst_moves(model, few.columns, amounts)
+    extrapolation, outside = _extrapolation(model, columns)
+    worst, components = _worst_frames(few, amounts, moves)
+    return Robustness(
+        noise=float(noise),
+        score=rows.score.name,
+        changes=_changes(rows, amounts),
+        extrapolation=extrapolation,
+        n_outside=int(outside.sum()),
+        worst_case=worst,
+        worst_case_components=components,
+        is_exact=all(len(component) == 1 for component in model.components),
+        decisions_kept=_decisions_kept(few, moves),
+        n_rows=len(rows.raw),
+        n_worst_rows=len(few.raw),
+    )
+
+
+def noise_amounts(model: AnovaModel, noise: float) -> dict[int, float]:
+    """Size of the noise of every feature of numbers that the model uses, in its own unit."""
+    finest = model.encoder.axes[min(model.encoder.axes)]
+    return {
+        feature: noise * finest[feature].tenths_range
+        for feature in _used(model)
+        if not model.encoder.features[feature].levels and finest[feature].n_regular
+    }
+
+
+def _used(model: AnovaModel) -> list[int]:
+    return sorted({feature for component in model.components for feature in component})
+
+
+def _spread(y: Any, most: int) -> IntArray:
+    """At most so many rows, evenly spread over the targets; of survival, over the events."""
+    targets = array_of(y)
+    key = targets if targets.ndim == 1 else targets[:, -1]
+    if len(key) <= most:
+        return np.arange(len(key))
+    order = np.argsort(key, kind="stable")
+    return np.asarray(order[np.linspace(0, len(key) - 1, most).astype(np.intp)])
+
+
+def _changes(rows: _Rows, amounts: Mapping[int, float]) -> pd.DataFrame:
+    """Lines of all changes, the largest of each kind first."""
+    import pandas as pd
+
+    names, lines, noisy = rows.model.feature_names, [], {}
+    for feature in _used(rows.model):
+        rng, column = np.random.default_rng([SEED, feature]), rows.columns[feature]
+        others = {feature: column[rng.permutation(len(column))]}
+        missing = {feature: np.full(len(column), np.nan)}
+        if feature in amounts:
+            noisy[feature] = column + amounts[feature] * rng.normal(size=len(column))
+            amount = amounts[feature] / _unit(rows.model.encoder.features[feature].kind)
+            lines.append(rows.line(NOISE_WORD, names[feature], amount, {feature: noisy[feature]}))
+        lines.append(rows.line(OTHERS_WORD, names[feature], np.nan, others))
+        lines.append(rows.line(MISSING_WORD, names[feature], np.nan, missing))
+    if noisy:
+        lines.append(rows.line(NOISE_WORD, ALL_NUMBERS, np.nan, noisy))
+    kinds = [NOISE_WORD, OTHERS_WORD, MISSING_WORD]
+    lines.sort(key=lambda line: (kinds.index(line["change"]), -line["mean_change"]))
+    return pd.DataFrame(lines)
+
+
+def _unit(kind: str) -> float:
+    return SECONDS_PER_DAY if kind in (DATE, DURATION) else 1.0
+
+
+def _extrapolation(model: AnovaModel, columns: list[FloatArray]) -> tuple[pd.DataFrame, BoolArray]:
+    """Count the values that fit has not seen, by feature, and mark the rows that have any."""
+    import pandas as pd
+
+    outside, lines = np.zeros(len(columns[0]), bool), []
+    for feature in _used(model):
+        axis = model.encoder.axes[min(model.encoder.axes)][feature]
+        found = _unseen(axis, columns[feature])
+        outside |= np.any(list(found.values()), axis=0)
+        counts = {name: int(rows.sum()) for name, rows in found.items()}
+        if any(counts.values()):
+            lines.append({"feature": model.feature_names[feature], **counts})
+    return pd.DataFrame(lines), outside
+
+
+def _unseen(axis: Axis, column: FloatArray) -> dict[str, BoolArray]:
+    """Rows beyond the outer nodes, with an unseen level, and with a first missing value."""
+    nodes, is_level = axis.values[: axis.n_regular], np.isinf(column)
+    has_range = len(nodes) > 0 and not axis.levels
+    low, high = (nodes[0], nodes[-1]) if has_range else (-np.inf, np.inf)
+    return {
+        "below": ~is_level & (column < low),
+        "above": ~is_level & (column > high),
+        "unseen_level": is_level,
+        "first_missing": np.isnan(column) & (not axis.has_missing),
+    }
+
+
+def _worst_frames(
+    rows: _Rows, amounts: Mapping[int, float], moves: Moves
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Worst case over the rows, and the mean bound of every component."""
+    import pandas as pd
+
+    model, outputs = rows.model, rows.model.output_names or ("",)
+    names = [" x ".join(names) for names in model.component_names]
+    lines, parts = [], []
+    for k, output in enumerate(outputs):
+        for sign, values in ((1, moves.rises[..., k]), (-1, moves.falls[..., k])):
+            bound = values.sum(1)  # (n_rows,)
+            attained = attained_moves(model, rows.columns, amounts, sign, k)
+            lines.append({
+                "output": output, "direction": "rise" if sign > 0 else "fall",
+                "mean_attained": float(attained.mean()), "mean_bound": float(bound.mean()),
+                "largest_attained": float(attained.max()), "largest_bound": float(bound.max()),
+            })  # fmt: skip
+        means = moves.rises[..., k].mean(0), moves.falls[..., k].mean(0)
+        parts += [{"output": output, "component": name, "rise": float(rise), "fall": float(fall)}
+                  for name, rise, fall in zip(names, *means, strict=True)]  # fmt: skip
+    frames = pd.DataFrame(lines), pd.DataFrame(parts)
+    if model.output_names:
+        return frames
+    return frames[0].drop(columns="output"), frames[1].drop(columns="output")
+
+
+def _decisions_kept(rows: _Rows, moves: Moves) -> float | None:
+    """Share of rows whose raw score stays on its side of zero, whatever moves; of two classes."""
+    if rows.model.link.name != "logit" or rows.raw.ndim > 1:
+        return None
+    up, down = rows.raw + moves.rises.sum((1, 2)), rows.raw - moves.falls.sum((1, 2))
+    return float(np.mean(np.where(rows.raw > 0, down > 0, up <= 0)))

@@ -1,0 +1,125 @@
+"""Slices: cells of one or two features in which the model is wrong, searched exhaustively.
+
+Every cell with enough rows is tested: whether its targets have the mean that the model predicts, at
+the right slope, and, where targets are numbers, whether errors are larger than elsewhere. Holm's
+method over all tests keeps the chance of any false finding at the rate that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn.explain.metrics.measure import checked_truth
+from tpnn.lifecycle.monitor.calibration import calibration_p_value
+from tpnn.lifecycle.monitor.monitor import holm
+from tpnn.model.files import storable_labels
+from tpnn.model.model import AnovaModel
+from tpnn.table.encoder import Feature
+from tpnn.table.values import array_of
+from tpnn.table.words import value_word
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_BINS = 4  # of a feature without levels
+MOST_LEVELS = 12  # that have a slice each; rarer ones share one
+LEAST_ROWS = 50  # of a slice, and of its complement
+MISSING, OTHER = "missing", "other levels"
+
+
+def weak_slices(
+    model: AnovaModel, X: Any, y: Any, raw: FloatArray, rate: float
+) -> tuple[pd.DataFrame, int]:
+    """Slices in which the model is wrong, most certain first, and how many were tested.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    X, y : table and targets
+        Rows that the model has not seen.
+    raw : array of shape (n_rows,) or (n_rows, n_outputs)
+        Their raw scores, with the offset.
+    rate : float
+        Chance of any finding where the model is right everywhere.
+    """
+    import pandas as pd
+
+    truth, targets = checked_truth(y, len(raw)), array_of(y)
+    if model.link.name == "logit" and not model.classes:
+        model = replace(model, classes=tuple(storable_labels(np.unique(truth))))
+    sizes = _error_sizes(model, truth, raw)
+    lines, p_values = [], []
+    for name, rows in _slices(model, X):
+        bias = calibration_p_value(model, targets[rows], raw[rows])
+        p_values += [] if bias is None else [bias]
+        lines += [] if bias is None else [(name, int(rows.sum()), "mean or slope")]
+        if sizes is not None:
+            p_values.append(_larger(sizes[rows], sizes[~rows]))
+            lines.append((name, int(rows.sum()), "size of errors"))
+    frame = pd.DataFrame(lines, columns=["slice", "n_rows", "wrong"])
+    frame["p_value"] = p_values
+    found = frame[holm(np.array(p_values), rate)] if len(frame) else frame
+    return found.sort_values("p_value", kind="stable").reset_index(drop=True), len(frame)
+
+
+def _error_sizes(model: AnovaModel, truth: Any, raw: FloatArray) -> FloatArray | None:
+    """Roots of absolute errors of numbers, which are not far from normal; None for other tasks."""
+    if model.link.name != "identity" or raw.ndim > 1:
+        return None
+    return np.asarray(np.sqrt(np.abs(truth.astype(np.float64) - raw)))
+
+
+def _larger(inside: FloatArray, outside: FloatArray) -> float:
+    """Chance that means differ so much in this direction, by Welch's test."""
+    from scipy.stats import ttest_ind
+
+    found = ttest_ind(inside, outside, equal_var=False, alternative="greater").pvalue
+    return 1.0 if np.isnan(found) else float(found)
+
+
+def _slices(model: AnovaModel, X: Any) -> Iterator[tuple[str, BoolArray]]:
+    """Every slice of one and of two features with enough rows, and enough outside."""
+    table = model.encoder.read(X)
+    binned = []
+    for number, known in enumerate(model.encoder.features):
+        codes, words = _binned(known, model.encoder.numbers(table, number))
+        binned.append((codes, [f"{model.feature_names[number]}: {word}" for word in words]))
+    sets: list[Sequence[tuple[IntArray, list[str]]]] = [[one] for one in binned]
+    sets += list(combinations(binned, 2))
+    for chosen in sets:
+        shape = [len(words) for _, words in chosen]
+        cells = np.ravel_multi_index(tuple(codes for codes, _ in chosen), shape)
+        counts = np.bincount(cells, minlength=int(np.prod(shape)))
+        wanted = (counts >= LEAST_ROWS) & (len(cells) - counts >= LEAST_ROWS)
+        for cell in np.flatnonzero(wanted):
+            places = np.unravel_index(cell, shape)
+            names = [words[place] for (_, words), place in zip(chosen, places, strict=True)]
+            yield ", ".join(names), cells == cell
+
+
+def _binned(known: Feature, column: FloatArray) -> tuple[IntArray, list[str]]:
+    """Bin of each row, and the bins in words."""
+    finite = np.isfinite(column)
+    if known.levels:
+        counts = np.bincount(column[finite].astype(np.intp), minlength=len(known.levels))
+        shown = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
+        place = np.full(len(known.levels), len(shown))
+        place[shown] = np.arange(len(shown))
+        codes = np.where(finite, place[np.where(finite, column, 0).astype(np.intp)], len(shown))
+        words = [*(str(known.levels[level]) for level in shown), OTHER, MISSING]
+    else:
+        ranks = np.arange(1, N_BINS) / N_BINS
+        edges = np.unique(np.quantile(column[finite], ranks)) if finite.any() else np.empty(0)
+        codes = np.searchsorted(edges, np.where(finite, column, 0.0), side="left")
+        texts = [value_word(known, edge) for edge in edges]
+        middle = [f"{low} to {high}" for low, high in pairwise(texts)]
+        words = [f"up to {texts[0]}", *middle, f"above {texts[-1]}"] if texts else ["all"]
+        words = [*words, MISSING]
+    return np.where(np.isnan(column), len(words) - 1, codes), words

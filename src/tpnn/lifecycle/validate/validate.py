@@ -1,0 +1,257 @@
+"""validate: discrimination, calibration, weak slices, robustness and groups of a model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tpnn import __version__
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.checks import is_not_negative
+from tpnn._utils.files import write_file
+from tpnn.explain.metrics import measure
+from tpnn.explain.metrics.estimate import estimate
+from tpnn.explain.report.html import finite
+from tpnn.explain.report.written import Report
+from tpnn.lifecycle.merge import as_model
+from tpnn.lifecycle.validate.headings import ANNEX_IV, SR_26_2
+from tpnn.lifecycle.validate.page import validation_page
+from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
+from tpnn.lifecycle.validate.slices import weak_slices
+from tpnn.model.model import AnovaModel
+from tpnn.table.words import MISSING_WORD
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FALSE_ALARM_RATE = 0.05
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Validation:
+    """What ``tpnn.validate`` measured.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        Discrimination and calibration by task: ``value``, ``standard_error``, and the ends
+        ``lower`` and ``upper`` of a confidence interval of 95 %.
+    calibration : DataFrame
+        Mean prediction and mean target of about ten groups of rows, from the smallest to the
+        largest prediction, and ``actual_over_expected``. For survival, the share that survives as
+        observed and as predicted, at ten times.
+    slices : DataFrame
+        Slices of one or two features in which the model is wrong beyond chance.
+    n_slices : int
+        How many tests the search for them made.
+    robustness : Robustness
+        How predictions change with the values of rows: noise, permutation, missing values,
+        values that fit has not seen, and the worst case.
+    groups : DataFrame
+        For each group of a protected attribute: number of rows, mean prediction, and
+        ``difference`` of its mean raw score from that of all other rows.
+    group_components : DataFrame
+        These differences split into components, which sum to them.
+    facts : dict
+        Rows, date, version, components, settings and provenance.
+    false_alarm_rate : float
+        Chance of any weak slice where the model is right everywhere.
+    """
+
+    scores: pd.DataFrame
+    calibration: pd.DataFrame
+    slices: pd.DataFrame
+    n_slices: int
+    robustness: Robustness
+    groups: pd.DataFrame
+    group_components: pd.DataFrame
+    facts: Mapping[str, Any]
+    false_alarm_rate: float
+
+    def __repr__(self) -> str:
+        return f"Validation({self.facts['rows']} rows, {len(self.slices)} weak slices)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that JSON can hold, with empty fields for people."""
+        frames = ("scores", "calibration", "slices", "groups", "group_components")
+        found = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in frames}
+        fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2}
+        empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
+        rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
+                "robustness": self.robustness.to_dict()}  # fmt: skip
+        return {"facts": finite(dict(self.facts)), **found, **rest, "to_write": empty}
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write ``to_dict()`` to a file."""
+        write_file(path, json.dumps(self.to_dict(), indent=1).encode())
+
+    def to_html(self, path: str | os.PathLike[str]) -> Report:
+        """Write one self-contained page that can be filed."""
+        write_file(path, validation_page(self).encode())
+        return Report(Path(path))
+
+
+def validate(
+    model: Any,
+    X: Any,
+    y: Any,
+    protected: Any = None,
+    *,
+    offset: Any = None,
+    power: float | None = None,
+    false_alarm_rate: float = FALSE_ALARM_RATE,
+    noise: float = NOISE,
+) -> Validation:
+    """Measure what a validator asks of a model, on rows that it has not seen.
+
+    Parameters
+    ----------
+    model : AnovaModel, fitted estimator or loaded model
+        The model.
+    X, y : table and targets
+        Rows that it has not seen.
+    protected : list of str, or dict from str to array of shape (n_rows,), optional
+        Protected attributes: columns of X, which need not be features of the model, or labels of
+        each row by the attribute's name.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of each row.
+    power : float, optional
+        Power of the Tweedie deviance that was fitted.
+    false_alarm_rate : float, default=0.05
+        Chance of any weak slice where the model is right everywhere.
+    noise : float, default=0.05
+        Standard deviation of the noise that is added to numbers, and how far each of them moves in
+        the worst case, as a share of the distance from the lower to the upper tenth of its
+        training rows.
+
+    Returns
+    -------
+    Validation
+        With ``to_dict()``, ``to_json(path)`` and ``to_html(path)``.
+    """
+    if not is_not_negative(noise):
+        raise ValueError(
+            f"noise: must be a finite number of at least 0, found {noise!r}. Pass a share of the "
+            "range of each feature, such as 0.05."
+        )
+    frozen = as_model(model)
+    raw = frozen.raw_scores(X, offset)
+    slices, n_slices = weak_slices(frozen, X, y, raw, false_alarm_rate)
+    groups, parts = _group_differences(frozen, X, y, raw, protected)
+    return Validation(
+        scores=_scores(frozen, y, raw, power),
+        calibration=_calibration(frozen, X, y, offset, power),
+        slices=slices,
+        n_slices=n_slices,
+        robustness=robustness(frozen, X, y, raw, power=power, noise=noise),
+        groups=groups,
+        group_components=parts,
+        facts=_facts(frozen, len(raw)),
+        false_alarm_rate=false_alarm_rate,
+    )
+
+
+def _scores(model: AnovaModel, y: Any, raw: FloatArray, power: float | None) -> pd.DataFrame:
+    import pandas as pd
+
+    found = estimate(model, y, raw, power=power)
+    lines = [(one.name, one.value, one.standard_error, *one.interval()) for one in found]
+    return pd.DataFrame(lines, columns=["score", "value", "standard_error", "lower", "upper"])
+
+
+def _calibration(
+    model: AnovaModel, X: Any, y: Any, offset: Any, power: float | None
+) -> pd.DataFrame:
+    import pandas as pd
+
+    found = measure(model, X, y, offset, power=power)
+    frames = []
+    for group in found.groups:
+        frame = pd.DataFrame(
+            {"output": group.output, "n_rows": group.n_rows, "predicted": group.predicted,
+             "actual": group.actual, "actual_over_expected": group.actual / group.predicted}
+        )  # fmt: skip
+        frames.append(frame)
+    for curve in found.survival:
+        shown = np.linspace(0, len(curve.times) - 1, 10).astype(int)
+        frame = pd.DataFrame(
+            {"output": curve.rows, "time": curve.times[shown],
+             "predicted": curve.predicted[shown], "actual": curve.observed[shown]}
+        )  # fmt: skip
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _facts(model: AnovaModel, n_rows: int) -> dict[str, Any]:
+    provenance = {} if model.provenance is None else model.provenance.as_dict()
+    return {
+        "rows": n_rows,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": __version__,
+        "features": list(model.required_features),
+        "components": [" x ".join(names) for names in model.component_names],
+        "link": model.link.name,
+        "identifiability_error": model.identifiability_error(),
+        "provenance": provenance,
+    }
+
+
+def _group_differences(
+    model: AnovaModel, X: Any, y: Any, raw: FloatArray, protected: Any
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Difference of each group's mean raw score from that of all other rows, and its parts."""
+    import pandas as pd
+
+    n_rows, outputs = len(raw), model.output_names or ("",)
+    scores = model.component_scores(X).reshape(n_rows, len(model.components), len(outputs))
+    means = model.link.inverse(raw).reshape(n_rows, -1)
+    names = [" x ".join(names) for names in model.component_names]
+    lines, parts = [], []
+    for attribute, labels in _attributes(X, protected, n_rows).items():
+        for label in sorted(set(labels.tolist()), key=str):
+            inside = labels == label
+            if inside.all():
+                continue
+            gap = scores[inside].mean(0) - scores[~inside].mean(0)  # (n_components, n_outputs)
+            for k, output in enumerate(outputs):
+                key = {"attribute": attribute, "group": str(label), "output": output}
+                lines.append(key | {
+                    "n_rows": int(inside.sum()),
+                    "mean_prediction": float(means[inside, k].mean()),
+                    "difference": float(gap[:, k].sum()),
+                })  # fmt: skip
+                parts += [key | {"component": name, "difference": float(gap[place, k])}
+                          for place, name in enumerate(names)]  # fmt: skip
+    found = pd.DataFrame(lines), pd.DataFrame(parts)
+    if model.output_names or not lines:
+        return found
+    return found[0].drop(columns="output"), found[1].drop(columns="output")
+
+
+def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
+    """Label of each row for every protected attribute; missing ones are a group of their own."""
+    import pandas as pd
+
+    given = {} if protected is None else protected
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, Mapping):
+        given = {name: X[name] for name in given}
+    labels = {}
+    for name, values in given.items():
+        own = np.asarray(values, object)
+        own = np.where(pd.isna(own), MISSING_WORD, own)
+        if own.shape != (n_rows,):
+            raise ValueError(
+                f"protected: one label per row is needed, found shape {own.shape} for {name!r} and "
+                f"{n_rows} rows. Pass columns of X, or labels of its rows."
+            )
+        labels[str(name)] = own
+    return labels

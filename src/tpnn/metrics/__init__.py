@@ -1,6 +1,0 @@
-"""Metrics: how good the predictions of a model are on rows that it has not seen, by task."""
-
-from tpnn.metrics.measure import measure
-from tpnn.metrics.records import Groups, Metrics, Roc, Score, SurvivalCurve
-
-__all__ = ["Groups", "Metrics", "Roc", "Score", "SurvivalCurve", "measure"]

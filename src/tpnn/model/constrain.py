@@ -1,0 +1,123 @@
+"""Constrain: the nearby model whose sum has given shapes along some features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
+from tpnn.anova.constraints import Tables, constrained
+from tpnn.anova.facts import ComponentFacts
+from tpnn.anova.posterior import Posterior
+from tpnn.anova.shape_rule import check_shape
+from tpnn.model.frozen import Model
+
+RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
+
+
+def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
+    """Nearby model that has the given shapes, with certificates of at least zero.
+
+    Components are added where clipped interactions leave something of lower order, such as the
+    main effect of a feature that has a shape. Spreads, posteriors and facts stay as they were: they
+    say how much the bags differed before this projection, which moves their mean alone, how far
+    from it the truth may be, and what the rows say.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    shapes : dict from str or int to str
+        "increasing", "decreasing", "convex" or "concave", by feature.
+    """
+    names = model.feature_names
+    indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
+    for index, shape in indices.items():
+        check_shape(model.encoder, index, shape, "monotone")
+    wider = _with_subsets(model)
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    results = [_shaped(wider, tables, indices, by_name) for tables in wider.by_output()]
+    shifts = np.array([shift for shift, _ in results])
+    tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
+    rounding = rounding_error(tables)
+    kept = [
+        component in model.components.components
+        or bool(np.abs(table).max() > (0.0 if _has_shape(component, indices) else rounding))
+        for component, table in zip(wider.components, tables, strict=True)
+    ]
+    return replace(
+        model,
+        components=ComponentSet(tuple(compress(wider.components, kept))),
+        tables=tuple(compress(tables, kept)),
+        spreads=tuple(compress(wider.spreads, kept)),
+        posteriors=wider.posteriors and tuple(compress(wider.posteriors, kept)),
+        facts=wider.facts
+        and wider.facts._replace(components=tuple(compress(wider.facts.components, kept))),
+        intercepts=model.intercepts + shifts,
+        stored_terms=None,
+        baseline=None,  # it belonged to the model before,
+        calibration=None,  # as this did
+        shapes={names[index]: shape for index, shape in indices.items()},
+    )
+
+
+def _shaped(
+    model: Model, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
+) -> tuple[float, Tables]:
+    """Constrain the tables of one output, with features in the given order.
+
+    So the order of the columns of a table changes no bit.
+    """
+    given = {
+        s: np.transpose(tables[tuple(sorted(s))], np.argsort(np.argsort(s)))
+        for s in canonical(tables, features)
+    }
+    in_order = {feature: shapes[feature] for feature in features if feature in shapes}
+    shift, shaped = constrained(given, model.encoder.axes, in_order)
+    return shift, {tuple(sorted(s)): np.transpose(t, np.argsort(s)) for s, t in shaped.items()}
+
+
+def _has_shape(component: Component, shapes: Mapping[int, str]) -> bool:
+    """Whether it is a main effect with a shape, which interactions of any size may lean on."""
+    return len(component) == 1 and component[0] in shapes
+
+
+def rounding_error(tables: Iterable[FloatArray]) -> float:
+    """Size up to which a value is rounding error, so that a component below it is none.
+
+    >>> rounding_error([np.array([1.0, -2.0]), np.array([0.5])])
+    2e-12
+    """
+    sizes = (float(np.abs(table).max()) for table in tables)
+    return RELATIVE_ROUNDING * max(sizes, default=0.0)
+
+
+def _with_subsets(model: Model) -> Model:
+    """Add all subsets of the components, zero where they are new."""
+    components = model.components.with_subsets()
+
+    def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        known = dict(zip(model.components, tables, strict=True))
+        sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
+        return tuple(known.get(s, np.zeros((*sizes[s], model.n_outputs))) for s in components)
+
+    wider = replace(
+        model, components=components, tables=filled(model.tables), spreads=filled(model.spreads)
+    )
+    if model.facts is not None:
+        facts = dict(zip(model.components, model.facts.components, strict=True))
+        lines = tuple(facts.get(component, ComponentFacts()) for component in components)
+        wider = replace(wider, facts=model.facts._replace(components=lines))
+    if model.posteriors is None:
+        return wider
+    known = dict(zip(model.components, model.posteriors, strict=True))
+    posteriors = [
+        known.get(component, Posterior.zero(table.shape))
+        for component, table in wider.by_component().items()
+    ]
+    return replace(wider, posteriors=tuple(posteriors))

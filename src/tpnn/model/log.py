@@ -1,0 +1,98 @@
+"""The log of edits: a chain of records, each with the hash of the one before.
+
+Whoever changes, removes or reorders a record breaks the chain, and whoever changes the model
+breaks the link to the last record. The chain proves that nobody did so by accident or in passing;
+who rewrites all of it from there on leaves no trace, so keep the last hash elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpnn.model.digest import digest
+from tpnn.model.frozen import FrozenModel
+
+FIRST = "0" * 64  # what stands for the hash before the first
+MOST_EDITS = 1000
+TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class EditLog:
+    """All edits of a model, oldest first, and what is needed to undo them.
+
+    Parameters
+    ----------
+    records : tuple of dict
+        The chain: for each edit its number, the edit itself, why, by whom and when, what it
+        changed, its effect on held-out rows, the digests of the model before and after, the hash
+        of the record before, and its own.
+    formers : tuple of dict
+        Fields of the model before each edit; empty for a model that was read from JSON.
+    """
+
+    records: tuple[Record, ...]
+    formers: tuple[Mapping[str, Any], ...] = ()
+
+
+def record_hash(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its own hash, as JSON with sorted keys."""
+    rest = {key: value for key, value in record.items() if key != "hash"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def extended(records: Sequence[Record], record: Record) -> tuple[Record, ...]:
+    """Chain with one more record."""
+    previous = records[-1]["hash"] if records else FIRST
+    linked = {"number": len(records) + 1, **record, "previous": previous}
+    return (*records, linked | {"hash": record_hash(linked)})
+
+
+def first_break(model: FrozenModel) -> str | None:
+    """Say where the log of a model was tampered with; None where it is whole."""
+    log: EditLog | None = model.edits
+    if log is None:
+        return None
+    previous, state = FIRST, None
+    for number, record in enumerate(log.records, 1):
+        if record["hash"] != record_hash(record):
+            return f"record {number} was changed: its content does not have its hash"
+        if record["previous"] != previous or record["number"] != number:
+            return f"record {number} does not follow the one before: a record is missing or moved"
+        if state is not None and record["before"] != state:
+            return f"record {number} starts from another model than record {number - 1} left"
+        previous, state = record["hash"], record["after"]
+    if state != digest(model):
+        return "the model is not the one that the last record left: it was changed without a record"
+    return None
+
+
+def check_log(model: FrozenModel) -> None:
+    """Refuse a model whose log was tampered with."""
+    found = first_break(model)
+    if found is not None:
+        raise ValueError(
+            f"edits: the log of a model must be a whole chain, found that {found}. "
+            "Load a file that is as it was saved."
+        )
+
+
+def check_records(records: Any) -> None:
+    """Refuse records that do not have the form of a log, whatever they say."""
+    if not isinstance(records, list) or not 0 < len(records) <= MOST_EDITS:
+        raise ValueError(f"a log must have 1 to {MOST_EDITS} records")
+    for record in records:
+        texts = isinstance(record, dict) and all(isinstance(record.get(t), str) for t in TEXTS)
+        edit = isinstance(record, dict) and isinstance(record.get("edit"), dict)
+        if not texts or not edit or type(record.get("number")) is not int:
+            raise ValueError("every record of a log must have its fields")
+        if not isinstance(record.get("changed"), dict):
+            raise ValueError("every record of a log must say what it changed")
+        if not isinstance(record.get("effect"), dict | None):
+            raise ValueError("the effect of an edit must be known or null")

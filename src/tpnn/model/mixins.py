@@ -1,0 +1,196 @@
+"""What fitted estimators and loaded models answer alike, one mixin for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.explain.explanation import Explanation
+from tpnn.model.model import AnovaModel
+from tpnn.model.summary import Summary
+from tpnn.model.uncertain import means_with_errors
+from tpnn.table.files.source import Source
+from tpnn.table.frame import Table
+
+if TYPE_CHECKING:
+    from tpnn.lifecycle.recourse.recourse import Recourse
+
+
+class Predicts:
+    """Reading of tables and explanations, for any task."""
+
+    model_: AnovaModel
+    _task: ClassVar[str]
+
+    def explain(self, X: Any = None) -> Explanation:
+        """Explain the model as a whole or, given rows, on each of them.
+
+        An offset of the rows is not a component, so the explanation leaves it out; a column that
+        holds it may be missing from a table with names.
+        """
+        self._check_fitted()
+        rows = None if X is None else self._read(X)
+        return Explanation(self.model_, rows)
+
+    def predict_batches(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield what ``predict`` returns for a table in files, for some thousand rows at a time.
+
+        Parameters
+        ----------
+        X : path or pyarrow.dataset.Dataset
+            A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset.
+            Columns that the model does not need are not read. An offset must be one of the columns.
+        """
+        self._check_fitted()
+        for table in Source(X).tables(self.model_.encoder.column_names):
+            yield self.predict(table)
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Predict each row of a table; every task has its own."""
+        raise NotImplementedError
+
+    def summary(self) -> Summary:
+        """All components in one table, each with interval, test and held-out loss.
+
+        See :class:`~tpnn.model.summary.SummaryLine` for its columns. The p-values are those of a
+        fit whose components were given; one that a search chose is multiplied by the number of
+        candidates.
+        """
+        self._check_fitted()
+        return self.model_.summary()
+
+    def shap_values(self, X: Any) -> Any:
+        """Exact Shapley values of the raw score under the product of the marginals.
+
+        Returns a ``shap.Explanation`` if shap is installed, else an object with the same fields.
+        """
+        return self.explain(X).shap_values()
+
+    def recourse(self, row: Any, target: Any, **rules: Any) -> Recourse:
+        """Find the cheapest change of a row that reaches a prediction, or prove there is none.
+
+        ``target`` is a prediction of ``model_.predict``: for two classes the probability of the
+        second. Rules are ``fixed``, ``ranges``, ``max_changes`` and ``offset``, as of
+        :meth:`AnovaModel.recourse`.
+        """
+        return self.model_.recourse(self._read(row), target, **rules)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, by: str | int | None = None, offset: Any = None
+    ) -> Any:
+        """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
+
+        They are calibrated on rows that bags held out, at no further fit. ``by`` names a feature
+        with few values, within each of which the share holds, too. A regressor returns lower and
+        upper ends, a classifier which classes are in the set of each row:
+        :meth:`AnovaModel.predict_interval` has it in full.
+        """
+        table = self._read(X)
+        return self.model_.predict_interval(table, coverage, by, offset)
+
+    def _read(self, X: Any) -> Table:
+        """Read a table to predict on; error messages name this class."""
+        self._check_fitted()
+        return self.model_.encoder.read(X, type(self).__name__)
+
+    def _check_fitted(self) -> None:
+        """Refuse to go on without a model; a loaded model always has one."""
+
+
+class PredictsNumbers(Predicts):
+    """Predictions of a regressor."""
+
+    _task = "regressor"
+
+    def predict(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
+        """Predict the target of each row, (n_rows,), or several targets or quantiles at once.
+
+        Several quantiles never cross, because they are sorted. With an exposure, the prediction is
+        the expected total for the exposure of each row. ``model_.predict`` returns the same.
+
+        ``return_std=True`` returns a pair: predictions, and the standard error of each, which says
+        how far the estimated mean may be off. Single targets lie farther away from it: see
+        ``predict_interval``.
+        """
+        table = self._read(X)
+        if return_std:
+            return means_with_errors(self.model_, table, offset)
+        return self.model_.predict(table, offset)
+
+
+class PredictsClasses(Predicts):
+    """Predictions of a classifier."""
+
+    classes_: NDArray[Any]
+    _task = "classifier"
+
+    def decision_function(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
+        """Raw score: the logit of the second of two classes, (n_rows,), or one score per class.
+
+        The scores of more than two classes sum to zero, which makes them unique.
+        ``return_std=True`` returns a pair: scores, and the standard error of each.
+        """
+        table = self._read(X)
+        check_class_offset(offset, len(self.classes_))
+        raw = self.model_.raw_scores(table, offset)
+        return (raw, self.model_.standard_errors(table)) if return_std else raw
+
+    def predict_proba(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
+        """Probability of each class, shape (n_rows, n_classes).
+
+        ``return_std=True`` returns a pair: probabilities, and the standard error of each.
+        """
+        table = self._read(X)
+        check_class_offset(offset, len(self.classes_))
+        if not return_std:
+            return self.model_.predict_proba(table, offset)
+        means, errors = means_with_errors(self.model_, table, offset)
+        if means.ndim == 2:
+            return means, errors
+        return np.column_stack([1 - means, means]), np.column_stack([errors, errors])
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """Most probable class of each row, shape (n_rows,).
+
+        ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead. Labels
+        have no standard error; those of ``predict_proba`` and ``decision_function`` do.
+        """
+        raw: FloatArray = self.decision_function(X, offset)
+        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
+        return np.take(self.classes_, best)
+
+
+class PredictsSurvival(Predicts):
+    """Predictions of a survival model."""
+
+    _task = "survival"
+
+    def predict(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
+        """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
+
+        ``model_.predict``, also that of ``tpnn.load_model``, returns the risk itself;
+        ``model_.raw_scores`` returns this logarithm. ``return_std=True`` returns a pair: log risks,
+        and the standard error of each.
+        """
+        table = self._read(X)
+        raw = self.model_.raw_scores(table, offset)
+        return (raw, self.model_.standard_errors(table)) if return_std else raw
+
+    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
+        """Probability of surviving beyond each time, shape (n_rows, n_times)."""
+        table = self._read(X)
+        return self.model_.predict_survival(table, times, offset)
+
+
+def check_class_offset(offset: Any, n_classes: int) -> None:
+    """Refuse an offset that would change no probability."""
+    if offset is not None and n_classes > 2:
+        raise ValueError(
+            "offset: two classes are needed, because one number added to the scores of all classes "
+            f"changes no probability, found {n_classes} classes. Leave it out, or fit each class "
+            "against the rest."
+        )

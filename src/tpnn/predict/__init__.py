@@ -1,1 +1,0 @@
-"""The predicting half of the estimators, and models from files that have it too."""

@@ -1,0 +1,1 @@
+"""The problem that a solver works on, and the solvers."""

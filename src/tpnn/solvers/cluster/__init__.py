@@ -1,0 +1,1 @@
+"""Fits on several machines: a driver that decides, and workers that hold rows."""

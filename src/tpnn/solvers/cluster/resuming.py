@@ -1,0 +1,97 @@
+"""HeldEntry: the state of a growth whose rows are held elsewhere, so that a driver can resume it.
+
+To what a state has on one machine it adds how holders get their slopes back: the grids of values at
+which they were last computed, and the steps since then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from tpnn.solvers.cluster.holder import Beginning, PackedStep
+from tpnn.solvers.grow.bag import BagGrower, Entry, Forest, Tables
+from tpnn.solvers.problem.states import State, digest_of
+
+
+class HeldEntry(Entry):
+    """Place of a growth among states, found without its rows: the names of their folders tell them.
+
+    Parameters
+    ----------
+    grower : BagGrower
+        Knows the states.
+    forest : Forest
+        What will grow.
+    rows : tuple
+        Folders of the rows and of the bags, and the number of the bag.
+    recorded : function
+        Returns where a holder begins that takes part in the growth from now on.
+    """
+
+    def __init__(
+        self,
+        grower: BagGrower,
+        forest: Forest,
+        rows: tuple[str, str, int],
+        recorded: Callable[[], Beginning],
+    ) -> None:
+        assert grower.states is not None
+        settings = (grower.objective.name, grower.patience, type(forest).__name__)
+        super().__init__(grower.states, settings, forest, ())
+        self.rows, self.recorded = rows, recorded
+        known = self.find()
+        self._kept_rounds = None if known is None else int(known["rounds"])
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of all that the growth depends on."""
+        return digest_of((self.known, self.rows))
+
+    @cached_property
+    def _found(self) -> State | None:
+        return super().find()
+
+    def find(self) -> State | None:
+        """State of the growth if it has begun before, or None."""
+        return self._found
+
+    def keep(self, state: State, can_go_on: bool) -> None:
+        """Keep where the growth stands, unless that is known."""
+        rounds = int(state["rounds"])
+        if rounds != self._kept_rounds:
+            super().keep({**state, **_packed(self.recorded())}, can_go_on=False)
+            self._kept_rounds = rounds
+
+    def beginning(self, number: int, new: Beginning) -> Beginning:
+        """Where holders begin with a growth; ``new`` if it has not begun before."""
+        state = self.find()
+        if state is None:
+            return new
+        by_order = [state[f"slopes grids {number}"] for number in range(len(new.tables.by_order))]
+        tables = Tables(by_order, state["slopes intercepts"])
+        return replace(new, tables=tables, steps=_unpacked(state, number))
+
+
+def _packed(beginning: Beginning) -> State:
+    """Grids of values and steps as arrays by name."""
+    steps: Sequence[PackedStep] = beginning.steps or ()
+    by_order = enumerate(beginning.tables.by_order)
+    return {
+        **{f"slopes grids {number}": grids for number, grids in by_order},
+        "slopes intercepts": beginning.tables.intercepts,
+        "steps": np.array([(s.output, s.component, len(s.packed)) for s in steps], int),
+        "packed steps": np.frombuffer(b"".join(step.packed for step in steps), np.uint8),
+    }
+
+
+def _unpacked(state: State, number: int) -> list[PackedStep]:
+    """Return the steps of a growth with this number: the inverse of ``_packed``."""
+    packed, start, steps = state["packed steps"].tobytes(), 0, []
+    for output, component, size in state["steps"].reshape(-1, 3).tolist():
+        steps.append(PackedStep(number, output, component, packed[start : start + size]))
+        start += size
+    return steps

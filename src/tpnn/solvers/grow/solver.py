@@ -1,0 +1,203 @@
+"""Grow: the solver that adds bases where the residual still has structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from sklearn.base import BaseEstimator
+
+from tpnn._utils.checks import COUNT, Rule, is_not_negative, is_whole, one_of
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.solvers.grow.bag import BagGrower
+from tpnn.solvers.grow.box_forest import BoxBags
+from tpnn.solvers.grow.card.choice import card_for
+from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
+from tpnn.solvers.grow.higher import HigherOrders, with_higher
+from tpnn.solvers.grow.judge import Judge
+from tpnn.solvers.grow.lower import LowerOrders, Way
+from tpnn.solvers.grow.place import current_place
+from tpnn.solvers.grow.triple_bags import TripleBags
+from tpnn.solvers.grow.triples import VISITS_PER_ROUND
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Progress, Solution, Verdict
+from tpnn.solvers.problem.solver import FINEST_NODES, triple_nodes
+from tpnn.solvers.problem.stopping import Limits
+
+FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
+FEW_ROWS, PAIR_NODES_OF_FEW_ROWS = 2_000, 32  # more nodes of pairs gain little
+LARGEST_SMOOTH_START = 1e8  # rows times pairs times bags; larger problems grow from zero only
+FEWEST_COUNTED_PAIRS = 4  # fewer count as these: rows of all bags need memory with few pairs too
+FROM_ZERO = Way("zero", LARGE_PAIR_TREE, "from 0")
+FROM_MODEL = FROM_ZERO._replace(note="from the old model")  # what to add to it grows from 0
+SMOOTH = Way("smooth", SMALL_PAIR_TREE, "from the smooth start")
+SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
+GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
+BYTES_PER_CELL = 40.0  # of peak memory
+JUDGING_ROUNDS = 200
+TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
+FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
+# Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
+BAGS_BY_ROWS = {500: 32, 5_000: 16, 4_000_000: 8, 20_000_000: 4}
+FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
+
+
+class Grow(BaseEstimator):
+    """The default solver, which adds bases where the residual still has structure.
+
+    Small trees cut the grid of a component into rectangles or boxes and add a small constant to
+    each. The indicator of a rectangle is a sum of products of steps, and a step is a sigmoid of
+    width zero, so the result is a tensor product neural network. Main effects and pairs grow first;
+    higher orders grow on their residual.
+
+    Parameters
+    ----------
+    growth : {"auto", "smooth", "none"}, default="auto"
+        Where growth starts. "auto" grows every bag both from zero and from a smooth ridge fit, and
+        mixes the two to minimise the held-out loss (large problems grow from zero only, multiclass
+        problems twice from the smooth fit). "smooth" grows from the smooth fit only. "none" keeps
+        the smooth fit as it is. In this order, components become smoother and more stable under
+        resampling of the rows, and sharp surfaces become less accurate.
+    l2 : float or "auto", default="auto"
+        Ridge penalty of the smooth fit, as a share of the rows; "auto" is worth 3 rows and, for
+        main effects, more where the evidence asks for it. Raise it when correlated features get
+        opposite signs: the effect is then split between them.
+    max_rounds : int, default=2000
+        Largest number of rounds per bag; 0 keeps what growth starts from. A round visits each main
+        effect and pair at most once. A round of triples makes 25 visits: if there are fewer
+        triples, the number of their rounds is lower in proportion, but not below 100.
+    patience : int, default=30
+        Number of rounds without a lower held-out loss after which a bag stops.
+
+    Examples
+    --------
+    >>> from tpnn import Grow, TPNNRegressor
+    >>> model = TPNNRegressor(solver=Grow(growth="smooth"))
+    >>> model.set_params(solver__l2=0.1).get_params()["solver__l2"]
+    0.1
+    """
+
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    screens_on_card: ClassVar[bool] = False  # the model is the same on every device
+    judges: ClassVar[bool] = True
+    needs_subsets: ClassVar[bool] = True
+    continues: ClassVar[bool] = True
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "growth": Rule('"auto", "smooth" or "none"', one_of("auto", "smooth", "none"), "smooth"),
+        "l2": Rule(
+            'a number of at least 0, or "auto"',
+            lambda value: one_of("auto")(value) or is_not_negative(value),
+            1e-3,
+        ),
+        "max_rounds": Rule(
+            "a whole number of at least 0", lambda value: is_whole(value) and value >= 0, 100
+        ),
+        "patience": COUNT,
+    }
+
+    def __init__(
+        self,
+        growth: str = "auto",
+        l2: str | float = "auto",
+        max_rounds: int = 2000,
+        patience: int = 30,
+    ) -> None:
+        self.growth = growth
+        self.l2 = l2
+        self.max_rounds = max_rounds
+        self.patience = patience
+
+    def finest_nodes(self, n_features: int) -> Mapping[int, int]:
+        """Largest number of nodes per feature that is worth its cost, by order."""
+        factor = 2 if n_features <= FEW_FEATURES else 1
+        return FINEST_NODES | {2: factor * FINEST_NODES[2]}
+
+    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+        """Nodes per feature beyond which more gain little on so many rows, by order."""
+        pairs = {2: PAIR_NODES_OF_FEW_ROWS} if n_rows < FEW_ROWS else {}
+        return pairs | {3: triple_nodes(n_rows)}
+
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags beyond which more gain little; outputs share the cost."""
+        bags = next((bags for rows, bags in BAGS_BY_ROWS.items() if n_rows < rows), FEWEST_BAGS)
+        return max(bags // n_outputs, min(bags, BAGS_OF_SEVERAL_OUTPUTS))
+
+    def bytes_per_component(self, order: int, n_nodes: int) -> float:
+        """Peak memory of one component of one bag."""
+        return BYTES_PER_CELL * float(n_nodes) ** order
+
+    def solve(
+        self,
+        problem: Problem,
+        limits: Limits,
+        progress: Progress,
+        start: Solution | None = None,
+    ) -> Solution:
+        """Grow main effects and pairs, or take them from ``start``; then grow higher orders."""
+        lower = [component for component in problem.components if len(component) <= 2]
+        solution = start or self._solve_lower(
+            problem.with_components(ComponentSet(tuple(lower))), limits, progress
+        )
+        if len(lower) == len(problem.components):
+            return solution
+        grower = BagGrower(
+            problem.objective, limits, self.max_rounds, self.patience, problem.states
+        )
+        whole = with_higher(problem, solution)
+        if n_triples := sum(len(component) == 3 for component in whole.components):
+            rounds = triple_rounds(self.max_rounds, n_triples)
+            few = replace(self._triple_grower(problem, limits), max_rounds=rounds)
+            triples = TripleBags.of(whole, few, card_for(limits.device, whole))
+            if len(triples.parts[0].features):  # not all of them are frozen
+                solution = HigherOrders(triples, "triples").fit(solution, progress)
+        boxes = BoxBags(whole, grower)
+        if boxes.parts:
+            solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
+        return solution
+
+    def judge(
+        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
+    ) -> Verdict:
+        """Grow all candidates on coarse grids; ask the held-out rows about each."""
+        grower = self._triple_grower(problem, limits)
+        grower = replace(grower, max_rounds=JUDGING_ROUNDS, states=None)
+        card = card_for(limits.device, problem)
+        return Judge(problem, solution, candidates, grower, card).verdict()
+
+    def _triple_grower(self, problem: Problem, limits: Limits) -> BagGrower:
+        patience = max(round(TRIPLE_PATIENCE_SHARE * self.patience), 1)
+        return BagGrower(problem.objective, limits, self.max_rounds, patience, problem.states)
+
+    def _solve_lower(self, problem: Problem, limits: Limits, progress: Progress) -> Solution:
+        l2 = None if isinstance(self.l2, str) else self.l2
+        rounds = 0 if self.growth == "none" else self.max_rounds
+        patience = self.patience + 1  # a bag stops after more than `patience` rounds
+        states = problem.states if rounds else None
+        grower = BagGrower(problem.objective, limits, rounds, patience, states)
+        card = None if current_place() is not None else card_for(limits.device, problem)
+        return LowerOrders(problem, grower, self._ways(problem), l2, card).fit(progress)
+
+    def _ways(self, problem: Problem) -> tuple[Way, ...]:
+        """How the bags grow: from zero, from the smooth fit, or both."""
+        n_pairs = sum(len(component) == 2 for component in problem.components)
+        from_zero = FROM_ZERO if problem.base is None else FROM_MODEL
+        n_counted = max(n_pairs, FEWEST_COUNTED_PAIRS)
+        is_large = problem.rows.training.size * n_counted > LARGEST_SMOOTH_START
+        if self.growth != "auto":
+            return (SHARP_SMOOTH,)
+        if is_large and isinstance(self.l2, str):
+            return (from_zero,)  # an l2 that was asked for needs the smooth fit
+        if problem.objective.couples_outputs:  # held-out rows chose the smooth fit alone
+            return (SHARP_SMOOTH, GENTLE_SMOOTH) if n_pairs else (SHARP_SMOOTH,)
+        return from_zero, SMOOTH
+
+
+def triple_rounds(max_rounds: int, n_triples: int) -> int:
+    """Largest number of rounds of triples, so that none gets many more visits than ``max_rounds``.
+
+    >>> triple_rounds(2000, 4), triple_rounds(2000, 56), triple_rounds(60, 1)
+    (320, 2000, 60)
+    """
+    enough = max_rounds * n_triples // VISITS_PER_ROUND
+    return min(max_rounds, max(enough, FEWEST_TRIPLE_ROUNDS))

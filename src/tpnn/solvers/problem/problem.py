@@ -1,0 +1,320 @@
+"""Problem: a table and its targets as a solver sees them, and the way back to a fitted model.
+
+Inside a problem, rows and columns are in canonical order and targets are on the training scale;
+outside, everything is as the user passed it. Only this module knows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
+from tpnn._utils.shelf import Shelf
+from tpnn._utils.threads import split
+from tpnn.anova.components import Component, ComponentSet, canonical
+from tpnn.anova.terms import Terms
+from tpnn.loss.losses import Objective
+from tpnn.model.files import Label
+from tpnn.model.model import AnovaModel
+from tpnn.solvers.problem.base import Base
+from tpnn.solvers.problem.coded import CodedComponents, Codes
+from tpnn.solvers.problem.rows import (
+    DistinctRows,
+    KeyArray,
+    TrainingRows,
+    distinct_rows,
+    draw_bags,
+    in_lanes,
+    read_columns,
+    row_keys,
+)
+from tpnn.solvers.problem.scaling import Targets, centred_offset, scaled, softened
+from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.problem.states import GrowthStates
+from tpnn.solvers.problem.symmetry import canonical_features
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.frame import Table
+from tpnn.table.passes import of_rows
+
+ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
+
+
+def _keys(
+    encoder: TableEncoder,
+    features: list[int],
+    table: Table,
+    rows: IntArray | None,
+    n_threads: int | None,
+) -> KeyArray:
+    """Keys of all rows of a table, by its features in canonical order."""
+    columns = read_columns(partial(encoder.numbers, table), features, table, n_threads)
+    return row_keys(columns, table.n_rows, n_threads)
+
+
+@dataclass(frozen=True)
+class Bagging:
+    """Number of bags, share of the rows that each bag holds out, and seed."""
+
+    n_bags: int
+    validation_fraction: float
+    seed: int
+
+    def draw(
+        self, distinct: DistinctRows, n_threads: int | None, shelf: Shelf
+    ) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """Training and held-out weights of every row in every bag, and the sizes of the bags."""
+        fraction = self.validation_fraction
+        return draw_bags(distinct, self.n_bags, fraction, self.seed, n_threads, shelf)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to predict: the loss, the names of several outputs, the labels of a classifier."""
+
+    objective: Objective
+    outputs: tuple[str, ...] = ()
+    classes: tuple[Label, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What a solver works on.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Nodes of the features, in the user's order.
+    features : list of int
+        Features in canonical order.
+    codes : Codes
+        Coded distinct rows.
+    components : ComponentSet
+        Subsets S to fit, in the user's order.
+    shapes : dict from feature to shape
+        Shape that the model must have along each of these features.
+    rows : TrainingRows
+        Targets and bag weights of the distinct rows.
+    distinct : DistinctRows
+        Distinct rows of the table.
+    bagging : Bagging
+        How the bags are drawn.
+    objective : Objective
+        The loss.
+    start : array of shape (K,)
+        Raw score of the best constant, on the training scale.
+    shift, scale : array of shape (K,) or (1,)
+        y = shift + scale * target.
+    has_offset : bool
+        Whether the user passed an offset.
+    targets : Targets
+        Targets, weights and offsets as the user passed them, for all rows of the table.
+    states : GrowthStates, optional
+        Growths to go on with, and where to keep those that end because their rounds are up.
+    base : Base, optional
+        Model to which the solution is added; its raw scores are part of the offset of the rows.
+    """
+
+    encoder: TableEncoder
+    features: list[int]
+    codes: Codes
+    components: ComponentSet
+    shapes: Mapping[int, str]
+    rows: TrainingRows
+    distinct: DistinctRows
+    bagging: Bagging
+    objective: Objective
+    start: FloatArray
+    shift: FloatArray
+    scale: FloatArray
+    has_offset: bool
+    targets: Targets
+    states: GrowthStates | None = None
+    base: Base | None = None
+
+    @classmethod
+    def build(
+        cls,
+        table: Table,
+        encoder: TableEncoder,
+        targets: Targets,
+        objective: Objective,
+        bagging: Bagging,
+        shapes: Mapping[int, str],
+        n_threads: int | None = None,
+    ) -> Problem:
+        """Build a problem of main effects: canonical rows, targets on the training scale."""
+        features = canonical_features(encoder, table, targets)
+        keys_of = partial(_keys, encoder, features)
+        keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
+        all_offsets = centred_offset(targets.offset, targets.weights, objective)
+        known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
+        y = table.shelf.keep(targets.y[distinct.rows])
+        offset = table.shelf.keep(all_offsets[distinct.rows, None])
+        y = softened(y, distinct.weights, distinct.size, objective)
+        target = scaled(y, offset, distinct.weights, objective, table.shelf)
+        single = table.shelf.keep(target.y.astype(np.float32))
+        single_offset = table.shelf.keep(target.offset.astype(np.float32))
+        bags = bagging.draw(distinct, n_threads, table.shelf)
+        return cls(
+            encoder=encoder,
+            features=features,
+            codes=Codes(table, encoder, distinct.rows, n_threads),
+            components=ComponentSet.up_to(encoder.n_features, 1),
+            shapes={feature: shapes[feature] for feature in features if feature in shapes},
+            rows=TrainingRows(single, single_offset, *bags),
+            distinct=distinct,
+            bagging=bagging,
+            objective=target.objective,
+            start=target.start,
+            shift=target.shift,
+            scale=target.scale,
+            has_offset=bool(targets.offset.any()),
+            targets=targets,
+        )
+
+    @cached_property
+    def ordered(self) -> list[Component]:
+        """The components, and the features of each, in canonical order."""
+        return canonical(self.components, self.features)
+
+    @cached_property
+    def coded(self) -> list[CodedComponents]:
+        """The components of each order, in canonical order, over the distinct rows."""
+        orders = self.components.orders
+        return [self.codes.coded([s for s in self.ordered if len(s) == d]) for d in orders]
+
+    @property
+    def seed(self) -> int:
+        """Seed of everything random: bags, cuts, signs, starting values."""
+        return self.bagging.seed
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return self.bagging.n_bags
+
+    def with_components(self, components: ComponentSet) -> Problem:
+        """Change the components; keep the rows and their codes."""
+        return replace(self, components=components)
+
+    def with_nodes(self, order: int, most: int) -> Problem:
+        """Limit the nodes per feature in the components of one order; keep the rows."""
+        encoder = self.encoder.coarsened(order, most)
+        return replace(self, encoder=encoder, codes=self.codes.with_encoder(encoder))
+
+    def with_bags(self, n_bags: int) -> Problem:
+        """Change the number of bags; keep the rows."""
+        if n_bags == self.n_bags:
+            return self
+        bagging = replace(self.bagging, n_bags=n_bags)
+        bags = bagging.draw(self.distinct, self.codes.n_threads, self.codes.shelf)
+        rows = TrainingRows(self.rows.y, self.rows.offset, *bags)
+        return replace(self, rows=rows, bagging=bagging)
+
+    def sampled(self, most: int) -> Problem:
+        """Problem of at most so many rows, evenly spaced in their order by content.
+
+        It is the problem itself if it has no more rows, or if a bag would be left without any on
+        one of its sides.
+        """
+        n_rows = len(self.rows.y)
+        if n_rows <= most:
+            return self
+        some = np.arange(most) * n_rows // most
+        sides = self.rows.training, self.rows.validation
+        if not all(side[some].any(0).all() for side in sides):
+            return self
+        rows, distinct = self.rows.take(some), self.distinct.take(some)
+        return replace(self, rows=rows, distinct=distinct, codes=self.codes.take(some))
+
+    def raw_scores(
+        self, solution: Solution, rows: Any = slice(None), lanes: Any = None
+    ) -> FloatArray:
+        """Raw scores of rows in double precision, (n, n_bags * K).
+
+        ``lanes`` (n, K) selects lanes for each row, such as those of the bag that holds it out; the
+        result is then (n, K).
+        """
+        intercepts = solution.intercepts if lanes is None else solution.intercepts[lanes]
+        offset = in_lanes(self.rows.offset[rows], intercepts.shape[-1])
+        raw: FloatArray = offset + intercepts
+        for component, table in zip(solution.components, solution.tables, strict=True):
+            raw += self.codes.values(component, table, rows, lanes)
+        return raw
+
+    def raw_scores_by_bag(self, solution: Solution) -> FloatArray:
+        """Raw scores of all rows in double precision, (n_bags, n, K), on the shelf."""
+        n_rows, n_outputs = len(self.rows.y), self.objective.n_outputs
+        raw = self.codes.shelf.empty((self.n_bags, n_rows, n_outputs), np.float64)
+        for block in split(n_rows, ROWS_PER_BLOCK):
+            some = slice(*block)
+            scores = self.raw_scores(solution, some)
+            raw[:, some] = scores.reshape(len(scores), -1, n_outputs).transpose(1, 0, 2)
+        return raw
+
+    def freeze(self, solution: Solution, task: Task) -> AnovaModel:
+        """Average the bags, undo the training scale and restore the user's order."""
+        tables = {
+            tuple(sorted(given)): self._restore_table(given, padded)
+            for given, padded in zip(solution.components, solution.tables, strict=True)
+        }
+        constants = self.scale * self.by_output(solution.intercepts).mean(0)
+        means, spreads = (
+            {s: self.scale * function(table, axis=len(s)) for s, table in tables.items()}
+            for function in (np.mean, np.std)
+        )
+        if self.base is not None:
+            means, spreads = self.base.plus(means, spreads)
+        components = ComponentSet(tuple(means))
+        return AnovaModel(
+            encoder=self.encoder.up_to(max(components.orders)),
+            components=components,
+            tables=tuple(means[s] for s in components),
+            spreads=tuple(spreads[s] for s in components),
+            intercepts=(self.shift if self.base is None else self.base.intercepts) + constants,
+            link=self.objective.link,
+            activation=solution.activation,
+            scale=solution.scale,
+            stored_terms=self._stored_terms(solution, components),
+            output_names=task.outputs,
+            classes=task.classes,
+            has_offset=self.has_offset,
+        )
+
+    def _stored_terms(
+        self, solution: Solution, components: ComponentSet
+    ) -> tuple[Terms, ...] | None:
+        if solution.terms is None:
+            return None
+        restored = map(self._restore_terms, solution.components, solution.terms)
+        by_component = {terms.features: terms for terms in restored}
+        return tuple(by_component[component] for component in components)
+
+    def by_output(self, values: FloatArray) -> FloatArray:
+        """Reshape (..., n_bags * K) to (..., n_bags, K); centre class scores over the classes."""
+        split = values.reshape(*values.shape[:-1], -1, self.objective.n_outputs)
+        if self.objective.link.name == "softmax":
+            split = split - split.mean(-1, keepdims=True)
+        return split
+
+    def by_bag(self, given: Component, padded: FloatArray) -> FloatArray:
+        """Grid of shape (M_1, ..., M_d, n_bags, K) of a grid (M_1, ..., M_d, n_bags * K)."""
+        sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in given)
+        return self.by_output(padded[tuple(map(slice, sizes))])
+
+    def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
+        """Grid of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
+        axes = sorted(range(len(given)), key=given.__getitem__)
+        table = self.by_bag(tuple(given[axis] for axis in axes), padded.transpose(*axes, -1))
+        return np.ascontiguousarray(table)
+
+    def _restore_terms(self, given: Component, terms: Terms) -> Terms:
+        axes = sorted(range(len(given)), key=given.__getitem__)
+        component = tuple(given[axis] for axis in axes)
+        return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])

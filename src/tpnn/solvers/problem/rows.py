@@ -1,0 +1,321 @@
+"""Rows in canonical form, and the bags drawn from them.
+
+Training must not depend on the order of the rows, on whether a row of weight two is written twice,
+or on how often the whole table is repeated. So rows are identified by a key made from their values:
+equal rows are merged and their weights added, rows are sorted by their key, and the key, not the
+position of a row, decides on which side of a bag's split it falls. Rows with equal features fall on
+the same side, unless there are very many of them; this keeps the held-out loss honest on tables
+with repeated rows. If the user names groups of rows, such as all rows of one person, each of these
+is on one side as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.compile import compiled
+from tpnn._utils.shelf import MEMORY, Shelf
+from tpnn._utils.threads import Workers, split
+from tpnn.solvers.problem.bits import scrambled
+from tpnn.solvers.problem.whole import totals
+from tpnn.table.frame import Table
+from tpnn.table.weights import whole_counts
+
+KeyArray = NDArray[np.uint64]
+
+HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on both sides of a
+HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
+ROWS_PER_BLOCK = 32_768  # of a few columns, which stay in the L2 cache
+COLUMNS_AT_A_TIME = 8  # doubles in a cache line
+BYTES_AT_A_TIME = 1 << 28  # of columns; fewer columns of a long table
+NEGATIVE_ZERO, NOT_THE_SIGN = np.uint64(1 << 63), np.uint64((1 << 63) - 1)  # bits of doubles
+INFINITY, NOT_A_NUMBER = (np.float64(value).view(np.uint64) for value in (np.inf, np.nan))
+COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
+
+
+def float_bits(values: FloatArray) -> KeyArray:
+    """Bits of numbers, identical for equal numbers: there is one NaN, and -0.0 becomes 0.0."""
+    return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
+
+
+@compiled()
+def _mix(bits: Any, keys: Any) -> None:
+    """Mix the bits of one column, made equal for equal numbers, into the keys of its rows."""
+    for i in range(len(bits)):
+        own = bits[i]
+        if own == NEGATIVE_ZERO:
+            own = np.uint64(0)
+        elif own & NOT_THE_SIGN > INFINITY:
+            own = NOT_A_NUMBER
+        own = scrambled(own + np.uint64(1))
+        keys[i] = scrambled(keys[i] * np.uint64(0x9E3779B97F4A7C15) + own)
+
+
+def columns_at_a_time(n_rows: int, most: int) -> int:
+    """Return how many columns of so many rows may be in memory at a time.
+
+    >>> columns_at_a_time(1000, 8), columns_at_a_time(10**8, 8)
+    (8, 1)
+    """
+    return min(max(BYTES_AT_A_TIME // (8 * max(n_rows, 1)), 1), most)
+
+
+def read_columns(
+    read: Callable[[int], FloatArray],
+    features: Sequence[int],
+    table: Table,
+    n_threads: int | None = None,
+) -> Iterator[FloatArray]:
+    """Yield the columns of features in their order; threads read several long ones at a time.
+
+    Of a table on disk, only as many as there are to be in memory.
+    """
+    are_few = table.n_rows <= ROWS_PER_BLOCK or not table.is_read_in_parallel
+    with Workers(1 if are_few else n_threads) as workers:
+        at_a_time = workers.n_threads
+        if table.shelf.is_on_disk:
+            at_a_time = columns_at_a_time(table.n_rows, at_a_time)
+        for start in range(0, len(features), at_a_time):
+            yield from workers.map(read, features[start : start + at_a_time])
+
+
+def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None = None) -> KeyArray:
+    """One 64-bit key per row, equal for equal rows; it depends on the order of the columns.
+
+    Threads take blocks of rows; a few columns are read at a time.
+    """
+    keys, remaining = np.zeros(n_rows, np.uint64), iter(columns)
+    at_a_time = columns_at_a_time(n_rows, COLUMNS_AT_A_TIME)
+    blocks = [slice(*block) for block in split(n_rows, ROWS_PER_BLOCK)]
+    with Workers(n_threads) as workers:
+        while some := list(islice(remaining, at_a_time)):
+
+            def mix(block: slice, some: list[FloatArray] = some) -> None:
+                for column in some:
+                    _mix(np.ascontiguousarray(column[block]).view(np.uint64), keys[block])
+
+            workers.map(mix, blocks)
+    return keys
+
+
+@dataclass(frozen=True)
+class DistinctRows:
+    """Distinct training rows in canonical order.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Position of each distinct row in the user's table.
+    weights : array of shape (n,)
+        Total weight of its copies, divided by the weight of all rows.
+    groups : array of shape (n,)
+        Number of the row's group of rows, with equal features or named by the user; 0, 1, 2, ... in
+        order.
+    group_keys, keys : array of shape (n,)
+        Key of the row's group, and key of its features and targets.
+    size : float
+        Number of rows that the table represents: repeated rows count, repetitions of the whole
+        table do not.
+    are_named : bool
+        Whether the user named the groups, so that none is divided.
+    """
+
+    rows: IntArray
+    weights: FloatArray
+    groups: IntArray
+    group_keys: KeyArray
+    keys: KeyArray
+    size: float
+    are_named: bool = False
+
+    def take(self, some: IntArray) -> DistinctRows:
+        """Return some of the rows, with their weights among all rows."""
+        return replace(
+            self,
+            rows=self.rows[some],
+            weights=self.weights[some],
+            groups=self.groups[some],
+            group_keys=self.group_keys[some],
+            keys=self.keys[some],
+        )
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Targets and bag weights of the training rows.
+
+    Parameters
+    ----------
+    y : array of shape (n, T)
+        Target on the training scale.
+    offset : array of shape (n, 1), or (n, K) if it differs by output
+        Known part of the raw score.
+    training, validation : array of shape (n, n_bags)
+        Weight of each row in the training and held-out loss of each bag; columns sum to one.
+    sizes : array of shape (n_bags,)
+        Number of rows that the training side of each bag represents.
+    """
+
+    y: Float32Array
+    offset: Float32Array
+    training: Float32Array
+    validation: Float32Array
+    sizes: Float32Array
+
+    def take(self, some: IntArray) -> TrainingRows:
+        """Return some of the rows, whose weights sum to one again on both sides of every bag."""
+        training, validation = self.training[some], self.validation[some]
+        shares, held_out = (totals(side).astype(np.float32) for side in (training, validation))
+        return TrainingRows(
+            y=self.y[some],
+            offset=self.offset[some],
+            training=training / shares,
+            validation=validation / held_out,
+            sizes=self.sizes * shares,
+        )
+
+
+def in_lanes(offset: Float32Array, n_lanes: int) -> Float32Array:
+    """Offsets (n, 1) as they are, and offsets (n, K) of the outputs for all lanes (n, n_lanes)."""
+    n_columns = offset.shape[1]
+    return offset if n_columns == 1 else np.tile(offset, n_lanes // n_columns)
+
+
+def distinct_rows(
+    keys: KeyArray,
+    targets: FloatArray,
+    weights: FloatArray | None,
+    groups: IntArray | None = None,
+    shelf: Shelf = MEMORY,
+) -> DistinctRows:
+    """Merge rows of one group that agree in all features and targets; drop rows of weight zero.
+
+    ``targets`` has shape (n_targets, n_rows); by default each row has weight one. ``groups``
+    (n_rows,) are those that the user named; by default rows with equal features are a group. What
+    is as long as the table is kept on the shelf.
+    """
+    masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
+    group_keys = keys if groups is None else scrambled(groups.astype(np.uint64) + np.uint64(1))
+    further = [masses, *targets] if groups is None else [masses, *targets, keys]
+    order = shelf.keep(_in_order(group_keys, further))  # fixes all sums
+    key, target = shelf.keep(keys[order]), shelf.keep(targets[:, order])
+    group = key if groups is None else shelf.keep(group_keys[order])
+    new_group = np.r_[True, group[1:] != group[:-1]]
+    is_other = (key[1:] != key[:-1]) | (target[:, 1:] != target[:, :-1]).any(0)
+    starts = shelf.keep(np.flatnonzero(new_group | np.r_[True, is_other]))
+    merged = shelf.keep(np.add.reduceat(masses[order], starts))
+    return DistinctRows(
+        rows=shelf.keep(order[starts]),
+        weights=shelf.keep(merged / merged.sum()),
+        groups=shelf.keep((np.cumsum(new_group) - 1)[starts]),
+        group_keys=shelf.keep(group[starts]),
+        keys=shelf.keep(scrambled(key[starts] + row_keys(target[:, starts], len(starts)))),
+        size=_size(merged, len(order)),
+        are_named=groups is not None,
+    )
+
+
+def _in_order(keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
+    """Sort rows by their keys; rows with equal keys by the last of ``further``, and so on.
+
+    The first of ``further`` are the masses; rows without mass are left out.
+    """
+    rows = np.flatnonzero(further[0] > 0)
+    order: IntArray = rows[np.argsort(keys[rows])]
+    in_order = keys[order]
+    same = in_order[1:] == in_order[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    some = order[tied]
+    order[tied] = some[np.lexsort((some, *(part[some] for part in further), keys[some]))]
+    return order
+
+
+def _size(merged: FloatArray, n_rows: int) -> float:
+    """Count the rows that integer weights represent, in units of their common divisor."""
+    counts = whole_counts(merged)
+    return float(n_rows if counts is None else counts.sum())
+
+
+def draw_bags(
+    distinct: DistinctRows,
+    n_bags: int,
+    validation_fraction: float,
+    seed: int,
+    n_threads: int | None = None,
+    shelf: Shelf = MEMORY,
+) -> tuple[Float32Array, Float32Array, Float32Array]:
+    """Training and held-out weights of every row in every bag, (n, n_bags), and the bag sizes.
+
+    A bag holds out random units until they carry ``validation_fraction`` of the mass. A unit is a
+    group of rows with equal features or, if the group is heavy, a single distinct row. A unit that
+    is heavy by itself, or has a common target of a heavy group, is not drawn: its mass is divided
+    between the two sides in that proportion. So are all units if there are too few to draw from.
+    Groups that the user named are units that are never divided.
+    """
+    units, keys, divided = _units(distinct, validation_fraction, shelf)
+    mass = shelf.keep(np.bincount(units, distinct.weights))
+    light = shelf.keep(np.flatnonzero(~divided))
+    training, validation = (shelf.empty((len(units), n_bags), np.float32) for _ in range(2))
+    sizes = np.empty(n_bags, np.float32)
+
+    def draw(bag: int) -> None:
+        salt = scrambled(scrambled(np.array([seed], np.uint64) + np.uint64(1)) + np.uint64(bag))
+        drawn = _drawn(shelf.keep(scrambled(keys[light] ^ salt)), mass[light], validation_fraction)
+        held_out = np.where(divided, validation_fraction, 0.0)
+        held_out[light[drawn]] = 1.0
+        share = held_out[units]
+        left = distinct.weights * share
+        validation[:, bag] = np.divide(left, left.sum(), out=left)
+        np.subtract(1, share, out=share)
+        kept = np.multiply(distinct.weights, share, out=share)
+        sizes[bag] = distinct.size * kept.sum()
+        training[:, bag] = np.divide(kept, kept.sum(), out=kept)
+
+    with Workers(1 if shelf.is_on_disk else n_threads) as workers:  # memory for one bag
+        workers.map(draw, range(n_bags))
+    return training, validation, sizes
+
+
+def _drawn(keys: KeyArray, mass: FloatArray, share: float) -> IntArray:
+    """Return the first units by their keys that carry a share of the mass: at least one, not all.
+
+    ``keys`` and ``mass`` have shape (n_units,). Only unequal masses need all keys in order.
+    """
+    if (mass == mass[:1]).all():
+        most = int((np.cumsum(mass) <= share * mass.sum()).sum())
+        count = max(min(max(most, 1), len(keys) - 1), 0)
+        return np.argpartition(keys, count)[:count] if count else np.zeros(0, np.intp)
+    order = np.argsort(keys)
+    in_order = mass[order]
+    limit = share * in_order.sum()
+    most = int((np.cumsum(in_order, out=in_order) <= limit).sum())
+    return order[: min(max(most, 1), len(order) - 1)]
+
+
+def _units(
+    distinct: DistinctRows, validation_fraction: float, shelf: Shelf
+) -> tuple[IntArray, KeyArray, BoolArray]:
+    """Return the unit of every row (n,), and for every unit its key and whether it is divided."""
+    if distinct.are_named:
+        firsts = np.unique(distinct.groups, return_index=True)[1]
+        return distinct.groups, distinct.group_keys[firsts], np.zeros(len(firsts), bool)
+    limit = min(HEAVY_ROWS / len(distinct.rows), HEAVY_SHARE)
+    group_mass = shelf.keep(np.bincount(distinct.groups, distinct.weights)[distinct.groups])
+    heavy = group_mass > limit
+    first = np.r_[True, distinct.groups[1:] != distinct.groups[:-1]]
+    starts = shelf.keep(np.flatnonzero(first | heavy))
+    units = shelf.keep(np.cumsum(first | heavy) - 1)
+    mass = np.bincount(units, distinct.weights)
+    common = heavy[starts] & (mass > COMMON_TARGET_SHARE * group_mass[starts])
+    divided = (mass > limit) | common
+    if (~divided).sum() * validation_fraction < 1:
+        divided[:] = True
+    keys = np.where(heavy, distinct.keys, distinct.group_keys)
+    return units, shelf.keep(keys[starts]), divided

@@ -1,0 +1,187 @@
+"""GrowthStates: where growths ended, so that a later fit goes on there.
+
+A state is a few arrays by name. Its key is a digest of all that the growth depends on, its rows
+among it, so that no growth goes on from the state of another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.files import write_file
+
+State = Mapping[str, NDArray[Any]]
+
+
+class GrowthStates:
+    """States of growths by their keys; several threads may use it.
+
+    Parameters
+    ----------
+    known : dict from str to State, optional
+        States to go on from.
+
+    Attributes
+    ----------
+    kept : dict from str to State
+        States that this fit leaves behind, of the growths that could have gone on.
+    """
+
+    keeps_all: ClassVar[bool] = False  # also of growths on their way, and of those that are over
+
+    def __init__(self, known: Mapping[str, State] | None = None) -> None:
+        self.known: dict[str, State] = dict(known or {})
+        self.kept: dict[str, State] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to go on from."""
+        return not self.known
+
+    def find(self, key: str) -> State | None:
+        """State of a growth that has begun, or None."""
+        return self.known.get(key)
+
+    def keep(self, key: str, state: State, can_go_on: bool) -> None:
+        """Keep the state of a growth if it ended because its rounds were up."""
+        if can_go_on:
+            self.kept[key] = state
+
+
+@runtime_checkable
+class StateFiles(Protocol):
+    """Files of a checkpoint, each written in one step.
+
+    Parameters
+    ----------
+    argument : str
+        Argument that named them, for messages.
+    """
+
+    argument: str
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+
+    def names(self) -> list[str]:
+        """Names of all files."""
+
+    def read(self, name: str) -> bytes | None:
+        """Content of a file; None if it is not there."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of an earlier one."""
+
+
+class FilesInFolder:
+    """Files of a checkpoint in a folder of this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, which exists.
+    """
+
+    argument = "checkpoint"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> str:
+        """Where a file is, for messages."""
+        return os.fspath(self.folder / name)
+
+    def names(self) -> list[str]:
+        """Names of all files but those half written."""
+        return [name for name in os.listdir(self.folder) if not name.startswith(".")]
+
+    def read(self, name: str) -> bytes | None:
+        """Content of a file; None if it is not there."""
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, in place of an earlier one."""
+        try:
+            write_file(self.folder / name, data)
+        except OSError as error:
+            raise OSError(
+                "checkpoint: must be a folder that can be written and has room, found "
+                f"{os.fspath(self.folder)!r} ({error}). Free some space, or pass another folder."
+            ) from error
+
+
+class StatesOnDisk(GrowthStates):
+    """States of all growths in files, so that a fit that is killed can be resumed.
+
+    Parameters
+    ----------
+    files : StateFiles
+        The files.
+    known : dict from str to State, optional
+        Further states to go on from.
+    """
+
+    keeps_all = True
+
+    def __init__(self, files: StateFiles, known: Mapping[str, State] | None = None) -> None:
+        super().__init__(known)
+        self.files = files
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to go on from."""
+        return False
+
+    def find(self, key: str) -> State | None:
+        """State of a growth that has begun, or None."""
+        try:
+            data = self.files.read(_file(key))
+            if data is None:
+                return super().find(key)
+            with np.load(BytesIO(data), allow_pickle=False) as file:
+                return dict(file)
+        except (OSError, ValueError, BadZipFile) as error:
+            raise ValueError(
+                f"{self.files.argument}: its files must be as they were written, found "
+                f"{self.files.path(_file(key))!r}, which cannot be read ({error}). Delete it."
+            ) from error
+
+    def keep(self, key: str, state: State, can_go_on: bool) -> None:
+        """Write the state of a growth, in place of an earlier one."""
+        super().keep(key, state, can_go_on)
+        data, arrays = BytesIO(), dict[str, Any](state)
+        np.savez(data, **arrays)
+        self.files.write(_file(key), data.getvalue())
+
+
+def _file(key: str) -> str:
+    return f"{key}.npz"
+
+
+def digest_of(known: Any) -> str:
+    """Hexadecimal digest of arrays, numbers and text in lists and tuples of any depth."""
+    whole = hashlib.blake2b(digest_size=20)
+    _add(whole, known)
+    return whole.hexdigest()
+
+
+def _add(whole: Any, known: Any) -> None:
+    if isinstance(known, list | tuple):
+        whole.update(f"{len(known)} of ".encode())
+        for one in known:
+            _add(whole, one)
+    elif isinstance(known, np.ndarray):
+        whole.update(f"{known.dtype.str}{known.shape} ".encode())
+        whole.update(np.ascontiguousarray(known).reshape(-1).view(np.uint8).data)
+    else:
+        whole.update(f"{known!r} ".encode())

@@ -1,0 +1,106 @@
+"""read_training: the table, the targets and the weights of a fit to rows in files."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import chain
+from typing import Any, NamedTuple
+
+from tpnn._utils.shelf import MEMORY, Shelf
+from tpnn.table.files.columns import SourceColumns
+from tpnn.table.files.files import name_of
+from tpnn.table.files.reader import current_reader
+from tpnn.table.files.source import Source
+from tpnn.table.source import is_in_files
+
+
+class Training(NamedTuple):
+    """What ``fit`` is passed: a table, targets, and weights and groups or None."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    groups: Any = None
+
+
+def read_training(given: Training, memory: float) -> Training:
+    """Read targets, weights and groups by the names of their columns if the table is in files.
+
+    The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise, or
+    if others can read it, its columns stay in the files. What is in memory already is returned as
+    it is.
+    """
+    if not is_in_files(given.X):
+        return given
+    source = Source(given.X)
+    named = {
+        argument: _checked_names(argument, value, source)
+        for argument, value in given._asdict().items()
+        if argument != "X" and (argument == "y" or value is not None)
+    }
+    others = list(dict.fromkeys(chain.from_iterable(named.values())))
+    features = [name for name in source.names if name not in others]
+    if not features:
+        raise ValueError(
+            f"X: a feature is needed besides the target, found only {list(source.names)} in "
+            f"{source.words}. Write files with more columns."
+        )
+    table: Any
+    is_small, reader = source.memory_bytes(source.names) <= memory, current_reader()
+    elsewhere = None if reader is None else reader(source)
+    if is_small and elsewhere is None:
+        whole = source.read(source.names)
+        table, known = whole.select(features), whole.select(others)
+    else:
+        shelf = MEMORY if is_small else Shelf(tempfile.gettempdir())
+        table = SourceColumns(source, features, shelf, elsewhere)
+        known = source.read(others)
+    for argument, names in named.items():
+        for name in names:
+            _check_present(argument, name, known.column(name), source)
+    frame = known.to_pandas(split_blocks=True)
+    is_one = isinstance(given.y, str)
+    values = {argument: frame[names[0]] for argument, names in named.items()}
+    return Training(table, **values | {"y": frame[given.y] if is_one else frame[list(given.y)]})
+
+
+def _checked_names(argument: str, given: Any, source: Source) -> list[str]:
+    """Names of columns that an argument gives: one, or for targets several."""
+    names = [given] if isinstance(given, str) else given
+    is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not is_list or not names:
+        raise TypeError(
+            f"{argument}: for a table in files the name of a column is needed, found "
+            f"{type(given).__name__}. Pass {argument}='its name', or pass a table in memory."
+        )
+    for name in names:
+        if name not in source.names:
+            raise ValueError(
+                f"{argument}: must be a column of {source.words}, found {name!r}. The columns are "
+                f"{list(source.names)[:10]}."
+            )
+    return list(names)
+
+
+def _check_present(argument: str, name: str, column: Any, source: Source) -> None:
+    """Refuse missing values of a target or a weight."""
+    n_missing = _n_missing(column)
+    if not n_missing:
+        return
+    files = [name_of(part) for part in source.fragments if _n_missing(_column(part, name, source))]
+    where = f", the first in {files[0]!r}" if files else ""
+    raise ValueError(
+        f"{argument}: every row needs a value, found {n_missing} of {len(column)} missing in "
+        f"column {name!r}{where}. Leave those rows out, for example with "
+        f"dataset.filter(pyarrow.dataset.field({name!r}).is_valid())."
+    )
+
+
+def _n_missing(column: Any) -> int:
+    from pyarrow import compute
+
+    return int(compute.sum(compute.is_null(column, nan_is_null=True)).as_py() or 0)
+
+
+def _column(fragment: Any, name: str, source: Source) -> Any:
+    return fragment.to_table(columns=[name], schema=source.dataset.schema).column(0)

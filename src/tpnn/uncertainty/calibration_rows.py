@@ -1,0 +1,93 @@
+"""HeldOutRows: predictions of training rows by the bags that did not see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn.model.flat import FlatTable, flatten_table
+from tpnn.model.model import AnovaModel
+from tpnn.solvers.problem.interpolated import interpolated, training_columns
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
+
+MOST_ROWS = 20_000  # more say little more
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldOutRows:
+    """Rows that some bag held out, in the unit of the user.
+
+    Parameters
+    ----------
+    places : array of shape (n,)
+        Places among the distinct rows of the problem.
+    raw : array of shape (n, K)
+        Raw score, offset included: mean of the bags that held the row out.
+    offset : array of shape (n,)
+        Known part of it.
+    y : array of shape (n, K)
+        Targets; of classes, indicators of each class, or of the second of two.
+    weights : array of shape (n,)
+        Mass of each row, of sum one.
+    """
+
+    places: IntArray
+    raw: FloatArray
+    offset: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:
+    """Held-out predictions of up to ``MOST_ROWS`` rows; None where no bag held out a whole row.
+
+    What the intercept of the model was moved after the bags were averaged is added. A row that is
+    divided between the two sides of a bag is not held out.
+    """
+    rows = problem.rows
+    is_out: BoolArray = (rows.validation > 0) & (rows.training == 0)
+    places = np.flatnonzero(is_out.any(1))
+    places = places[:: -(-len(places) // MOST_ROWS) or 1]
+    if not len(places):
+        return None
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    moved = model.intercepts - (problem.shift + problem.scale * constants.mean(0))
+    chosen = problem.distinct.rows[places]
+    scores = _held_out_means(problem, solution, chosen, is_out[places])
+    offset = problem.targets.offset[chosen]
+    mass = problem.distinct.weights[places]
+    return HeldOutRows(
+        places=places,
+        raw=problem.shift + problem.scale * scores + moved + offset[:, None],
+        offset=offset,
+        y=problem.targets.y[chosen],
+        weights=mass / mass.sum(),
+    )
+
+
+def _held_out_means(
+    problem: Problem, solution: Solution, rows: IntArray, is_out: BoolArray
+) -> FloatArray:
+    """Raw scores (n, K) of rows on the training scale, mean of the bags that hold out.
+
+    Offsets are left out.
+    """
+    columns = training_columns(problem, solution.components, rows)
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    n_bags, n_outputs = constants.shape
+    total = np.zeros((len(rows), n_outputs))
+    by_bag: list[list[FlatTable]] = [[] for _ in range(n_bags)]
+    for component, table in zip(solution.components, solution.tables, strict=True):
+        lanes = problem.by_bag(component, table)  # (..., n_bags, K)
+        flat = flatten_table(component, lanes.reshape(*lanes.shape[:-2], n_bags * n_outputs))
+        for bag, own in enumerate(by_bag):
+            own += flat[bag * n_outputs : (bag + 1) * n_outputs]
+    for bag, own in enumerate(by_bag):
+        here = is_out[:, bag]
+        if here.any():
+            parts = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem.encoder, own, constants[bag], parts)
+    return np.asarray(total / is_out.sum(1, keepdims=True))

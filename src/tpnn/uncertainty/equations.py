@@ -1,0 +1,259 @@
+"""Equations: the posterior of K coefficients for given prior precisions D.
+
+    S = (G + D)^-1,   beta_hat = S r,   G = A' A,   r = A' w
+
+for scaled rows A = P^(1/2) X (n, K) and w = P^(1/2) z. The matrix to factor is one of functions or,
+where rows are few, one of rows:
+
+    S = V' V                with V = L^-1 and L L' = G + D,
+    S = D^-1 - H' H         with H = L^-1 A D^-1 and L L' = I + A D^-1 A'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import lapack
+
+from tpnn._utils.arrays import Float32Array, FloatArray, IntArray, RealArray
+
+RELATIVE_JITTER = 1e-10
+RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
+MANY_FUNCTIONS, MANY_ROWS = 200, 100  # for which single precision saves time
+LARGEST_SHARE = 1e5  # of information in prior precision for which it is enough
+
+
+class Covariance(Protocol):
+    """Posterior covariance S of K coefficients."""
+
+    @property
+    def variances(self) -> FloatArray:
+        """Diagonal, (K,)."""
+
+    @property
+    def matrix(self) -> FloatArray:
+        """All of it, (K, K)."""
+
+    def of(self, places: IntArray) -> Covariance:
+        """Covariance of some coefficients."""
+
+    def times(self, values: FloatArray) -> FloatArray:
+        """S v, (K,)."""
+
+    def squares(self, rows: RealArray) -> FloatArray:
+        """Variance x' S x of each row x of (n, K)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """S = V' V, with V (N, K)."""
+
+    whitened: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """Diagonal, (K,)."""
+        return column_squares(self.whitened)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """All of it, (K, K)."""
+        square: FloatArray = self.whitened.T @ self.whitened
+        return square
+
+    def of(self, places: IntArray) -> Factored:
+        """Covariance of some coefficients."""
+        return Factored(self.whitened[:, places])
+
+    def times(self, values: FloatArray) -> FloatArray:
+        """S v, (K,)."""
+        return np.asarray(self.whitened.T @ (self.whitened @ values))
+
+    def squares(self, rows: RealArray) -> FloatArray:
+        """Variance x' S x of each row x of (n, K)."""
+        return column_squares(self.whitened.astype(rows.dtype) @ rows.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """S = diag(d) - H' H, what rows leave of the prior variances d (K,), with H (N, K)."""
+
+    prior: FloatArray
+    reduction: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """Diagonal, (K,)."""
+        return self.prior - column_squares(self.reduction)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """All of it, (K, K)."""
+        square: FloatArray = np.diag(self.prior) - self.reduction.T @ self.reduction
+        return square
+
+    def of(self, places: IntArray) -> Reduced:
+        """Covariance of some coefficients."""
+        return Reduced(self.prior[places], self.reduction[:, places])
+
+    def times(self, values: FloatArray) -> FloatArray:
+        """S v, (K,)."""
+        return np.asarray(self.prior * values - self.reduction.T @ (self.reduction @ values))
+
+    def squares(self, rows: RealArray) -> FloatArray:
+        """Variance x' S x of each row x of (n, K), in double precision: differences are small."""
+        exact = rows.astype(np.float64)
+        squares = exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
+        return np.maximum(squares, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Posterior of K coefficients.
+
+    Parameters
+    ----------
+    mean : array of shape (K,)
+        Posterior mean.
+    covariance : Covariance
+        Posterior covariance.
+    precision : array of shape (K,)
+        Prior precision 1 / tau.
+    """
+
+    mean: FloatArray
+    covariance: Covariance
+    precision: FloatArray
+
+    def of(self, places: IntArray) -> Coefficients:
+        """Posterior of some coefficients."""
+        return Coefficients(self.mean[places], self.covariance.of(places), self.precision[places])
+
+    def root(self) -> FloatArray:
+        """Lower triangle R with covariance = R R'."""
+        covariance, size = self.covariance.matrix, len(self.mean)
+        jitter = RELATIVE_JITTER * np.trace(covariance) / max(size, 1)
+        root: FloatArray = np.linalg.cholesky(covariance + jitter * np.eye(size))
+        return root
+
+
+class Equations(Protocol):
+    """A linear model of which the prior precisions are still to be chosen."""
+
+    def solved(self, precision: FloatArray) -> Coefficients:
+        """Posterior for prior precisions (K,)."""
+
+    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances, (K,) each, good enough to choose precisions by."""
+
+    def scaled(self, factor: float) -> Equations:
+        """Equations of ``factor`` times as many rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByFunctions:
+    """Equations with the Gram matrix G (K, K) and the right-hand side r (K,)."""
+
+    gram: FloatArray
+    right: FloatArray
+
+    def scaled(self, factor: float) -> ByFunctions:
+        """Equations of ``factor`` times as many rows."""
+        return ByFunctions(factor * self.gram, factor * self.right)
+
+    def solved(self, precision: FloatArray) -> Coefficients:
+        """Posterior for prior precisions (K,)."""
+        matrix = self.gram.copy()
+        matrix[np.diag_indices_from(matrix)] += self._rounded(precision)
+        covariance = Factored(inverse_factor(matrix))
+        return Coefficients(covariance.times(self.right), covariance, precision)
+
+    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances, (K,) each; of many functions in single precision.
+
+        With units d = D^(-1/2) of the coefficients the matrix is I + d G d, whose eigenvalues are
+        not below 1.
+        """
+        units = 1 / np.sqrt(self._rounded(precision))
+        share = (units**2 * np.diag(self.gram)).max(initial=0.0)
+        if len(units) < MANY_FUNCTIONS or share > LARGEST_SHARE:
+            found = self.solved(precision)
+            return found.mean, found.covariance.variances
+        matrix = (self.gram * np.outer(units, units)).astype(np.float32)
+        matrix[np.diag_indices_from(matrix)] += 1
+        whitened = inverse_factor(matrix)
+        size = float(np.abs(self.right * units).max(initial=0.0)) or 1.0
+        right = (self.right * units / size).astype(np.float32)
+        mean = size * units * (whitened.T @ (whitened @ right))
+        return mean, units**2 * column_squares(whitened)
+
+    def _rounded(self, precision: FloatArray) -> FloatArray:
+        """Precisions that rounding of the Gram matrix cannot undo."""
+        rounded: FloatArray = precision + RELATIVE_ROUNDING * np.diag(self.gram).clip(0)
+        return rounded
+
+
+@dataclass(frozen=True, eq=False)
+class ByRows:
+    """Equations with scaled rows A (n, K) and observations w (n,)."""
+
+    rows: FloatArray
+    response: FloatArray
+
+    def scaled(self, factor: float) -> ByRows:
+        """Equations of ``factor`` times as many rows."""
+        return ByRows(np.sqrt(factor) * self.rows, np.sqrt(factor) * self.response)
+
+    @cached_property
+    def information(self) -> FloatArray:
+        """Diagonal of the Gram matrix, (K,)."""
+        return column_squares(self.rows)
+
+    def solved(self, precision: FloatArray) -> Coefficients:
+        """Posterior for prior precisions (K,)."""
+        units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
+        mean, reduction = self._reduced(units, np.float64)
+        return Coefficients(units * mean, Reduced(units**2, units * reduction), precision)
+
+    def moments(self, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior means and variances, (K,) each; of many rows in single precision."""
+        units = 1 / np.sqrt(precision + RELATIVE_ROUNDING * self.information)
+        share = (units**2 * self.information).sum()
+        is_single = len(self.rows) >= MANY_ROWS and share <= LARGEST_SHARE
+        mean, reduction = self._reduced(units, np.float32 if is_single else np.float64)
+        return units * mean, units**2 * (1 - column_squares(reduction))
+
+    def _reduced(
+        self, units: FloatArray, kind: type[np.floating[Any]]
+    ) -> tuple[RealArray, RealArray]:
+        """Posterior mean (K,) and H (N, K) of coefficients in units of their prior deviations."""
+        scaled = (self.rows * units).astype(kind)
+        matrix = scaled @ scaled.T
+        matrix[np.diag_indices_from(matrix)] += 1
+        inverse = inverse_factor(matrix)
+        reduction = inverse @ scaled
+        size = float(np.abs(self.response).max(initial=0.0)) or 1.0
+        response = (self.response / size).astype(kind)
+        return size * (reduction.T @ (inverse @ response)), reduction
+
+
+def column_squares(values: FloatArray | Float32Array) -> FloatArray:
+    """Sum of squares of each column."""
+    return np.asarray(np.einsum("ni,ni->i", values, values))
+
+
+def inverse_factor(matrix: RealArray) -> FloatArray:
+    """V = L^-1 of a symmetric matrix L L'; it must be positive."""
+    if len(matrix) == 0:  # constant features alone; LAPACK refuses an empty matrix
+        return matrix
+    factored, inverted = lapack.dpotrf, lapack.dtrtri
+    if matrix.dtype == np.float32:
+        factored, inverted = lapack.spotrf, lapack.strtri
+    factor, failed = factored(matrix.T, lower=1, clean=1, overwrite_a=1)  # .T is in LAPACK's order
+    if failed:
+        raise np.linalg.LinAlgError("the Gram matrix is not positive")
+    inverse: FloatArray = inverted(factor, lower=1, overwrite_c=1)[0]
+    return inverse

@@ -1,0 +1,94 @@
+"""Joint errors: how far the raw scores of rows may be from the truth, all components together.
+
+Errors of components that share or resemble features cancel: what one takes from the truth another
+gives back. So the error of their sum is found from their joint posterior. At a row with functions x
+and rough rests r_b(x) of the bags, all components added up, its square is
+
+    1 / sum_i P_i + x' S x + q / (1 - q) mean_rows(var_b r_b),
+
+the variances of the intercept, of the smooth part, and of the rough one by the jackknife.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.uncertainty.design import Design
+from tpnn.uncertainty.linear import Group, LinearModel
+
+ENOUGH_ROWS = 4000
+ROWS_PER_BLOCK = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class RowErrors:
+    """Standard errors (n, K) of the raw scores of every ``step``-th distinct row."""
+
+    step: int
+    errors: FloatArray
+
+
+def row_errors(
+    models: Sequence[LinearModel], rests: Sequence[FloatArray], trained: float
+) -> RowErrors:
+    """Errors of some rows, in the unit of the training scale.
+
+    Parameters
+    ----------
+    models : sequence of LinearModel
+        Joint posterior of the coefficients of each output.
+    rests : sequence of array of shape (M_1, ..., M_d, n_bags, K)
+        Rough rest of each component.
+    trained : float
+        Share q of the rows that a bag trains on.
+    """
+    whole = models[0].design
+    step = -(-len(whole.codes.rows) // ENOUGH_ROWS)
+    with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors
+        squares = np.stack([_smooth_variances(model, step) for model in models], axis=1)
+    return RowErrors(step, np.sqrt(squares + _rough_variances(whole, rests, step, trained)))
+
+
+def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
+    """Variance (n,) of the intercept and of the smooth parts of all components."""
+    squares, seen = np.array(1 / model.information), set[int]()
+    for group in model.groups:
+        squares = squares + _group_variances(group, seen, step)
+        seen |= set(group.numbers)
+    return squares
+
+
+def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
+    """Variance (n,) of the components of a group that no group before it has."""
+    own = [place for place, number in enumerate(group.numbers) if number not in seen]
+    places = group.design.places
+    columns = np.concatenate([np.empty(0, np.intp), *(places[place] for place in own)])
+    part = replace(group.design.of(own), step=step)
+    covariance = group.covariance.of(columns)
+    n_rows = len(part.codes.rows[part.rows])
+    found = np.empty(n_rows)
+    for low in range(0, n_rows, ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, n_rows)
+        found[low:high] = covariance.squares(part.block(low, high))
+    return found
+
+
+def _rough_variances(
+    design: Design, rests: Sequence[FloatArray], step: int, trained: float
+) -> FloatArray:
+    """Variance of the rough part of each output (K,), its mean over the rows.
+
+    With a single bag all of the rest may be wrong, as in ``rough_variance``.
+    """
+    rows = slice(None, None, step)
+    total = sum(
+        design.codes.values(component, rest, rows)
+        for component, rest in zip(design.components, rests, strict=True)
+    )  # (n, n_bags, K)
+    if np.shape(total)[1] == 1:
+        return np.asarray((np.asarray(total) ** 2).mean((0, 1)))
+    return np.asarray(trained / (1 - trained) * np.var(total, axis=1, ddof=1).mean(0))

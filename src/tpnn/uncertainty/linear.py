@@ -1,0 +1,179 @@
+"""LinearModel: the posterior of the coefficients of one output, in bounded time.
+
+    z = X beta + noise,   S = (G + D)^-1,   beta_hat = S X' P z,   G = X' P X,   D = diag(1 / tau)
+
+Small problems are solved as they stand. Where functions are many, groups of components take turns,
+each given what the others are now. Where rows are many, some of them choose the variances tau and
+stand for all in G; conjugate gradients then find beta_hat on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.solvers.problem.stopping import Limits
+from tpnn.uncertainty.design import Design
+from tpnn.uncertainty.equations import (
+    ByFunctions,
+    ByRows,
+    Coefficients,
+    Covariance,
+    Equations,
+    Factored,
+)
+from tpnn.uncertainty.evidence import Blocks, variances, widened
+from tpnn.uncertainty.linear_groups import groups
+
+ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
+FEW_ROWS = 0.6  # for each function; equations of rows are then solved in less time
+PURPOSE = "bands"  # what a time limit may leave no time for
+N_SWEEPS = 2  # over the groups, if there are several
+N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
+LARGEST_LOSS = 4.0  # of a posterior mean beside zeros; in exact arithmetic it is at most 1
+
+
+@dataclass(eq=False)
+class Group:
+    """Some components, and what is known of them so far.
+
+    Parameters
+    ----------
+    numbers : list of int
+        Numbers of the components.
+    columns : array of shape (K,)
+        Places of their functions among all.
+    design : Design
+        Their functions on the rows.
+    blocks : Blocks
+        Coefficients that share a variance.
+    tau : array of shape (n_blocks,), optional
+        Their variances, once they are chosen.
+    diagonal : array of shape (K,)
+        D, the prior precision of each coefficient.
+    covariance : Covariance
+        (G + D)^-1 for the G of some rows.
+    """
+
+    numbers: list[int]
+    columns: IntArray
+    design: Design
+    blocks: Blocks
+    tau: FloatArray | None = None
+    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))
+    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))
+
+
+class LinearModel:
+    """Solves linear models of one output, each from the coefficients of the one before.
+
+    Parameters
+    ----------
+    design : Design
+        Smooth functions of all components on the rows.
+    fitted : list of array of shape (k,)
+        Coefficients of the fitted components, to start from.
+    most : int
+        Largest number of functions of a group.
+    """
+
+    def __init__(self, design: Design, fitted: Sequence[FloatArray], most: int) -> None:
+        self.design, spans = design, design.spans
+        scaled = [c / span.deviations for c, span in zip(fitted, spans, strict=True)]
+        self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
+        self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
+        self.found: list[Coefficients] = []
+        self.information = 0.0  # about the intercept
+        sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
+        strengths, places = [float(c @ c) for c in fitted], design.places
+        self.groups = []
+        for numbers in groups(sizes, orders, strengths, most):
+            columns = np.concatenate([places[number] for number in numbers])
+            part = design.of(numbers)
+            self.groups.append(Group(numbers, columns, part, Blocks.of(part.spans)))
+
+    def solve(self, response: FloatArray, precision: FloatArray, limits: Limits) -> FloatArray:
+        """Find the posterior given observations z (n,) and precisions P; return their fit (n,).
+
+        Raises TimeoutError if the limits are reached, and LinAlgError if rounding has destroyed the
+        solution: a posterior mean is no worse than zeros.
+        """
+        residual = response - self.design.values(self.beta)
+        self.information = float(precision.sum())
+        found: dict[int, Coefficients] = {}
+        for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
+            found = {}
+            for group in self.groups:
+                limits.check(PURPOSE)
+                if sweep == 0:
+                    self._choose_variances(group, residual, precision)
+                joint = self._posterior(group, residual, precision)
+                each = [joint.of(place) for place in group.design.places]
+                found = dict(zip(group.numbers, each, strict=True)) | found
+        self.found = [found[number] for number in range(len(found))]
+        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+            mean = np.average(residual, weights=precision)
+            loss, loss_of_zeros = (precision @ rest**2 for rest in (residual - mean, response))
+        if not loss <= LARGEST_LOSS * loss_of_zeros:
+            raise np.linalg.LinAlgError("the posterior is lost in rounding")
+        return response - residual + mean
+
+    def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
+        """Let the evidence of some rows choose the variances; scale G up to all rows."""
+        part, some = replace(group.design, step=self.step), precision[:: self.step]
+        found = _equations(part, residual[:: self.step], some, self.beta[group.columns])
+        group.tau = variances(found, group.blocks, group.tau)
+        found = found.scaled(float(precision.sum()) / float(some.sum()))
+        group.diagonal = group.blocks.repeated(1 / widened(found, group.blocks, group.tau))
+        group.covariance = found.solved(group.diagonal).covariance
+
+    def _posterior(self, group: Group, residual: FloatArray, precision: FloatArray) -> Coefficients:
+        """Posterior of a group; its mean replaces the coefficients so far, also in ``residual``.
+
+        The step from beta to beta_hat solves (G + D) step = X' P (z - X beta) - D beta.
+        """
+        before = self.beta[group.columns]
+        right = _sums(group.design, residual, precision) - group.diagonal * before
+        is_exact = self.step == 1
+        change = group.covariance.times(right) if is_exact else _refined(group, right, precision)
+        residual -= group.design.values(change)
+        self.beta[group.columns] = before + change
+        return Coefficients(before + change, group.covariance, group.diagonal)
+
+
+def _equations(
+    design: Design, residual: FloatArray, precision: FloatArray, beta: FloatArray
+) -> Equations:
+    """Equations of all coefficients of a design, given what coefficients (K,) leave of z (n,)."""
+    if len(precision) < FEW_ROWS * design.size:
+        rows = design.scaled_rows(precision)
+        centred = residual - np.average(residual, weights=precision)
+        return ByRows(rows, np.sqrt(precision) * centred + rows @ beta)
+    gram = design.gram(precision)
+    return ByFunctions(gram, _sums(design, residual, precision) + gram @ beta)
+
+
+def _sums(design: Design, values: FloatArray, precision: FloatArray) -> FloatArray:
+    """X' P v, (K,), with v centred under P; so X need not be."""
+    return design.sums(precision * (values - np.average(values, weights=precision)))
+
+
+def _refined(group: Group, right: FloatArray, precision: FloatArray) -> FloatArray:
+    """Solution of (G + D) x = right for the G of all rows, by conjugate gradients.
+
+    The solution for the G of some rows is the preconditioner.
+    """
+    solution, rest = np.zeros(len(right)), right.copy()
+    direction, size = np.zeros(len(right)), 1.0
+    for number in range(N_GRADIENTS):
+        downhill = group.covariance.times(rest)
+        before, size = size, float(rest @ downhill)
+        direction = downhill + (size / before if number and before > 0 else 0.0) * direction
+        image = _sums(group.design, group.design.values(direction), precision)
+        image += group.diagonal * direction
+        length = size / max(float(direction @ image), np.finfo(float).tiny)
+        solution, rest = solution + length * direction, rest - length * image
+    return solution

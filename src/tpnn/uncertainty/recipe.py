@@ -1,0 +1,200 @@
+"""The recipe: posteriors of all components, and tests of them, from the bags of a solution.
+
+The grid of a component in bag b is a smooth part and a rough rest, f_b = P f_b + (I - P) f_b. The
+rows less the rest are observations of the smooth part, whose posterior is that of a linear model;
+the rest is judged by the jackknife of the bags. With c = <Phi, f> the coefficients of the mean f,
+
+    m = Phi beta_hat + mean_b (I - P) f_b = f + Phi (beta_hat - c),    C = Phi S Phi' + diag(v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
+from tpnn.anova.components import Component
+from tpnn.anova.posterior import Posterior
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.problem.stopping import Limits
+from tpnn.uncertainty.design import Design
+from tpnn.uncertainty.equations import Coefficients
+from tpnn.uncertainty.joint import RowErrors, row_errors
+from tpnn.uncertainty.linear import PURPOSE, LinearModel
+from tpnn.uncertainty.linear_groups import most_functions
+from tpnn.uncertainty.rest import rough_variance
+from tpnn.uncertainty.spans import Span, spans
+from tpnn.uncertainty.working import WorkingRows
+from tpnn.uncertainty.zero_test import ZeroTest
+
+MOST_REWEIGHTINGS = 4  # of losses that are no parabolas
+NEGLIGIBLE_CHANGE = 0.04  # of raw scores, in which curvatures change by about as large a share
+FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes longer than the work
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows.
+
+    Parameters
+    ----------
+    smooth : list of array of shape (k, K)
+        Coefficients <Phi, f> of the mean of the bags, for each component.
+    rests : list of array of shape (M_1, ..., M_d, n_bags, K)
+        Rough rest of each component.
+    scores : array of shape (n, K)
+        Raw score of each row: mean of the bags that held it out, else of all bags.
+    offsets : array of shape (n, K)
+        Rough rests of all components and the offset, in the same way.
+    known : array of shape (n,)
+        Rows that some bag held out.
+    """
+
+    smooth: list[FloatArray]
+    rests: list[FloatArray]
+    scores: FloatArray
+    offsets: FloatArray
+    known: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What is known about the truth behind each component of a solution.
+
+    Parameters
+    ----------
+    posteriors : dict from component to Posterior
+        In the user's order and scale.
+    tests : dict from component to ZeroTest
+        Whether it is zero.
+    row_errors : RowErrors
+        Errors of the sum of the components on some rows, in the user's scale.
+    """
+
+    posteriors: dict[Component, Posterior]
+    tests: dict[Component, ZeroTest]
+    row_errors: RowErrors
+
+
+def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
+    """Posterior and test of every component of a solution, and errors of their sum.
+
+    Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
+    TimeoutError if the limits are reached.
+    """
+    functions = spans(solution.components, problem.encoder.axes)
+    n_values = len(problem.rows.y) * sum(span.size for span in functions)
+    with ONE_BLAS_THREAD, limits.workers() if n_values > FEW_VALUES else Workers(1) as workers:
+        design = Design(solution.components, functions, problem.codes, workers)
+        bags = split_bags(problem, solution, functions)
+        models = smooth_posteriors(problem, design, bags, limits)
+        trained = 1 - problem.bagging.validation_fraction
+        found, tests = {}, {}
+        for number, (component, span) in enumerate(
+            zip(design.components, design.spans, strict=True)
+        ):
+            own = [model.found[number] for model in models]
+            rough = rough_variance(bags.rests[number], span.weights, trained)
+            frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
+            found[tuple(sorted(component))] = frozen
+            tests[tuple(sorted(component))] = ZeroTest.of(own)
+        limits.check(PURPOSE)
+        joint = row_errors(models, bags.rests, trained)
+        arrays = [joint.errors, *(array for p in found.values() for array in p.arrays)]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise np.linalg.LinAlgError("the posterior is not finite")
+        return Inference(found, tests, replace(joint, errors=problem.scale * joint.errors))
+
+
+def split_bags(problem: Problem, solution: Solution, found: Sequence[Span]) -> Bags:
+    """Split the grids of all bags, and average on each row the bags that held it out."""
+    given = zip(solution.components, solution.tables, strict=True)
+    tables = [problem.by_bag(component, table) for component, table in given]
+    smooth = [span.coefficients(table) for table, span in zip(tables, found, strict=True)]
+    rests = [t - span.tables(c) for t, span, c in zip(tables, found, smooth, strict=True)]
+    known: BoolArray = np.count_nonzero(problem.rows.validation, 1) > 0
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    return Bags(
+        smooth=[part.mean(1) for part in smooth],
+        rests=rests,
+        scores=_held_out_mean(problem, solution.components, tables, constants),
+        offsets=_held_out_mean(problem, solution.components, rests, 0 * constants),
+        known=known,
+    )
+
+
+def _held_out_mean(
+    problem: Problem, components: list[Component], tables: list[FloatArray], constants: FloatArray
+) -> FloatArray:
+    """Offset, constants and grids on every row (n, K), mean of the bags that held it out.
+
+    Rows that no bag held out get the mean of all bags.
+    """
+    held_out = problem.rows.validation > 0
+    held_out = np.column_stack([held_out, ~held_out.any(1)])  # (n, n_bags + 1)
+    means = np.repeat(problem.rows.offset.astype(np.float64), constants.shape[1], axis=1)
+    constants = _with_mean(constants)
+    tables = [_with_mean(table) for table in tables]
+    for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
+        shares = 1 / held_out[rows].sum(1)
+        means[rows] += shares[:, None] * constants[bag]
+        for component, table in zip(components, tables, strict=True):
+            problem.codes.add_shares(component, table, bag, rows, shares, means)
+    return means
+
+
+def _with_mean(values: FloatArray) -> FloatArray:
+    """Values (..., n_bags, K), and the mean of the bags as if it were one more: n_bags + 1."""
+    return np.concatenate([values, values.mean(-2, keepdims=True)], axis=-2)
+
+
+def smooth_posteriors(
+    problem: Problem, design: Design, bags: Bags, limits: Limits
+) -> list[LinearModel]:
+    """Posterior of the coefficients of all components, for each output.
+
+    A loss that is no parabola is approached by one at the held-out scores, then by one at each
+    posterior mean until it hardly changes: held-out scores that miss half of a pair are too far
+    from it for a single step.
+    """
+    masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
+    working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
+    dispersion, scores = working.dispersion(bags.scores, bags.known), bags.scores
+    models = [
+        LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
+        for number in range(n_outputs)
+    ]
+    is_parabola = problem.objective.link.name == "identity"
+    for _ in range(1 if is_parabola else MOST_REWEIGHTINGS):
+        slope, curvature = working.slopes(scores)
+        response = scores - slope / curvature - bags.offsets
+        precision = masses[:, None] * curvature / dispersion
+        before = scores
+        fits = [
+            m.solve(z, p, limits) for m, z, p in zip(models, response.T, precision.T, strict=True)
+        ]
+        scores = bags.offsets + np.column_stack(fits)
+        if np.average(np.abs(scores - before), weights=precision) < NEGLIGIBLE_CHANGE:
+            break
+    return models
+
+
+def _frozen(
+    problem: Problem,
+    component: Component,
+    span: Span,
+    coefficients: list[Coefficients],
+    smooth: FloatArray,
+    rough: FloatArray,
+) -> Posterior:
+    """Undo the training scale and restore the user's order of the features."""
+    axes = np.argsort(component)
+    means = np.transpose([span.deviations * part.mean for part in coefficients])
+    roots = np.stack([span.deviations[:, None] * part.root() for part in coefficients])
+    rough = rough.transpose(*axes, len(component))
+    factors = [span.factors[axis] for axis in axes]
+    return Posterior.of(factors, means - smooth, roots, rough, problem.scale)

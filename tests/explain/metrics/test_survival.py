@@ -1,0 +1,74 @@
+"""Survival: Kaplan-Meier and Breslow by plain loops, curves that agree where the model is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tpnn.explain.metrics.survival import RISK_THIRDS, breslow, kaplan_meier, survival_metrics
+
+
+def lives(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times, events and raw scores of a Cox model with hazard exp(raw), half of them censored."""
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=n_rows)
+    life, censored = rng.exponential(np.exp(-raw)), rng.exponential(1.0, n_rows)
+    return np.minimum(life, censored), (life <= censored).astype(float), raw
+
+
+def test_kaplan_meier_by_a_plain_loop() -> None:
+    times, events, _ = lives(60)
+    times = np.round(times, 1)  # with ties
+    for asked in (0.0, 0.3, 0.75, 2.0):
+        lived = 1.0
+        for moment in np.unique(times[times <= asked]):
+            deaths = sum(events[times == moment])
+            lived *= 1 - deaths / sum(times >= moment)
+        assert kaplan_meier(times, events, np.array([asked]))[0] == pytest.approx(lived)
+
+
+def test_kaplan_meier_agrees_with_lifelines() -> None:
+    lifelines = pytest.importorskip("lifelines")
+    times, events, _ = lives(200)
+    fitted = lifelines.KaplanMeierFitter().fit(times, events)
+    asked = np.linspace(0, times.max(), 50)
+    expected = fitted.survival_function_at_times(asked).to_numpy()
+    assert kaplan_meier(times, events, asked) == pytest.approx(expected)
+
+
+def test_breslow_by_a_plain_loop() -> None:
+    times, events, raw = lives(50)
+    times = np.round(times, 1)
+    found, total = breslow(times, events, raw), 0.0
+    for moment, log_hazard in zip(found.times, found.log_hazard, strict=True):
+        total += sum(events[times == moment]) / sum(np.exp(raw[times >= moment]))
+        assert np.exp(log_hazard) == pytest.approx(total)
+
+
+def test_predicted_curves_meet_those_observed_where_the_model_is_right() -> None:
+    fit_times, fit_events, fit_raw = lives(20_000, seed=1)
+    baseline = breslow(fit_times, fit_events, fit_raw)
+    times, events, raw = lives(20_000)
+    found = survival_metrics(times, events, raw, baseline)
+    assert [curve.rows for curve in found.survival] == ["all rows", *RISK_THIRDS]
+    for curve in found.survival:
+        early = curve.times < np.quantile(times, 0.9)
+        assert np.abs(curve.observed - curve.predicted)[early].max() < 0.03
+        assert curve.observed[0] == 1.0
+    (score,) = found.scores
+    assert (score.name, score.constant) == ("C-index", 0.5)
+    assert score.value > 0.65
+
+
+def test_without_a_baseline_that_of_the_rows_is_used() -> None:
+    times, events, raw = lives(500)
+    alone = survival_metrics(times, events, raw, None)
+    given = survival_metrics(times, events, raw, breslow(times, events, raw))
+    assert alone.survival[0].predicted.tolist() == given.survival[0].predicted.tolist()
+
+
+def test_rows_without_events_have_no_curves() -> None:
+    times, _, raw = lives(30)
+    found = survival_metrics(times, np.zeros(30), raw, None)
+    assert found.survival == ()
+    assert found.scores[0].value == 0.5

@@ -1,0 +1,124 @@
+"""Summary: everything that the page shows is what the model and its explanation say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.explain.report.pages import payload
+from tests.models import random_model
+from tpnn import AnovaModel, Explanation, TPNNRegressor
+from tpnn.explain.report.summary import MAX_ROWS, _plain, _quantiles, summarise
+from tpnn.table.axis import Axis
+
+
+def summary_of(model: AnovaModel, rows: Any = None, offset: Any = None) -> dict[str, Any]:
+    explanation = Explanation(model, rows)
+    n_rows = 0 if rows is None else len(rows)
+    known = np.zeros(n_rows) if offset is None else offset
+    return summarise(model, explanation, known)
+
+
+def test_shapes_are_shown_with_certificates(mixed: Any, fast: Any, tmp_path: Path) -> None:
+    X, y = mixed
+    model = TPNNRegressor(**{**fast, "monotone": {"age": "increasing"}}).fit(X, y)
+    model.report(tmp_path / "page.html")
+    assert payload(tmp_path / "page.html")["shapes"] == [["age", ["increasing"]]]
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_numbers_are_those_of_the_model(n_outputs: int) -> None:
+    model = random_model(3, 2, n_outputs=n_outputs)
+    found, explanation = summary_of(model), Explanation(model)
+    assert found["intercept"] == model.intercepts.tolist()
+    assert found["error"] == model.identifiability_error()
+    assert found["outputs"] == list(model.output_names)
+    shares, norms = explanation.sobol(), explanation.importance(normalise=True)
+    for component, names in zip(found["components"], model.component_names, strict=True):
+        assert tuple(f"x{feature}" for feature in component["features"]) == names
+        assert component["share"] == shares[names]
+        assert component["importance"] == norms[names]
+    places = {name: place for place, name in enumerate(model.feature_names)}
+    expected = [[places[n], *i] for n, i in explanation.sobol_indices().items()]
+    assert found["sobol"] == expected
+    assert found["packed"]["n_cells"] == sum(table.size for table in model.tables)
+    assert found["rows"] == []
+
+
+def test_everything_can_be_written_as_json(models: dict[str, AnovaModel], mixed: Any) -> None:
+    X, _ = mixed
+    for task, model in models.items():
+        rows = None if task == "order 3" else X
+        assert json.loads(json.dumps(summary_of(model, rows), allow_nan=False))["features"]
+
+
+def test_levels_dates_and_missing_values_of_features(
+    models: dict[str, AnovaModel], mixed: Any
+) -> None:
+    X, _ = mixed
+    features = {f["name"]: f for f in summary_of(models["regression"])["features"]}
+    assert features["income"]["missing"] == pytest.approx(X["income"].isna().mean())
+    assert features["age"]["missing"] == 0.0
+    assert features["grade"]["levels"] == ["low", "mid", "top"]
+    assert features["grade"]["axes"][0]["words"] == ["low", "mid", "top"]
+    assert features["since"]["kind"] == "date"
+    nodes = models["regression"].encoder.axes[1][list(X).index("age")].values
+    assert features["age"]["quantiles"][::4] == [nodes[0], nodes[-1]]
+    assert sorted(features["age"]["quantiles"]) == features["age"]["quantiles"]
+    town = features["town </script>"]
+    assert town["quantiles"] == []
+    assert sorted(town["axes"][0]["groups"]) == [0, 1, 2]
+
+
+def test_quantiles_of_an_axis() -> None:
+    axis = Axis(np.arange(100.0), np.full(100, 0.01))
+    assert _quantiles(axis) == pytest.approx([0.0, 4.0, 49.0, 94.0, 99.0], abs=1)
+    assert _quantiles(Axis(np.array([np.nan]), np.ones(1), has_missing=True)) == []
+
+
+def test_a_few_rows_spread_over_all_are_kept_with_their_offsets() -> None:
+    model, rows = random_model(3, 1), np.random.default_rng(0).normal(size=(1001, 3))
+    offset = np.arange(1001.0)
+    found = summary_of(model, rows, offset)
+    assert found["nRows"] == 1001
+    assert len(found["rows"]) == len(found["offsets"]) == MAX_ROWS
+    assert found["offsets"][0] == 0.0
+    assert found["offsets"][-1] == 1000.0
+    assert np.array_equal(found["rows"], rows[np.array(found["offsets"]).astype(int)])
+
+
+def test_shapes_that_a_model_has_by_chance_are_shown_too() -> None:
+    model = random_model(2, 1)
+    rising = tuple(np.sort(table, axis=0) for table in model.tables)
+    assert summary_of(replace(model, tables=rising))["shapes"] == [
+        ("x0", ["increasing"]), ("x1", ["increasing"]),
+    ]  # fmt: skip
+    flat = tuple(map(np.zeros_like, model.tables))
+    assert summary_of(replace(model, tables=flat))["shapes"] == [
+        ("x0", ["constant"]), ("x1", ["constant"]),
+    ]  # fmt: skip
+
+
+def test_warnings_are_those_of_concurvity() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=500)
+    copies = np.column_stack([x, x, rng.normal(size=500)])
+    for n_outputs in (1, 2):
+        found = summary_of(random_model(3, 1, n_outputs=n_outputs), copies)["warnings"]
+        assert sorted(text.split(":")[0] for text in found) == ["x0", "x1"]
+        assert all("Read them together." in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(3.0, "3"), (0.5, "0.5"), (float("nan"), "null"), (float("inf"), '"unseen"'), (1e300, None)],
+)
+def test_numbers_are_written_short(value: float, written: str | None) -> None:
+    text = json.dumps(_plain(value))
+    assert written is None or text == written
+    assert written is not None or json.loads(text) == value

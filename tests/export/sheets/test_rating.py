@@ -1,0 +1,140 @@
+"""Rating tables: base times relativities, bands that lose least, losses that are true."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
+from tests.models import table_model
+from tpnn.export.sheets.rating import RatingTables
+
+pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
+
+
+def by_hand(tables: RatingTables, X: pd.DataFrame) -> np.ndarray:
+    """Base times one relativity per frame, the line found by the labels of the bands."""
+    banded = tables.banded
+    codes = banded.codes(banded.model.encoder.read(X))
+    products = np.full(len(X), tables.base)
+    for component, name in banded.names().items():
+        frame = tables.frames[name]
+        names = list(frame)[: len(component)]
+        labels = [np.array(banded.bands[j].labels, object)[codes[j]] for j in component]
+        line = {tuple(line[:-1]): line[-1] for line in frame[[*names, "relativity"]].to_numpy()}
+        products *= [line[key] for key in zip(*labels, strict=True)]
+    return products
+
+
+@pytest.mark.parametrize("base", ["mode", "mean"])
+@pytest.mark.parametrize("link", ["log", "logit"])
+def test_base_times_relativities_is_the_prediction(link: str, base: str) -> None:
+    model = mixed_model(2, link)
+    tables = model.rating_tables(base=base, max_bands=4)
+    X = fuzzed_rows(model, 300)
+    expected = by_hand(tables, X)
+    found = tables.predict(X)
+    assert np.allclose(found / (1 - found) if link == "logit" else found, expected)
+
+
+ON_NODES = [(1,), (4,), (5,)]  # counts and levels, of which every value is a node
+
+
+def test_as_many_bands_as_nodes_lose_nothing_on_nodes() -> None:
+    model = mixed_model(1).restrict(ON_NODES)
+    tables = model.rating_tables(max_bands=1000)
+    X = mixed_rows(300)
+    assert np.allclose(tables.predict(X), model.predict(X), rtol=1e-12)
+    assert tables.losses["variance_lost"].max() < 1e-25
+
+
+def test_bands_hold_the_mean_of_their_points_and_state_their_loss() -> None:
+    model = mixed_model(2)
+    tables = model.rating_tables(max_bands=3)
+    table = model.to_table()
+    for name in ("amount", "town"):
+        lines = table[table["component"] == name]
+        frame, line = tables.frames[name], tables.losses.set_index("component").loc[name]
+        assert len(frame) <= 3 + 2
+        assert line["variance"] == pytest.approx((lines["mass"] * lines["effect"] ** 2).sum())
+        between = (frame["mass"] * frame["effect"] ** 2).sum()
+        assert line["variance_lost"] == pytest.approx(line["variance"] - between)
+        assert (frame["mass"] * frame["effect"]).sum() == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("link", ["log", "logit"])
+def test_actual_over_expected_and_the_deviance_lost(link: str) -> None:
+    model = mixed_model(2, link)
+    X = mixed_rows(500, seed=3)
+    rng = np.random.default_rng(0)
+    means = model.predict(X)
+    y = rng.poisson(means) if link == "log" else (rng.random(500) < means).astype(int)
+    tables = model.rating_tables(X, y, max_bands=3)
+    fitted = tables.predict(X)
+    for frame in tables.frames.values():
+        assert frame["n_rows"].sum() == 500
+        assert frame["actual"].sum() == y.sum()
+        assert frame["expected"].sum() == pytest.approx(fitted.sum())
+    frame = tables.frames["town"].set_index("town")
+    missing = X["town"].isna()
+    ratio = y[missing].sum() / fitted[missing].sum()
+    assert frame.loc["(missing)", "actual_over_expected"] == pytest.approx(ratio)
+
+    def deviance(mean: np.ndarray) -> float:
+        if link == "log":
+            logs = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / mean), 0.0)
+            return float(2 * np.mean(logs - y + mean))
+        return float(-2 * np.mean(np.log(np.where(y == 1, mean, 1 - mean))))
+
+    lost = tables.losses.set_index("component")["deviance_lost"]
+    assert lost["(all)"] == pytest.approx(deviance(fitted) - deviance(means))
+
+
+def test_an_offset_counts_in_predictions_and_in_expected() -> None:
+    model = mixed_model(1, has_offset=True).restrict(ON_NODES)
+    X, offset = mixed_rows(100), np.linspace(-1, 1, 100)
+    y = model.predict(X, offset)
+    tables = model.rating_tables(X, y, offset=offset, max_bands=1000)
+    assert np.allclose(tables.predict(X, offset), y)
+    ratio = tables.frames["town"]["actual_over_expected"].dropna()
+    assert np.allclose(ratio, 1)
+
+
+def test_values_are_in_the_bands_that_their_labels_name() -> None:
+    tables = mixed_model(1).rating_tables(max_bands=4)
+    frame = tables.frames["count"]
+    bands = tables.banded.bands[1]
+    for value in np.arange(-1.0, 14.0, 0.25):
+        label = frame["count"][bands.locate(np.array([value]))[0]]
+        low, _, high = label.partition("to <") if "to" in label else ("", "", "")
+        if label.startswith("<"):
+            high = label[1:]
+        elif label.startswith(">="):
+            low = label[2:]
+        assert float(low or "-inf") <= value < float(high or "inf")
+
+
+def test_a_notebook_shows_all_tables_and_runs_no_level() -> None:
+    rows = mixed_rows().assign(town="<script>")
+    tables = table_model(rows, 1, "log", unit=0.2).rating_tables()
+    html = tables._repr_html_()
+    assert all(f"<h4>{name}</h4>" in html for name in tables.frames)
+    assert "&lt;script&gt;" in html
+    assert "<script>" not in html
+
+
+def test_what_cannot_be_a_rating_table() -> None:
+    model = mixed_model(1)
+    with pytest.raises(ValueError, match="model: rating tables need one output"):
+        mixed_model(1, "identity").rating_tables()
+    with pytest.raises(ValueError, match="max_bands: must be a whole number"):
+        model.rating_tables(max_bands=0)
+    with pytest.raises(ValueError, match="base: must be"):
+        model.rating_tables(base="median")
+    with pytest.raises(ValueError, match="y: rows need X and y"):
+        model.rating_tables(mixed_rows(5))
+    with pytest.raises(ValueError, match="y: numbers of at least 0"):
+        model.rating_tables(mixed_rows(5), -np.ones(5))
+    with pytest.raises(ValueError, match="y: the labels"):
+        mixed_model(1, "logit").rating_tables(mixed_rows(5), np.full(5, 7))

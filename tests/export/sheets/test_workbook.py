@@ -1,0 +1,130 @@
+"""The workbook: LibreOffice calculates from its formulas what the model predicts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
+from tests.models import random_model, table_model
+from tpnn import AnovaModel
+from tpnn.loss.links import LINKS
+from tpnn.table.frame import OffsetColumn
+
+openpyxl = pytest.importorskip("openpyxl", reason="needs tpnn[excel]")
+OFFICE = shutil.which("soffice") or shutil.which("libreoffice")
+needs_office = pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
+
+
+def calculated(path: Path) -> pd.DataFrame:
+    """The sheet "Score" after LibreOffice has calculated it."""
+    out = path.parent / "calculated"
+    profile = f"-env:UserInstallation=file://{path.parent}/profile"
+    command = [OFFICE, profile, "--headless", "--convert-to", "xlsx", "--outdir", out, path]
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
+    sheet = openpyxl.load_workbook(out / path.name, data_only=True)["Score"]
+    lines = list(sheet.iter_rows(values_only=True))
+    return pd.DataFrame(lines[1:], columns=lines[0])
+
+
+def check(model: AnovaModel, X: Any, folder: Path, offset: Any = None) -> None:
+    """Predictions, raw scores and components of the workbook are those of the model."""
+    path = folder / "model.xlsx"
+    model.to_excel(path, X, offset)
+    frame = calculated(path)
+    n_outputs, n_rows = model.n_outputs, len(X)
+    first = list(frame).index(next(name for name in frame if str(name).startswith("prediction")))
+    numbers = frame.iloc[:, first:].to_numpy(float)
+    raw = model.raw_scores(X, offset)
+    unit = raw.std()
+    found = numbers[:, n_outputs : 2 * n_outputs]
+    assert np.abs(found - raw.reshape(n_rows, -1)).max() <= 1e-12 * unit
+    parts = model.component_scores(X).reshape(n_rows, -1)
+    assert np.abs(numbers[:, 2 * n_outputs :] - parts).max() <= 1e-12 * unit
+    predictions = model.predict(X, offset).reshape(n_rows, -1)
+    assert np.allclose(numbers[:, :n_outputs], predictions, rtol=1e-12)
+
+
+@needs_office
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["log", "logit", "identity"])
+def test_every_kind_of_feature_and_of_row(link: str, tmp_path: Path) -> None:
+    model = mixed_model(2, link)
+    check(model, fuzzed_rows(model, 200), tmp_path)
+
+
+@needs_office
+@pytest.mark.slow
+def test_triples_and_an_offset(tmp_path: Path) -> None:
+    rows = mixed_rows()[["amount", "size", "town"]]
+    model = replace(table_model(rows, 3, "log", unit=0.2), has_offset=True)
+    X = fuzzed_rows(mixed_model(1), 100)[list(rows)]
+    check(model, X, tmp_path, offset=np.linspace(-1, 1, 100))
+
+
+@needs_office
+@pytest.mark.slow
+def test_an_exposure_is_read_from_its_column(tmp_path: Path) -> None:
+    model = mixed_model(1)
+    column = OffsetColumn("years", 6, is_exposure=True)
+    model = replace(model, encoder=replace(model.encoder, offset_column=column))
+    check(model, fuzzed_rows(model, 30).assign(years=np.linspace(0.1, 2, 30)), tmp_path)
+
+
+@needs_office
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["softmax", "quantiles"])
+def test_several_outputs(link: str, tmp_path: Path) -> None:
+    model = replace(random_model(3, 2, n_outputs=3), link=LINKS[link])
+    check(model, np.random.default_rng(0).normal(0, 2, (50, 3)), tmp_path)
+
+
+def test_levels_are_text_and_never_formulas(tmp_path: Path) -> None:
+    model = mixed_model(1)
+    model.to_excel(tmp_path / "model.xlsx", mixed_rows(100))
+    book = openpyxl.load_workbook(tmp_path / "model.xlsx")
+    assert book.sheetnames[:4] == ["Score", "Lookup", "Nodes", "1 amount"]
+    towns = {cell.value for cell in book["6 town"]["A"]}
+    assert {"=1+1", "'); DROP TABLE x; --", "#N/A"} <= towns
+    for sheet in book:
+        for cells in sheet.iter_rows():
+            for cell in cells:
+                if cell.data_type == "f" and cell.value != '=""':  # the empty level
+                    assert sheet.title in ("Score", "Lookup")
+                    assert "DROP" not in cell.value
+                    assert cell.column > 6 or sheet.title == "Lookup"
+
+
+def test_without_rows_there_is_one_to_begin_with(tmp_path: Path) -> None:
+    mixed_model(1).to_excel(tmp_path / "model.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "model.xlsx")["Score"]
+    assert sheet.max_row == 2
+    assert sheet.cell(2, 2).value in range(12)
+
+
+def test_what_a_spreadsheet_cannot_hold(tmp_path: Path) -> None:
+    rows = mixed_rows()
+    control = table_model(rows[["town"]].fillna("a\x01b"), 1)
+    with pytest.raises(ValueError, match="model: names and levels must be printable"):
+        control.to_excel(tmp_path / "model.xlsx")
+    close = pd.DataFrame({"id": pd.Categorical([10**15, 10**15 + 1] * 10)})
+    with pytest.raises(ValueError, match="told apart in a spreadsheet"):
+        table_model(close, 1).to_excel(tmp_path / "model.xlsx")
+    assert not (tmp_path / "model.xlsx").exists()
+
+
+def test_openpyxl_is_named_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"to_excel: needs openpyxl.*tpnn\[excel\]"):
+        mixed_model(1).to_excel(tmp_path / "model.xlsx")

@@ -1,0 +1,111 @@
+"""Equations: posteriors by functions and by rows, against dense algebra and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tpnn.uncertainty.equations import MANY_FUNCTIONS, MANY_ROWS, ByFunctions, ByRows, Equations
+from tpnn.uncertainty.evidence import Blocks, variances, widened
+from tpnn.uncertainty.spans import Span
+
+Maker = Callable[[np.ndarray, np.ndarray], Equations]
+
+
+def by_functions(rows: np.ndarray, response: np.ndarray) -> Equations:
+    return ByFunctions(rows.T @ rows, rows.T @ response)
+
+
+WAYS = pytest.mark.parametrize("way", [by_functions, ByRows])
+
+
+def linear_model(n_rows: int, size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and observations of functions of very unequal size."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows, size)) * np.geomspace(3, 0.03, size)
+    return rows, rows @ rng.normal(size=size) + rng.normal(size=n_rows)
+
+
+@WAYS
+@pytest.mark.parametrize(("n_rows", "size"), [(30, 10), (7, 20)])
+def test_the_posterior_is_the_dense_one(way: Maker, n_rows: int, size: int) -> None:
+    rows, response = linear_model(n_rows, size)
+    precision = np.linspace(0.5, 3.0, size)
+    found = way(rows, response).solved(precision)
+    covariance = np.linalg.inv(rows.T @ rows + np.diag(precision))
+    assert found.covariance.matrix == pytest.approx(covariance, rel=1e-3, abs=1e-5)
+    assert found.covariance.variances == pytest.approx(np.diag(covariance), rel=1e-3)
+    assert found.mean == pytest.approx(covariance @ rows.T @ response, rel=1e-3, abs=1e-4)
+    vector = np.linspace(-1, 1, size)
+    assert found.covariance.times(vector) == pytest.approx(covariance @ vector, rel=1e-3, abs=1e-4)
+    squares = np.einsum("ni,ij,nj->n", rows, covariance, rows)
+    for kind, accuracy in ((np.float64, 1e-3), (np.float32, 2e-3)):
+        assert found.covariance.squares(rows.astype(kind)) == pytest.approx(squares, rel=accuracy)
+    part = found.of(np.array([7, 2]))
+    assert part.covariance.matrix == pytest.approx(covariance[np.ix_([7, 2], [7, 2])], rel=1e-3)
+    assert part.root() @ part.root().T == pytest.approx(part.covariance.matrix)
+
+
+@WAYS
+@pytest.mark.parametrize("precision", [1e-8, 1e-3, 10.0, 1e7])
+@pytest.mark.parametrize("size_of_rows", [1e-6, 1.0, 1e6])
+def test_moments_in_single_precision_are_those_of_the_posterior(
+    way: Maker, precision: float, size_of_rows: float
+) -> None:
+    """Whatever the information beside the prior: it is used only where it is enough."""
+    size = MANY_FUNCTIONS + 20
+    rows, response = linear_model(2 * size if way is by_functions else MANY_ROWS, size)
+    equations = way(size_of_rows * rows, response)
+    found = equations.solved(np.full(size, precision))
+    mean, variance = equations.moments(np.full(size, precision))
+    assert variance == pytest.approx(found.covariance.variances, rel=1e-3)
+    assert np.abs(mean - found.mean).max() <= 1e-3 * np.abs(found.mean).max()
+
+
+@WAYS
+def test_single_precision_is_used_where_there_is_much_to_do(way: Maker) -> None:
+    """Else the test above compares a number with itself."""
+    size = MANY_FUNCTIONS + 20
+    equations, precision = way(*linear_model(MANY_ROWS, size)), np.full(size, 10.0)
+    found, (mean, _) = equations.solved(precision), equations.moments(precision)
+    assert not np.array_equal(mean, found.mean)
+
+
+def test_rows_and_functions_choose_the_same_variances() -> None:
+    """Of two components, one without effect, with few rows and many functions."""
+    rows, _ = linear_model(60, 80)
+    response = rows[:, :40] @ np.ones(40) + np.random.default_rng(1).normal(size=60)
+    half = Span((np.zeros((2, 40)),) * 2, np.geomspace(1, 1e-3, 40), (np.ones(2),) * 2)
+    blocks = Blocks.of([half, half])
+    found = []
+    for way in (by_functions, ByRows):
+        equations = way(rows, response)
+        tau = variances(equations, blocks)
+        found.append((tau, widened(equations, blocks, tau)))
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, rel=2e-3)
+
+
+@WAYS
+def test_more_rows_of_the_same_kind_say_more(way: Maker) -> None:
+    rows, response = linear_model(12, 9)
+    precision = np.linspace(0.5, 3.0, 9)
+    found = way(rows, response).scaled(3.0).solved(precision)
+    thrice = way(np.tile(rows, (3, 1)), np.tile(response, 3)).solved(precision)
+    assert found.mean == pytest.approx(thrice.mean)
+    assert found.covariance.matrix == pytest.approx(thrice.covariance.matrix, abs=1e-12)
+
+
+def test_a_matrix_that_is_not_positive_is_refused() -> None:
+    equations = ByFunctions(-2 * np.eye(3), np.ones(3))
+    with pytest.raises(np.linalg.LinAlgError, match="not positive"):
+        equations.solved(np.ones(3))
+
+
+@WAYS
+def test_constant_features_have_no_functions(way: Maker) -> None:
+    found = way(np.empty((5, 0)), np.ones(5)).solved(np.empty(0))
+    assert found.covariance.matrix.shape == (0, 0)
+    assert found.covariance.squares(np.empty((2, 0))).tolist() == [0.0, 0.0]
