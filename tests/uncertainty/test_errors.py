@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, datasets
 from tpnn.loss.links import LINKS
-from tpnn.model.uncertain import errors_of_means
+from tpnn.model.intervals import errors_of_means
 
 N_ROWS = 1500
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import QUICK, with_solver
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load, load_model
-from tpnn.model.uncertain import score_at
+from tpnn.model.intervals import score_at
 
 SETTINGS = {**with_solver(QUICK, max_rounds=80), "n_bags": 4}
 N_TRAINING, N_TEST = 1500, 20_000

@@ -31,8 +31,8 @@ from tpnn.estimators.starting import check_start
 from tpnn.explain.path import Path
 from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.facts import in_words
-from tpnn.model.mixins import Predicts
 from tpnn.model.model import AnovaModel
+from tpnn.model.predicting import Predicts
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns

@@ -26,7 +26,7 @@ from tpnn.estimators.parameters import refusing_unknown
 from tpnn.loss.losses import OBJECTIVES, several_classes
 from tpnn.loss.offset import checked_offset
 from tpnn.model.files import storable_labels
-from tpnn.model.mixins import PredictsClasses, check_class_offset
+from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.problem import Task

@@ -25,7 +25,7 @@ from tpnn.explain.metrics.groups import unit_of
 from tpnn.explain.report import FitFacts
 from tpnn.loss.losses import Objective, resolve
 from tpnn.loss.offset import checked_numbers, checked_offset
-from tpnn.model.mixins import PredictsNumbers
+from tpnn.model.predicting import PredictsNumbers
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.problem import Task

@@ -21,7 +21,7 @@ from tpnn.explain.metrics.survival import breslow, concordance
 from tpnn.loss.losses import OBJECTIVES
 from tpnn.loss.offset import checked_offset
 from tpnn.loss.times import checked_survival
-from tpnn.model.mixins import PredictsSurvival
+from tpnn.model.predicting import PredictsSurvival
 from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.problem.scaling import Targets
 from tpnn.table.files.training import Training, read_training

@@ -8,13 +8,13 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Lowered, Place, lower
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 
 TOLERANCE = 1e-12  # of a component's value, in units of the sum of all components' largest values
 MOST_PROBES = 4096  # rows on which a model is compared with its export
 
 
-def checked_lowering(model: FrozenModel) -> Lowered:
+def checked_lowering(model: AnovaModel) -> Lowered:
     """Lower a model and compare it with the model on rows that visit every node and every rule."""
     lowered = lower(model)
     columns = probes(model)
@@ -30,7 +30,7 @@ def checked_lowering(model: FrozenModel) -> Lowered:
     return lowered
 
 
-def probes(model: FrozenModel) -> list[FloatArray]:
+def probes(model: AnovaModel) -> list[FloatArray]:
     """Columns of rows, as the encoder would number them, one column for each feature.
 
     Each column runs through the nodes, points beside and between them, points beyond, a missing

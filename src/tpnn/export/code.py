@@ -9,7 +9,7 @@ from tpnn.export.code_c import write_c
 from tpnn.export.code_javascript import write_javascript
 from tpnn.export.code_python import write_python
 from tpnn.export.plan import Plan
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 
 LANGUAGES: dict[str, Callable[[Plan], str]] = {
     "c": write_c,
@@ -18,7 +18,7 @@ LANGUAGES: dict[str, Callable[[Plan], str]] = {
 }
 
 
-def to_code(model: FrozenModel, language: str, contributions: bool) -> str:
+def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
     """Text of a file that gives the raw score and the prediction of one row.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 
@@ -153,7 +153,7 @@ class Lowered:
         return len(self.intercepts)
 
 
-def lower(model: FrozenModel) -> Lowered:
+def lower(model: AnovaModel) -> Lowered:
     """Nodes, cells and weights of a model; what no component reads is left out."""
     encoder, components = model.encoder, tuple(model.components)
     inputs = tuple(input_of(encoder, j) for j in sorted({j for s in components for j in s}))
@@ -222,7 +222,7 @@ def _place(axis: Axis, known: Input, number: int) -> Place:
 
 
 def _grids(
-    model: FrozenModel, places: Sequence[Place], place_of: Mapping[tuple[int, int], int]
+    model: AnovaModel, places: Sequence[Place], place_of: Mapping[tuple[int, int], int]
 ) -> tuple[Grid, ...]:
     names = model.encoder.feature_names
     grids = []

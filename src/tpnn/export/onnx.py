@@ -16,7 +16,7 @@ from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node
 from tpnn.export.onnx_places import MISSING_WHOLE, REAL, TEXT, WHOLE, Columns, form_of, is_time
 from tpnn.export.onnx_results import Result, result_names, write_results
 from tpnn.export.onnx_scores import write_scores
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 
 ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
 MISSING_TEXT = "<missing>"  # what stands for a missing value among text
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
     words: str
 
 
-def to_onnx(model: FrozenModel, path: str | os.PathLike[str], contributions: bool) -> None:
+def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool) -> None:
     """Write a model in the ONNX format; docs/export.md says what it reads and gives back.
 
     Parameters
@@ -82,7 +82,7 @@ def _onnx() -> Any:
 
 
 def _entries(
-    model: FrozenModel, lowered: Lowered, taken: Sequence[str], missing_text: str
+    model: AnovaModel, lowered: Lowered, taken: Sequence[str], missing_text: str
 ) -> list[Entry]:
     """Values that the graph reads: the inputs of the model, then its offset."""
     known = lowered.inputs

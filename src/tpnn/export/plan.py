@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpnn.export.lowering import Input, Lowered
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import DATE, DURATION, NUMBER
 from tpnn.table.levels import level_text
 from tpnn.table.source import LARGEST_EXACT_INTEGER
@@ -44,7 +44,7 @@ class Plan:
     contributions: bool
 
     @classmethod
-    def of(cls, model: FrozenModel, lowered: Lowered, contributions: bool) -> Plan:
+    def of(cls, model: AnovaModel, lowered: Lowered, contributions: bool) -> Plan:
         """Plan of a model and what it was lowered to."""
         return cls(lowered, model.classes, model.baseline is not None, contributions)
 

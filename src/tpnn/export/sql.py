@@ -16,7 +16,7 @@ from tpnn._utils.warn import warn
 from tpnn.export.checking import checked_lowering
 from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import DATE, DURATION
 from tpnn.table.source import LARGEST_EXACT_INTEGER
 
@@ -29,7 +29,7 @@ Step = tuple[str, str]  # name and query
 
 
 def to_sql(
-    model: FrozenModel,
+    model: AnovaModel,
     dialect: str,
     table: str | Sequence[str],
     key: str | Sequence[str] | None,

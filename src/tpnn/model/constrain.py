@@ -15,12 +15,12 @@ from tpnn.anova.constraints import Tables, constrained
 from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shape_rule import check_shape
-from tpnn.model.frozen import Model
+from tpnn.model.model import AnovaModel
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
 
-def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
+def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
@@ -67,7 +67,7 @@ def constrain(model: Model, shapes: Mapping[Any, str]) -> Model:
 
 
 def _shaped(
-    model: Model, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
+    model: AnovaModel, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
 ) -> tuple[float, Tables]:
     """Constrain the tables of one output, with features in the given order.
 
@@ -97,7 +97,7 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
     return RELATIVE_ROUNDING * max(sizes, default=0.0)
 
 
-def _with_subsets(model: Model) -> Model:
+def _with_subsets(model: AnovaModel) -> AnovaModel:
     """Add all subsets of the components, zero where they are new."""
     components = model.components.with_subsets()
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn.model.frozen import FrozenModel
+if TYPE_CHECKING:
+    from tpnn.model.model import AnovaModel
 
 
-def digest(model: FrozenModel) -> str:
+def digest(model: AnovaModel) -> str:
     """SHA-256 of link, intercepts, and the nodes, masses and values of all components.
 
     Features that no component has do not count, so it is the same after saving and loading.

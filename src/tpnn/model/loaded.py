@@ -8,8 +8,8 @@ import numpy as np
 
 from tpnn.loss.links import CLASS_LINKS
 from tpnn.model.loading import load_model
-from tpnn.model.mixins import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 from tpnn.model.model import AnovaModel
+from tpnn.model.predicting import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 
 
 class LoadedModel(Predicts):

@@ -11,10 +11,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tpnn.model.digest import digest
-from tpnn.model.frozen import FrozenModel
+
+if TYPE_CHECKING:
+    from tpnn.model.model import AnovaModel
 
 FIRST = "0" * 64  # what stands for the hash before the first
 MOST_EDITS = 1000
@@ -54,7 +56,7 @@ def extended(records: Sequence[Record], record: Record) -> tuple[Record, ...]:
     return (*records, linked | {"hash": record_hash(linked)})
 
 
-def first_break(model: FrozenModel) -> str | None:
+def first_break(model: AnovaModel) -> str | None:
     """Say where the log of a model was tampered with; None where it is whole."""
     log: EditLog | None = model.edits
     if log is None:
@@ -73,7 +75,7 @@ def first_break(model: FrozenModel) -> str | None:
     return None
 
 
-def check_log(model: FrozenModel) -> None:
+def check_log(model: AnovaModel) -> None:
     """Refuse a model whose log was tampered with."""
     found = first_break(model)
     if found is not None:

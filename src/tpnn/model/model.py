@@ -24,12 +24,11 @@ from tpnn.anova.shape_rule import check_shape
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import CLASS_LINKS, Link
 from tpnn.loss.offset import checked_offset, column_offset
-from tpnn.model.advice import Advice
+from tpnn.model import doors, intervals
 from tpnn.model.archive import write_archive
 from tpnn.model.baseline import Baseline
 from tpnn.model.calibration import Calibration
-from tpnn.model.editable import Editable
-from tpnn.model.exports import Exports
+from tpnn.model.digest import digest
 from tpnn.model.files import Fields, Label, pack
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
@@ -38,14 +37,14 @@ from tpnn.model.log import EditLog
 from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
-from tpnn.model.uncertain import Uncertain
+from tpnn.model.summary import summarise
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.frame import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AnovaModel(Exports, Editable, Advice, Uncertain):
+class AnovaModel:
     """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
@@ -116,6 +115,25 @@ class AnovaModel(Exports, Editable, Advice, Uncertain):
     edits: EditLog | None = None
     facts: Facts | None = None
     calibration: Calibration | None = None
+
+    explain = doors.explain
+    report = doors.report
+    edit = doors.edit
+    undo = doors.undo
+    replay = doors.replay
+    save_edits = doors.save_edits
+    log = doors.log
+    recourse = doors.recourse
+    to_sql = doors.to_sql
+    to_code = doors.to_code
+    to_onnx = doors.to_onnx
+    to_excel = doors.to_excel
+    to_table = doors.to_table
+    rating_tables = doors.rating_tables
+    summary = summarise
+    digest = digest
+    predict_interval = intervals.predict_interval
+    standard_errors = intervals.standard_errors
 
     def __post_init__(self) -> None:
         self.__setstate__(vars(self))

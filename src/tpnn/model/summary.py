@@ -13,11 +13,12 @@ import numpy as np
 from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.importance import importance, importance_interval
 from tpnn.anova.measure import product_mean
-from tpnn.model.frozen import FrozenModel
 from tpnn.table.packages import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tpnn.model.model import AnovaModel
 
 DIRECTIONS = ("increasing", "decreasing")
 SMALLEST_P_VALUE_SHOWN = 1e-16
@@ -154,7 +155,7 @@ class Summary:
         return f"<table>{head}</table><table>{''.join(cells)}</table>{notes}"
 
 
-def summarise(model: FrozenModel) -> Summary:
+def summarise(model: AnovaModel) -> Summary:
     """Summary of a frozen model."""
     shapes = certified_shapes(model)
     parts = list(zip(model.components, model.component_names, model.tables, strict=True))
@@ -189,14 +190,14 @@ def summarise(model: FrozenModel) -> Summary:
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
 
 
-def _interval(model: FrozenModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
+def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
     posterior = None if model.posteriors is None else model.posteriors[place]
     if posterior is None:
         return math.nan, math.nan
     return importance_interval(model.tables[place], weights, posterior.uncertainty())
 
 
-def certified_shapes(model: FrozenModel) -> dict[str, list[str]]:
+def certified_shapes(model: AnovaModel) -> dict[str, list[str]]:
     """Shapes that are proved for all values of the other features, by feature."""
     certified = {}
     for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
@@ -208,7 +209,7 @@ def certified_shapes(model: FrozenModel) -> dict[str, list[str]]:
     return certified
 
 
-def _header(model: FrozenModel) -> dict[str, str]:
+def _header(model: AnovaModel) -> dict[str, str]:
     """Say in words what the model is."""
     header, orders = {}, model.components.orders
     if model.provenance is not None:

@@ -152,7 +152,7 @@ def test_smoothing_keeps_the_mean_and_what_is_outside(
 def test_without_leaves_a_component_out(models: dict[int, AnovaModel], X: pd.DataFrame) -> None:
     model = models[2]
     place = model.component_names.index(("age", "town"))
-    edited = model.without(("town", "age"), why="not allowed")
+    edited = model.edit(("town", "age"), without=True, why="not allowed")
     check_added(model, edited, X, -model.component_scores(X)[:, place])
     assert ("age", "town") not in edited.component_names
     assert edited.posteriors is not None
@@ -327,4 +327,4 @@ def test_wrong_edits_are_refused(message: str, models: dict[int, AnovaModel]) ->
 
 def test_only_components_can_be_left_out(models: dict[int, AnovaModel]) -> None:
     with pytest.raises(ValueError, match=r"^without: must be a component of the model"):
-        models[2].without("age").without("age")
+        models[2].edit("age", without=True).edit("age", without=True)

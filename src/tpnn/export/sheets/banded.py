@@ -14,7 +14,7 @@ from tpnn._utils.checks import COUNT, check_parameters
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bands import Bands, feature_bands
 from tpnn.export.sheets.frozen import title, values_at
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import Table
 
 
@@ -24,7 +24,7 @@ class BandedModel:
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model itself.
     bands : dict of int to Bands
         Bands of every feature that a component uses.
@@ -32,7 +32,7 @@ class BandedModel:
         Mean of each component over its cells, under the product of the masses.
     """
 
-    model: FrozenModel
+    model: AnovaModel
     bands: Mapping[int, Bands]
     tables: Mapping[Component, FloatArray]
 
@@ -67,7 +67,7 @@ class BandedModel:
         return float((masses * values**2).sum()), float((masses * (values - banded) ** 2).sum())
 
 
-def banded(model: FrozenModel, max_bands: int) -> BandedModel:
+def banded(model: AnovaModel, max_bands: int) -> BandedModel:
     """Put a model with one output on bands."""
     check_parameters({"max_bands": max_bands}, {"max_bands": COUNT})
     used = sorted({feature for component in model.components for feature in component})
@@ -75,7 +75,7 @@ def banded(model: FrozenModel, max_bands: int) -> BandedModel:
     return BandedModel(model, bands, {s: cell_means(model, s, bands) for s in model.components})
 
 
-def cell_means(model: FrozenModel, component: Component, bands: Mapping[int, Bands]) -> FloatArray:
+def cell_means(model: AnovaModel, component: Component, bands: Mapping[int, Bands]) -> FloatArray:
     """Mean of a component over every cell of its bands, (n_bands_1, ..., n_bands_d)."""
     own = [bands[feature] for feature in component]
     means = values_at(model, component, [b.numbers for b in own])
@@ -94,7 +94,7 @@ def summed(
     return total
 
 
-def refuse_unless(link_names: Sequence[str], model: FrozenModel, what: str) -> None:
+def refuse_unless(link_names: Sequence[str], model: AnovaModel, what: str) -> None:
     """Refuse a model with another link, or with several outputs."""
     if model.link.name not in link_names or len(model.intercepts) > 1:
         raise ValueError(

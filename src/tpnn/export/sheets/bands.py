@@ -11,7 +11,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.export.sheets.frozen import values_at
 from tpnn.export.sheets.segments import best_segments
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION, NOMINAL, NUMBER
@@ -86,7 +86,7 @@ class Bands:
         return np.where(odd, self.n_regular + np.isinf(column), bands)
 
 
-def feature_bands(model: FrozenModel, feature: int, max_bands: int) -> Bands:
+def feature_bands(model: AnovaModel, feature: int, max_bands: int) -> Bands:
     """Find the bands of a feature that lose least in all components that use it.
 
     The loss is the variance within bands, summed over the components: of the main effect and, for
@@ -118,7 +118,7 @@ def feature_bands(model: FrozenModel, feature: int, max_bands: int) -> Bands:
 
 
 def _points(
-    model: FrozenModel, feature: int, known: Feature, axis: Axis
+    model: AnovaModel, feature: int, known: Feature, axis: Axis
 ) -> tuple[FloatArray, FloatArray]:
     """Values of a feature at which some component bends, and the mass of each."""
     if axis.groups is not None:
@@ -142,7 +142,7 @@ def _special_masses(axis: Axis) -> FloatArray:
     return padded[[axis.missing_node, axis.unseen_node]]
 
 
-def _profile(model: FrozenModel, feature: int, regular: FloatArray) -> FloatArray:
+def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray:
     """Values of all components of a feature at its points, times the root of the other masses."""
     columns = [np.zeros((len(regular), 1))]
     for component in model.components:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 
 FACTOR_LINKS = ("log", "logit")  # exp(effect) is a factor on the mean, or on the odds
 
@@ -22,7 +22,7 @@ def title(names: Sequence[str]) -> str:
     return " x ".join(names)
 
 
-def band_of(model: FrozenModel, place: int) -> tuple[FloatArray, FloatArray]:
+def band_of(model: AnovaModel, place: int) -> tuple[FloatArray, FloatArray]:
     """Lower and upper end of the pointwise band of 95 % of a component; NaN without a band."""
     table = model.tables[place]
     reach = np.full(table.shape, np.nan)
@@ -32,14 +32,12 @@ def band_of(model: FrozenModel, place: int) -> tuple[FloatArray, FloatArray]:
     return table - reach, table + reach
 
 
-def values_at(
-    model: FrozenModel, component: Component, numbers: Sequence[FloatArray]
-) -> FloatArray:
+def values_at(model: AnovaModel, component: Component, numbers: Sequence[FloatArray]) -> FloatArray:
     """First output of a component on a grid of values, (n_1, ..., n_d).
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model.
     component : tuple of int
         One of its components, of d features.

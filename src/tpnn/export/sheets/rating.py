@@ -16,7 +16,7 @@ from tpnn.export.sheets.banded import BandedModel, banded, refuse_unless, summed
 from tpnn.export.sheets.frozen import FACTOR_LINKS
 from tpnn.loss.formulas import logistic_loss, tweedie_loss
 from tpnn.loss.offset import checked_numbers, refuse_masked
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import Table
 from tpnn.table.packages import require_pandas
 from tpnn.table.values import array_of
@@ -72,7 +72,7 @@ class RatingTables:
 
 
 def rating_tables(
-    model: FrozenModel,
+    model: AnovaModel,
     X: Any = None,
     y: Any = None,
     max_bands: int = 8,
@@ -88,7 +88,7 @@ def rating_tables(
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model.
     X, y : table and targets, optional
         Rows on which the loss and actual over expected are measured, in the deviance of the link:
@@ -146,7 +146,7 @@ def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
     return _Rows(table, grouped.codes(table), targets, raw, _raw(grouped, table, known))
 
 
-def _targets(model: FrozenModel, y: Any, n_rows: int) -> FloatArray:
+def _targets(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
     """Targets as numbers; labels of a classifier as 0 and 1."""
     refuse_masked("y", y)
     labels = array_of(y)

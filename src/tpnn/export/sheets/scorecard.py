@@ -17,7 +17,7 @@ from tpnn.export.sheets.bands import Bands
 from tpnn.export.sheets.frozen import values_at
 from tpnn.export.sheets.maximum import largest_sum
 from tpnn.export.sheets.monotone import monotone_shift
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import NOMINAL
 from tpnn.table.packages import require_pandas
 
@@ -189,7 +189,7 @@ def scorecard(
     """
     values = {"pdo": pdo, "score": score, "odds": odds, "max_bands": max_bands}
     check_parameters(values, RULES)
-    frozen: FrozenModel = getattr(model, "model_", model)
+    frozen: AnovaModel = getattr(model, "model_", model)
     _check_model(frozen, good)
     good = frozen.classes[0] if good is None else good
     unit = pdo / np.log(2) * (1 if good == frozen.classes[1] else -1)
@@ -212,7 +212,7 @@ def scorecard(
     return ScoreCard(**{**vars(card), "max_deviation": largest, "is_exact": is_exact})
 
 
-def _check_model(model: FrozenModel, good: Any) -> None:
+def _check_model(model: AnovaModel, good: Any) -> None:
     refuse_unless(["logit"], model, "score cards")
     if len(model.classes) != 2 or (good is not None and good not in model.classes):
         raise ValueError(
@@ -305,7 +305,7 @@ def _deviation(card: ScoreCard) -> tuple[float, bool]:
     return max(float(base) + above, below - float(base)), is_exact
 
 
-def _corners(model: FrozenModel, feature: int, bands: Bands) -> FloatArray:
+def _corners(model: AnovaModel, feature: int, bands: Bands) -> FloatArray:
     """Values of a feature among which the largest deviation is."""
     below = np.nextafter(bands.cuts, -np.inf)
     numbers = np.concatenate([bands.numbers, bands.cuts, below])

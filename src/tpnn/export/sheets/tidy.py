@@ -11,7 +11,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.frozen import FACTOR_LINKS, band_of, title
 from tpnn.loss.links import LINKS
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.packages import require_pandas
 from tpnn.table.words import originals
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTERCEPT = "(intercept)"
 
 
-def tidy_table(model: FrozenModel) -> pd.DataFrame:
+def tidy_table(model: AnovaModel) -> pd.DataFrame:
     """All components in one frame, with a line for each node or cell and output.
 
     The first lines are the intercept. For a row whose values are nodes, the sum of ``effect`` over
@@ -72,7 +72,7 @@ def _repeated(value: str, n_lines: int) -> Any:
     return np.full(n_lines, value, dtype=object)
 
 
-def _intercept_lines(model: FrozenModel) -> dict[str, Any]:
+def _intercept_lines(model: AnovaModel) -> dict[str, Any]:
     n_outputs = len(model.intercepts)
     return {
         "component": _repeated(INTERCEPT, n_outputs),
@@ -84,7 +84,7 @@ def _intercept_lines(model: FrozenModel) -> dict[str, Any]:
     }
 
 
-def _component_lines(model: FrozenModel, place: int, component: Component) -> dict[str, Any]:
+def _component_lines(model: AnovaModel, place: int, component: Component) -> dict[str, Any]:
     axes, effect = model.axes(component), model.tables[place]
     names = model.component_names[place]
     nodes = np.indices(effect.shape).reshape(effect.ndim, -1)

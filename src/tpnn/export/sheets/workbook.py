@@ -25,7 +25,7 @@ from tpnn.export.sheets.formulas import (
 )
 from tpnn.export.sheets.frozen import band_of, title
 from tpnn.export.sheets.tidy import cell_masses
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION, NOMINAL
@@ -42,7 +42,7 @@ DATE_FORMAT = "yyyy-mm-dd hh:mm:ss"
 
 
 def write_workbook(
-    model: FrozenModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
+    model: AnovaModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
 ) -> None:
     """Write a spreadsheet whose formulas are the model.
 
@@ -55,7 +55,7 @@ def write_workbook(
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model.
     path : path
         Where to write, a name that ends in ".xlsx".
@@ -85,7 +85,7 @@ def _openpyxl() -> Any:
     return openpyxl
 
 
-def _rows(model: FrozenModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any]], FloatArray]:
+def _rows(model: AnovaModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any]], FloatArray]:
     """Values of every feature as a spreadsheet has them, and the offset of each row."""
     encoder = model.encoder
     if X is None:
@@ -133,7 +133,7 @@ def _days(feature: Feature, number: float) -> float:
 class _Sheets:
     """The sheets of a workbook, and where on them everything is."""
 
-    def __init__(self, book: Any, model: FrozenModel) -> None:
+    def __init__(self, book: Any, model: AnovaModel) -> None:
         self.model, self.book = model, book
         self.score, self.lookup = book.active, book.create_sheet(LOOKUP)
         self.nodes = book.create_sheet(NODES)

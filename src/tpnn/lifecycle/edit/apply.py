@@ -19,13 +19,13 @@ from tpnn.anova.purify import purify_tables
 from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.nodes import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
-from tpnn.model.frozen import Model
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 
 SMALLEST_GAP = 1e-9  # of ranks of neighbouring nodes, for smoothing
 
 
-def applied(model: Model, edit: Edit) -> Model:
+def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
     """Model after an edit, without a record of it."""
     if edit.operation == "without":
         return _without(model, edit.component)
@@ -41,7 +41,7 @@ def applied(model: Model, edit: Edit) -> Model:
     return _after(*_plus(finer, edit.component, added), model)
 
 
-def _without(model: Model, component: Component) -> Model:
+def _without(model: AnovaModel, component: Component) -> AnovaModel:
     if component not in model.components.components:
         raise ValueError(
             f"without: must be a component of the model, found "
@@ -59,7 +59,7 @@ def _without(model: Model, component: Component) -> Model:
     return _after(rest, set(), model)
 
 
-def _refined_for(model: Model, edit: Edit) -> Model:
+def _refined_for(model: AnovaModel, edit: Edit) -> AnovaModel:
     """Model on nodes between which no end of the edit lies."""
     if edit.operation == "smooth":  # ends where there is a node
         return model
@@ -139,7 +139,9 @@ def smoother(axis: Axis, mask: BoolArray, share: float) -> FloatArray:
     return matrix
 
 
-def _plus(model: Model, component: Component, added: FloatArray) -> tuple[Model, set[Component]]:
+def _plus(
+    model: AnovaModel, component: Component, added: FloatArray
+) -> tuple[AnovaModel, set[Component]]:
     """Add a table to f; returns the model and the components that changed."""
     subsets = ComponentSet((component,)).with_subsets()
     zeros = {
@@ -171,14 +173,14 @@ def _unless_rounding(table: FloatArray, rounding: float) -> FloatArray:
     return table if np.abs(table).max(initial=0.0) > rounding else np.zeros_like(table)
 
 
-def _changed(before: Model, after: Model) -> set[Component]:
+def _changed(before: AnovaModel, after: AnovaModel) -> set[Component]:
     """Components of the model after an edit that are not as before."""
     old = before.by_component()
     tables = after.by_component().items()
     return {s for s, table in tables if s not in old or not np.array_equal(old[s], table)}
 
 
-def _after(model: Model, changed: set[Component], before: Model) -> Model:
+def _after(model: AnovaModel, changed: set[Component], before: AnovaModel) -> AnovaModel:
     """Leave out what no longer belongs to a model of which some components were changed.
 
     Spreads and bands of these are void, terms, scores and calibration of all. Shapes stay where the

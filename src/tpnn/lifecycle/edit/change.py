@@ -14,7 +14,7 @@ from tpnn.anova.components import Component, resolve_feature, resolve_interactio
 from tpnn.anova.constraints import SIGNS
 from tpnn.anova.shape_rule import check_shape
 from tpnn.lifecycle.edit.where import Where, read_number, read_where
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.frame import DATE, NOMINAL
 
 Named = str | int | Sequence[str | int]
@@ -104,12 +104,12 @@ class Edit:
     record: dict[str, Any]
 
 
-def read_edit(model: FrozenModel, component: Named, change: Mapping[str, Any]) -> Edit:
+def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) -> Edit:
     """Check an edit.
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model to edit.
     component : str, int or sequence of them
         Its feature or features.
@@ -137,7 +137,7 @@ def read_edit(model: FrozenModel, component: Named, change: Mapping[str, Any]) -
     return Edit(features, where, operation, value, outputs, record=record)
 
 
-def _read_component(model: FrozenModel, component: Named) -> Component:
+def _read_component(model: AnovaModel, component: Named) -> Component:
     if isinstance(component, str | int) or len(component) == 1:
         one = component if isinstance(component, str | int) else component[0]
         features: Component = (resolve_feature(one, model.feature_names, "component"),)
@@ -168,7 +168,7 @@ def _read_operation(given: Mapping[str, Any]) -> str:
 
 
 def _by_feature(
-    model: FrozenModel, features: Component, given: Mapping[str, Any]
+    model: AnovaModel, features: Component, given: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Range, levels and missing values of each feature of a component."""
     found: list[dict[str, Any]] = [{} for _ in features]
@@ -197,7 +197,7 @@ def _by_feature(
 
 
 def _read_value(
-    model: FrozenModel,
+    model: AnovaModel,
     features: Component,
     where: Sequence[Where],
     operation: str,
@@ -243,7 +243,7 @@ def _read_points(where: Where, value: Any) -> list[list[float]]:
     return sorted(points)
 
 
-def _read_smoothing(model: FrozenModel, features: Component, value: Any) -> float:
+def _read_smoothing(model: AnovaModel, features: Component, value: Any) -> float:
     if all(model.encoder.features[j].kind == NOMINAL for j in features):
         name = model.feature_names[features[0]]
         raise ValueError(
@@ -253,7 +253,7 @@ def _read_smoothing(model: FrozenModel, features: Component, value: Any) -> floa
     return DEFAULT_SMOOTHING if value is True else float(value)
 
 
-def _read_outputs(model: FrozenModel, output: Any) -> BoolArray:
+def _read_outputs(model: AnovaModel, output: Any) -> BoolArray:
     if output is None:
         return np.ones(model.n_outputs, bool)
     if output not in model.output_names:
@@ -265,7 +265,7 @@ def _read_outputs(model: FrozenModel, output: Any) -> BoolArray:
 
 
 def _record(
-    model: FrozenModel, features: Component, where: Sequence[Where], operation: str, value: Any
+    model: AnovaModel, features: Component, where: Sequence[Where], operation: str, value: Any
 ) -> dict[str, Any]:
     """Edit by names, as JSON can hold it."""
     record: dict[str, Any] = {"component": [model.feature_names[j] for j in features]}

@@ -16,8 +16,8 @@ from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.lifecycle.edit.effect import held_out_loss
 from tpnn.model.digest import digest
-from tpnn.model.frozen import FrozenModel, Model
 from tpnn.model.log import MOST_EDITS, EditLog, Record, check_log, extended
+from tpnn.model.model import AnovaModel
 
 LONGEST_TEXT = 10_000  # characters
 
@@ -59,23 +59,23 @@ class HeldOut:
     y: Any
     offset: Any = None
 
-    def loss(self, model: FrozenModel) -> tuple[str, float]:
+    def loss(self, model: AnovaModel) -> tuple[str, float]:
         """Name and mean of the loss of a model."""
         return held_out_loss(model, self.X, self.y, self.offset)
 
 
 def edited(
-    model: Model,
+    model: AnovaModel,
     component: Named,
     change: Mapping[str, Any],
     note: Note,
     rows: HeldOut | None = None,
-) -> Model:
+) -> AnovaModel:
     """Model after an edit, with one more record in its log.
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model, which stays as it is.
     component : str, int or sequence of them
         Feature or features.
@@ -111,14 +111,14 @@ def edited(
     return replace(new, edits=EditLog(extended(known.records, record), formers))
 
 
-def _effect(before: FrozenModel, after: FrozenModel, rows: HeldOut) -> Record:
+def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
     """Loss on held-out rows before and after an edit."""
     (name, old), (_, new) = rows.loss(before), rows.loss(after)
     n_rows = before.encoder.read(rows.X).n_rows
     return {"loss": name, "n_rows": n_rows, "before": old, "after": new}
 
 
-def changes(before: FrozenModel, after: FrozenModel) -> Record:
+def changes(before: AnovaModel, after: AnovaModel) -> Record:
     """Say what an edit changed: by how much each component, and what is no longer known."""
     named = zip(after.component_names, after.components, strict=True)
     sizes = [(list(names), _difference(before, after, s)) for names, s in named]
@@ -131,7 +131,7 @@ def changes(before: FrozenModel, after: FrozenModel) -> Record:
     }
 
 
-def _difference(before: FrozenModel, after: FrozenModel, component: Component) -> float:
+def _difference(before: AnovaModel, after: AnovaModel, component: Component) -> float:
     """Largest change of a value of a component at a node."""
     new, old = after.by_component()[component], before.by_component().get(component)
     if old is not None:
@@ -139,7 +139,7 @@ def _difference(before: FrozenModel, after: FrozenModel, component: Component) -
     return float(np.abs(new).max(initial=0.0))
 
 
-def undone(model: Model) -> Model:
+def undone(model: AnovaModel) -> AnovaModel:
     """Model before its last edit, bit for bit, with the log that it had."""
     check_log(model)
     log: EditLog | None = model.edits

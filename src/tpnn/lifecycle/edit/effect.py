@@ -10,13 +10,13 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.loss import formulas
 from tpnn.loss.offset import refuse_masked
 from tpnn.loss.times import checked_survival
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.values import array_of
 
 POWERS = {"poisson": 1.0, "gamma": 2.0}  # of the Tweedie deviance, by objective
 
 
-def held_out_loss(model: FrozenModel, X: Any, y: Any, offset: Any = None) -> tuple[str, float]:
+def held_out_loss(model: AnovaModel, X: Any, y: Any, offset: Any = None) -> tuple[str, float]:
     """Name and mean of the loss that suits a model, on the rows given.
 
     The name is that of an objective, whose loss it is: "squared_error", "log_loss", "quantile",
@@ -29,7 +29,7 @@ def held_out_loss(model: FrozenModel, X: Any, y: Any, offset: Any = None) -> tup
     return name, float(np.mean(losses))
 
 
-def _losses(model: FrozenModel, raw: FloatArray, y: Any) -> tuple[str, FloatArray]:
+def _losses(model: AnovaModel, raw: FloatArray, y: Any) -> tuple[str, FloatArray]:
     refuse_masked("y", y)
     task = None if model.provenance is None else model.provenance.task
     link = model.link.name
@@ -50,7 +50,7 @@ def _losses(model: FrozenModel, raw: FloatArray, y: Any) -> tuple[str, FloatArra
     return _number_losses(model, raw, truth)
 
 
-def _number_losses(model: FrozenModel, raw: FloatArray, y: FloatArray) -> tuple[str, FloatArray]:
+def _number_losses(model: AnovaModel, raw: FloatArray, y: FloatArray) -> tuple[str, FloatArray]:
     settings = {} if model.provenance is None else model.provenance.settings
     objective: Any = settings.get("objective", "")
     named = dict(objective) if isinstance(objective, dict) else {"name": objective}
@@ -70,7 +70,7 @@ def _level(named: dict[str, Any]) -> float:
     return float(np.ravel(named.get("levels", 0.5))[0])
 
 
-def _codes(model: FrozenModel, labels: list[Any]) -> Any:
+def _codes(model: AnovaModel, labels: list[Any]) -> Any:
     classes = model.classes or tuple(range(max(model.n_outputs, 2)))
     numbers = {label: place for place, label in enumerate(classes)}
     codes = [numbers.get(label) for label in labels]

@@ -11,19 +11,21 @@ from typing import Any
 from tpnn._utils.files import write_file
 from tpnn.lifecycle.edit.edit import HeldOut, Note, edited
 from tpnn.model.digest import digest
-from tpnn.model.frozen import FrozenModel, Model
 from tpnn.model.log import check_log
+from tpnn.model.model import AnovaModel
 
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
 NOTES = ("why", "by", "when")
 
 
-def replayed(model: Model, path: str | os.PathLike[str], rows: HeldOut | None = None) -> Model:
+def replayed(
+    model: AnovaModel, path: str | os.PathLike[str], rows: HeldOut | None = None
+) -> AnovaModel:
     """Model after all edits of a file; the same file and model give the same bits.
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model that the edits are for.
     path : path
         File written by ``write_edits`` or by a report page.
@@ -65,7 +67,7 @@ def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return found
 
 
-def write_edits(model: FrozenModel, path: str | os.PathLike[str]) -> None:
+def write_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
     """Write the edits of a model, which ``replayed`` applies to the model before the first."""
     check_log(model)
     records = () if model.edits is None else model.edits.records

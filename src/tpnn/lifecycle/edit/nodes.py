@@ -17,7 +17,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.purify import as_numbers, moved
-from tpnn.model.frozen import Model
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 
@@ -69,14 +69,16 @@ def with_own_nodes(axis: Axis, feature: Feature, numbers: Sequence[int]) -> Axis
     return replace(axis, values=values, weights=weights, levels=tuple(labels), groups=groups)
 
 
-def refined(model: Model, order: int, finer: Mapping[int, Callable[[Axis], Axis]]) -> Model:
+def refined(
+    model: AnovaModel, order: int, finer: Mapping[int, Callable[[Axis], Axis]]
+) -> AnovaModel:
     """Model of the same function on finer axes of some features, in all orders up to one.
 
     Coarse nodes must be fine nodes, so what is new in an order is new in all lower ones.
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         The model.
     order : int
         Largest order that gets new nodes.

@@ -15,7 +15,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import resolve_feature
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.frame import DATE, DURATION, NOMINAL
@@ -63,7 +63,7 @@ class Choice:
 
 
 def movable(
-    model: FrozenModel, row: FloatArray, fixed: Collection[Any], ranges: Mapping[Any, Any]
+    model: AnovaModel, row: FloatArray, fixed: Collection[Any], ranges: Mapping[Any, Any]
 ) -> tuple[list[int], dict[int, Any]]:
     """Features that may change and matter, and the ranges of all features by their number.
 
@@ -79,7 +79,7 @@ def movable(
 
 
 def choice_of(
-    model: FrozenModel, feature: int, current: float, given: Any, is_linked: bool
+    model: AnovaModel, feature: int, current: float, given: Any, is_linked: bool
 ) -> Choice:
     """Values that a feature may take, from node to node if it is linked to another change."""
     known, name = model.encoder.features[feature], model.feature_names[feature]
@@ -156,7 +156,7 @@ def _level_values(axis: Axis, known: Feature, current: float, allowed: FloatArra
 
 
 def _number_values(
-    model: FrozenModel, feature: int, current: float, ends: tuple[float, float], is_linked: bool
+    model: AnovaModel, feature: int, current: float, ends: tuple[float, float], is_linked: bool
 ) -> FloatArray:
     """Nodes within the range, its ends, and the current value.
 

@@ -19,7 +19,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.frozen import values_at
 from tpnn.lifecycle.recourse.choices import Choice
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 
 SMALLEST_RUN = 1e-300
 MOST_OPTIONS = 20_000_000  # of a group of features that interact
@@ -158,7 +158,7 @@ class Effects:
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         A model with one output.
     row : array of shape (n_features,)
         The row as numbers.
@@ -167,7 +167,7 @@ class Effects:
     """
 
     def __init__(
-        self, model: FrozenModel, row: FloatArray, choice: Callable[[int, bool], Choice]
+        self, model: AnovaModel, row: FloatArray, choice: Callable[[int, bool], Choice]
     ) -> None:
         self.model, self.row, self.choice = model, row, choice
         self._having: dict[int, list[Component]] = {}

@@ -15,7 +15,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.lifecycle.recourse.choices import Choice, choice_of, movable
 from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
 from tpnn.lifecycle.recourse.programme import Programme
-from tpnn.model.frozen import FrozenModel
+from tpnn.model.model import AnovaModel
 from tpnn.table.words import originals
 
 MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
@@ -53,7 +53,7 @@ class Recourse:
 
 
 def recourse(
-    model: FrozenModel,
+    model: AnovaModel,
     row: Any,
     target: Any,
     *,
@@ -66,7 +66,7 @@ def recourse(
 
     Parameters
     ----------
-    model : FrozenModel
+    model : AnovaModel
         A model with one output.
     row : table of one row
         A record, or a table with one row.
@@ -199,7 +199,7 @@ def _cost(parts: Sequence[Part], values: Sequence[float]) -> float:
 class _Asked:
     """The question: a row as numbers, its raw score, and the raw scores that are asked for."""
 
-    model: FrozenModel
+    model: AnovaModel
     numbers: FloatArray
     raw: float
     low: float
@@ -270,7 +270,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, np.floating) else value
 
 
-def _check(model: FrozenModel, max_changes: int) -> None:
+def _check(model: AnovaModel, max_changes: int) -> None:
     if len(model.intercepts) > 1:
         raise ValueError(
             f"model: recourse needs one output, found {len(model.intercepts)}. Fit the class of "
@@ -284,7 +284,7 @@ def _check(model: FrozenModel, max_changes: int) -> None:
         )
 
 
-def _raw_target(model: FrozenModel, target: Any, raw: float) -> tuple[float, float]:
+def _raw_target(model: AnovaModel, target: Any, raw: float) -> tuple[float, float]:
     """Interval of raw scores that is asked for."""
     ends = tuple(np.ravel(target)) if not isinstance(target, Real) else (target,)
     are_numbers = len(ends) in (1, 2) and all(isinstance(end, Real) for end in ends)

@@ -26,7 +26,7 @@ from tpnn.model.log import EditLog, record_hash
 def edited(models: dict[int, AnovaModel]) -> AnovaModel:
     one = models[2].edit("age", between=(18, 21.5), add=0.2, why="too low", by="Ada")
     two = one.edit(("age", "town"), levels={"town": ["k"]}, scale=0.5, why="noise", by="Bo")
-    return two.without("grade", why="not allowed", by="Ada")
+    return two.edit("grade", without=True, why="not allowed", by="Ada")
 
 
 def saved(model: AnovaModel, path: Path) -> bytes:

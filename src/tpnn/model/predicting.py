@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.explanation import Explanation
+from tpnn.model.intervals import means_with_errors
 from tpnn.model.model import AnovaModel
 from tpnn.model.summary import Summary
-from tpnn.model.uncertain import means_with_errors
 from tpnn.table.files.source import Source
 from tpnn.table.frame import Table
 
 if TYPE_CHECKING:
+    from tpnn.explain.explanation import Explanation
     from tpnn.lifecycle.recourse.recourse import Recourse
 
 
@@ -34,7 +34,7 @@ class Predicts:
         """
         self._check_fitted()
         rows = None if X is None else self._read(X)
-        return Explanation(self.model_, rows)
+        return self.model_.explain(rows)
 
     def predict_batches(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield what ``predict`` returns for a table in files, for some thousand rows at a time.

@@ -1,9 +1,12 @@
-"""Uncertain: how sure a model is of what it predicts for a row."""
+"""Intervals of predictions and standard errors: how sure a model is about a row.
+
+``AnovaModel`` has ``predict_interval`` and ``standard_errors`` as methods.
+"""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,108 +14,80 @@ from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component, resolve_feature
 from tpnn.model.calibration import Calibration, Scale
 from tpnn.model.flat import flatten_tables
-from tpnn.model.frozen import FrozenModel
 from tpnn.model.interpolate import Predictor
-from tpnn.model.presum import SumPredictor
 from tpnn.table.frame import Table
+
+if TYPE_CHECKING:
+    from tpnn.model.model import AnovaModel
 
 EXAMPLE_COVERAGE = 0.9
 
 
-class Calibrated(FrozenModel, Protocol):
-    """The part of ``AnovaModel`` that tells how sure it is; see there."""
+def predict_interval(
+    model: AnovaModel, X: Any, coverage: float = 0.9, by: Any = None, offset: Any = None
+) -> Any:
+    """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
 
-    @property
-    def calibration(self) -> Calibration | None:
-        """What held-out rows say about predictions."""
+    They are calibrated on rows that bags held out, so they need no further fit. The share holds
+    on average over rows like those of the fit, whatever the noise; with ``by`` it holds within
+    each group, too.
 
-    @property
-    def n_outputs(self) -> int:
-        """Number of outputs."""
+    Parameters
+    ----------
+    X : table
+        Rows.
+    coverage : float, default=0.9
+        Share of the targets that lie inside, between 0 and 1.
+    by : str or int, optional
+        A feature with few values, by name or position, each value of which is a group.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score, as in ``predict``.
 
-    @property
-    def _sum_predictor(self) -> SumPredictor:
-        """Sum of all components on rows."""
+    Returns
+    -------
+    pair of arrays of shape (n_rows,) or (n_rows, n_outputs)
+        Lower and upper ends, in the unit of the target; where the link is the logarithm, never
+        below 0. Of several targets, each has its own interval. Or, for a classifier,
+    array of bool, shape (n_rows, n_classes)
+        Which classes are in the set of each row. The most probable one always is.
+    """
+    check_coverage(coverage)
+    known = _needed(model.calibration)
+    table = model.encoder.read(X)
+    factors = _factors(model, known, table, coverage, by)
+    if known.scale is None:
+        shares = model.link.inverse(model.raw_scores(table, offset))
+        shares = shares if shares.ndim == 2 else np.column_stack([1 - shares, shares])
+        return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
+    raw = model.raw_scores(table, offset)
+    reach = factors * scale_at(model, known.scale, table, raw.reshape(len(raw), -1))
+    reach, means = reach.reshape(raw.shape), model.link.inverse(raw)
+    lower, upper = means - reach, means + reach
+    return (lower.clip(0.0) if model.link.name == "log" else lower), upper
 
-    def standard_errors(self, X: Any) -> FloatArray:
-        """Return the standard error of the raw score of each row."""
 
+def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
+    """Return the standard error of the raw score of each row, shape (n_rows[, n_outputs]).
 
-class Uncertain:
-    """Methods of a frozen model that tell intervals and standard errors."""
-
-    def predict_interval(
-        self: Calibrated, X: Any, coverage: float = 0.9, by: Any = None, offset: Any = None
-    ) -> Any:
-        """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
-
-        They are calibrated on rows that bags held out, so they need no further fit. The share holds
-        on average over rows like those of the fit, whatever the noise; with ``by`` it holds within
-        each group, too.
-
-        Parameters
-        ----------
-        X : table
-            Rows.
-        coverage : float, default=0.9
-            Share of the targets that lie inside, between 0 and 1.
-        by : str or int, optional
-            A feature with few values, by name or position, each value of which is a group.
-        offset : array of shape (n_rows,), optional
-            Known part of the raw score, as in ``predict``.
-
-        Returns
-        -------
-        pair of arrays of shape (n_rows,) or (n_rows, n_outputs)
-            Lower and upper ends, in the unit of the target; where the link is the logarithm, never
-            below 0. Of several targets, each has its own interval. Or, for a classifier,
-        array of bool, shape (n_rows, n_classes)
-            Which classes are in the set of each row. The most probable one always is.
-        """
-        check_coverage(coverage)
-        known = _needed(self.calibration)
-        table = self.encoder.read(X)
-        factors = _factors(self, known, table, coverage, by)
-        if known.scale is None:
-            shares = self.link.inverse(self.raw_scores(table, offset))
-            shares = shares if shares.ndim == 2 else np.column_stack([1 - shares, shares])
-            return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
-        raw = self.raw_scores(table, offset)
-        reach = factors * scale_at(self, known.scale, table, raw.reshape(len(raw), -1))
-        reach, means = reach.reshape(raw.shape), self.link.inverse(raw)
-        lower, upper = means - reach, means + reach
-        return (lower.clip(0.0) if self.link.name == "log" else lower), upper
-
-    def standard_errors(self: Calibrated, X: Any) -> FloatArray:
-        """Return the standard error of the raw score of each row, shape (n_rows[, n_outputs]).
-
-        It is that of the joint posterior of all components, whose errors partly cancel: an additive
-        model of its logarithm, fitted to that of training rows. An offset is known without error.
-        """
-        if self.calibration is None or self.calibration.errors is None:
-            raise ValueError(
-                "return_std: a model with bands is needed, found one without: fitted with "
-                "bands=False, changed after its fit, or saved by a version that had no standard "
-                "errors. Fit again."
-            )
-        table = self.encoder.read(X)
-        raw = np.empty((self.n_outputs, table.n_rows))
-        raw[:] = self.intercepts[:, None]
-        self._sum_predictor.add(_columns(self, table), raw)
-        errors = scale_at(self, self.calibration.errors, table, raw.T)
-        return errors[:, 0] if self.n_outputs == 1 else errors
-
-    def mean_errors(self: Calibrated, X: Any, offset: Any = None) -> FloatArray:
-        """Return the standard error of what ``predict`` returns, of the same shape.
-
-        By the derivative of the inverse link: mu se for a log link, p (1 - p) se for two classes,
-        and for class k of several the root of sum_l (p_k ([k = l] - p_l) se_l)^2.
-        """
-        return means_with_errors(self, X, offset)[1]
+    It is that of the joint posterior of all components, whose errors partly cancel: an additive
+    model of its logarithm, fitted to that of training rows. An offset is known without error.
+    """
+    if model.calibration is None or model.calibration.errors is None:
+        raise ValueError(
+            "return_std: a model with bands is needed, found one without: fitted with "
+            "bands=False, changed after its fit, or saved by a version that had no standard "
+            "errors. Fit again."
+        )
+    table = model.encoder.read(X)
+    raw = np.empty((model.n_outputs, table.n_rows))
+    raw[:] = model.intercepts[:, None]
+    model._sum_predictor.add(_columns(model, table), raw)
+    errors = scale_at(model, model.calibration.errors, table, raw.T)
+    return errors[:, 0] if model.n_outputs == 1 else errors
 
 
 def means_with_errors(
-    model: Calibrated, X: Any, offset: Any = None
+    model: AnovaModel, X: Any, offset: Any = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return what ``predict`` returns, and the standard error of each; rows are scored once."""
     table = model.encoder.read(X)
@@ -121,7 +96,7 @@ def means_with_errors(
     return means, errors_of_means(model.link.name, means, raw, errors)
 
 
-def scale_at(model: Calibrated, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
+def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
     """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
     logs = np.empty((model.n_outputs, table.n_rows))
     for output, column in enumerate(raw.T):
@@ -133,7 +108,7 @@ def scale_at(model: Calibrated, scale: Scale, table: Table, raw: FloatArray) -> 
     return np.exp(logs.T)
 
 
-def _columns(model: Calibrated, table: Table) -> list[FloatArray]:
+def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
     """Columns as numbers; raw scores warn of values that fit has not seen, once is enough."""
     return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
 
@@ -180,7 +155,7 @@ def _needed(calibration: Calibration | None) -> Calibration:
 
 
 def _factors(
-    model: Calibrated, known: Calibration, table: Table, coverage: float, by: Any
+    model: AnovaModel, known: Calibration, table: Table, coverage: float, by: Any
 ) -> FloatArray:
     """Score that a share ``coverage`` of rows do not exceed, (1, n_outputs) or (n_rows, ...)."""
     if by is None:
@@ -222,7 +197,7 @@ def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
     return np.asarray(scores[rank - 1], np.float64)
 
 
-def _group_nodes(model: Calibrated, table: Table, feature: int) -> IntArray:
+def _group_nodes(model: AnovaModel, table: Table, feature: int) -> IntArray:
     """Node of each row's value (n_rows,), -1 where no node has it."""
     axis, x = model.encoder.axes[1][feature], model.encoder.numbers(table, feature)
     missing = axis.missing_node if axis.has_missing else -1
