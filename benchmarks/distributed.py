@@ -30,9 +30,9 @@ from evaluation.environment import commit, machine, today, versions
 from evaluation.tables import markdown
 from tpnn import Grow, TPNNRegressor, distributed
 from tpnn.estimators import distributed as fitting
-from tpnn.solvers.cluster.cluster import Cluster
 from tpnn.solvers.cluster.messages import SUMS, Answer, Request
 from tpnn.solvers.cluster.passes import Pass, Read
+from tpnn.solvers.cluster.ray import Cluster
 from tpnn.solvers.cluster.storage import Storage
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))

@@ -21,11 +21,11 @@ import numpy as np
 from evaluation.environment import cores
 from tpnn._utils.threads import Workers
 from tpnn.solvers.problem.rows import distinct_rows, row_keys
-from tpnn.solvers.problem.solver import FINEST_NODES
+from tpnn.solvers.solver import FINEST_NODES
 from tpnn.table.axis import distinct, make_axis, nested_axes, place_nodes
-from tpnn.table.coding import code_rows
+from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 MAX_NODES = {order: min(FINEST_NODES[order], 256) for order in (1, 2, 3)}  # as by default
 BARS = {(1_000_000, 50, 2): 3.0, (960_000, 136, 16): 3.0}  # rows, columns, cores: seconds

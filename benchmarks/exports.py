@@ -35,7 +35,7 @@ from tpnn import AnovaModel, ComponentSet
 from tpnn._utils.arrays import FloatArray
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 RESULTS, PAGE = (Path(__file__).with_suffix(suffix) for suffix in (".json", ".md"))
 N_ROWS = 100_000  # over all models

@@ -27,7 +27,7 @@ from benchmarks.say import say
 FIT = """
 import sys, time
 from tpnn import Grow, TPNNRegressor, datasets
-from tpnn.model.digest import digest
+from tpnn.model.edit_log import digest
 X, y = datasets.load("abalone")
 model = TPNNRegressor(random_state=0, n_bags=2, verbose=0, solver=Grow(max_rounds=300))
 print("ready", flush=True)
@@ -39,8 +39,8 @@ import random, sys
 from pathlib import Path
 import ray
 from tpnn import Grow, TPNNRegressor, datasets, distributed
-from tpnn.solvers.cluster.cluster import Cluster
-from tpnn.model.digest import digest
+from tpnn.solvers.cluster.ray import Cluster
+from tpnn.model.edit_log import digest
 folder, draws = Path(sys.argv[1]), random.Random()
 table, lost = folder.parent / "abalone.parquet", folder.parent / "lost"
 n_left = [draws.randrange(MOST_CALLS_BETWEEN_LOSSES)]

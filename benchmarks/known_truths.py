@@ -20,7 +20,7 @@ import pandas as pd
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn._utils.arrays import FloatArray
 from tpnn.datasets import load, make_synthetic, true_component
-from tpnn.datasets.decomposition import mean_and_variance
+from tpnn.datasets.synthetic import mean_and_variance
 from tpnn.explain.component_table import ComponentTable
 
 N_VALUES = {0: 1, 1: 400, 2: 60}  # of each feature that is averaged out, by their number

@@ -176,10 +176,10 @@ def measure_screen(plan: Plan) -> list[Row]:
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
     from tpnn.search.screen import Screen
-    from tpnn.solvers.problem.stopping import Limits
-    from tpnn.table.coding import code_rows
+    from tpnn.solvers.limits import Limits
+    from tpnn.table.codes import code_rows
     from tpnn.table.encoder import TableEncoder
-    from tpnn.table.frame import Table
+    from tpnn.table.table import Table
 
     table = Table(X)
     encoder = TableEncoder.fit(table, {1: 256})

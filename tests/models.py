@@ -14,7 +14,7 @@ from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 def small_model(order: int, n_outputs: int = 1) -> AnovaModel:

@@ -79,7 +79,7 @@ def test_import_loads_no_heavy_library() -> None:
 
 def test_the_command_line_starts_without_heavy_libraries() -> None:
     """So that its help is there at once, and Ctrl-C is caught from the start."""
-    assert loaded_by("from tpnn.cli.options import make_parser; make_parser()") == set()
+    assert loaded_by("from tpnn.cli.command import make_parser; make_parser()") == set()
 
 
 def test_loading_a_model_needs_numpy_alone() -> None:

@@ -21,7 +21,8 @@ from evaluation.fuzz.cases import Case, Numbers
 from evaluation.fuzz.columns import Column
 from evaluation.fuzz.containers import CONTAINERS, NAMED, WITH_CATEGORIES, build, can_hold
 from tpnn import AnovaModel, load_model
-from tpnn.model import interpolate_numba, worth
+from tpnn.model import compile_when as worth
+from tpnn.model import interpolate_numba
 
 RARELY = 0.2  # share of the models on which a slow law is checked
 N_FRESH = 12  # rows to predict on

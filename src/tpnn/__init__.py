@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from tpnn.export.sheets.scorecard import scorecard
     from tpnn.lifecycle.compare.compare import compare
     from tpnn.lifecycle.distill import distill
-    from tpnn.lifecycle.foreign.purify import purify
+    from tpnn.lifecycle.foreign.purified import purify
     from tpnn.lifecycle.merge import merge
-    from tpnn.lifecycle.monitor.monitor import monitor
+    from tpnn.lifecycle.monitor import monitor
     from tpnn.lifecycle.validate.validate import validate
-    from tpnn.model.loaded import LoadedClassifier, LoadedRegressor, LoadedSurvival, load
-    from tpnn.model.loading import load_model
+    from tpnn.model.loading import (
+        LoadedClassifier,
+        LoadedRegressor,
+        LoadedSurvival,
+        load,
+        load_model,
+    )
     from tpnn.model.model import AnovaModel
     from tpnn.model.provenance import Provenance
     from tpnn.solvers.descent.head import TPNNHead
@@ -80,9 +85,9 @@ _HOMES = {
     "Descent": "tpnn.solvers.descent.solver",
     "Explanation": "tpnn.explain.explanation",
     "Grow": "tpnn.solvers.grow.solver",
-    "LoadedClassifier": "tpnn.model.loaded",
-    "LoadedRegressor": "tpnn.model.loaded",
-    "LoadedSurvival": "tpnn.model.loaded",
+    "LoadedClassifier": "tpnn.model.loading",
+    "LoadedRegressor": "tpnn.model.loading",
+    "LoadedSurvival": "tpnn.model.loading",
     "Provenance": "tpnn.model.provenance",
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNHead": "tpnn.solvers.descent.head",
@@ -91,11 +96,11 @@ _HOMES = {
     "compare": "tpnn.lifecycle.compare.compare",
     "distill": "tpnn.lifecycle.distill",
     "fingerprint": "tpnn.solvers.problem.fingerprint",
-    "load": "tpnn.model.loaded",
+    "load": "tpnn.model.loading",
     "load_model": "tpnn.model.loading",
     "merge": "tpnn.lifecycle.merge",
-    "monitor": "tpnn.lifecycle.monitor.monitor",
-    "purify": "tpnn.lifecycle.foreign.purify",
+    "monitor": "tpnn.lifecycle.monitor",
+    "purify": "tpnn.lifecycle.foreign.purified",
     "scorecard": "tpnn.export.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",

@@ -10,8 +10,8 @@ from typing import Any
 import numba as nb
 import pytest
 
-from tpnn._utils import announce as _announce
-from tpnn._utils.announce import announcer, announcing, has_screen
+from tpnn._utils import compile as _announce
+from tpnn._utils.compile import announcer, announcing, has_screen
 
 
 @pytest.fixture(autouse=True)

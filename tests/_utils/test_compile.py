@@ -16,7 +16,7 @@ import pytest
 
 import tpnn
 from tpnn._utils import compile as _compile
-from tpnn.solvers.problem.bits import scrambled
+from tpnn.solvers.problem.rows import scrambled
 
 SOURCE = Path(tpnn.__file__).parent
 FIT = """
@@ -29,7 +29,7 @@ found = model.predict(np.tile(X, (500, 1)))[:120]  # predictions of many rows ar
 """
 SCRAMBLE = """
 import numpy as np
-from tpnn.solvers.problem.bits import scrambled
+from tpnn.solvers.problem.rows import scrambled
 found = np.array(scrambled(np.uint64(1)))
 """
 FULL_DISK = f"""

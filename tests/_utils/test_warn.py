@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
-from tpnn._utils.warn import warn
+from tpnn._utils.rules import warn
 
 QUICK: dict[str, Any] = {
     "order": 1, "n_bags": 2, "solver": Grow(max_rounds=3), "random_state": 0, "verbose": 0

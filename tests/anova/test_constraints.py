@@ -15,9 +15,9 @@ from scipy.optimize import LinearConstraint, minimize
 from tests.anova.tables import Axes, Tables, masses_of, random_axes, random_tables, value
 from tests.conftest import QUICK, QUICK_DESCENT
 from tpnn import TPNNClassifier, TPNNRegressor, load_model
-from tpnn.anova.constraints import CURVED, SIGNS, certificate, constrained, project_main
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.purify import purify_tables
+from tpnn.anova.shapes import CURVED, SIGNS, certificate, constrained, project_main
 from tpnn.model.constrain import constrain
 from tpnn.table.axis import Axis
 

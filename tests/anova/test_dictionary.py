@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from tests.anova.tables import random_axes
-from tpnn.anova.dictionary import N_SIGMOIDS, SIGMOID_WIDTHS, dictionary
 from tpnn.anova.measure import Marginal
+from tpnn.anova.terms import N_SIGMOIDS, SIGMOID_WIDTHS, dictionary
 
 
 @pytest.fixture(scope="module")

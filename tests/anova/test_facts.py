@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tpnn.anova.facts import ComponentFacts, Facts
+from tpnn.model.evidence import ComponentFacts, Facts
 
 KNOWN = ComponentFacts(3.5, 0.01, 1.25, 0.1, 0.75)
 FACTS = Facts("poisson", 1.5, (KNOWN, ComponentFacts()))

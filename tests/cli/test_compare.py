@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 
 from tests.cli.commands import run
 from tpnn import Explanation, TPNNRegressor, load_model
-from tpnn.explain.metrics.survival import concordance
+from tpnn.explain.metrics.by_task import concordance
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
 

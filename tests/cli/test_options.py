@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tpnn import TPNNRegressor
-from tpnn.anova.constraints import SIGNS
-from tpnn.cli.command import MODULES
-from tpnn.cli.options import OBJECTIVES, SHAPES, make_parser
+from tpnn.anova.shapes import SIGNS
+from tpnn.cli.command import MODULES, OBJECTIVES, SHAPES, make_parser
 from tpnn.estimators.parameters import REGRESSION, RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")

@@ -20,7 +20,7 @@ import pytest
 from tests.cli.commands import run
 from tpnn import load_model
 from tpnn.cli.csv_files import CsvFormat
-from tpnn.cli.reading import read_table
+from tpnn.cli.frames import read_table
 
 MANY_ROWS = 300_000  # pandas reads more than one block of such a file
 TABLE = pd.DataFrame(

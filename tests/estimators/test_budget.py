@@ -13,7 +13,7 @@ from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
 from tpnn.estimators import budget
 from tpnn.estimators.budget import seconds_of_components, time_budget
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.limits import Limits
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import pytest
 
 from tests.conftest import SMALL
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
-from tpnn.model.digest import digest
-from tpnn.solvers.problem import states
-from tpnn.solvers.problem.states import StatesOnDisk
+from tpnn.model.edit_log import digest
+from tpnn.solvers import states
+from tpnn.solvers.states import StatesOnDisk
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
@@ -27,7 +27,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from tests.estimators.test_checkpoint import Y, X, estimator
-from tpnn.solvers.problem.states import StatesOnDisk
+from tpnn.solvers.states import StatesOnDisk
 
 keep, n_left = StatesOnDisk.keep, [int(sys.argv[2])]
 def killing(self, *state, **options):

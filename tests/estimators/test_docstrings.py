@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.docstrings import entries
+from tpnn.estimators.parameters import entries
 from tpnn.lifecycle.distill import DistilledModel
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival, DistilledModel]

@@ -12,13 +12,13 @@ import pytest
 
 from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
-from tpnn.estimators.facts import facts_of
-from tpnn.estimators.refits import Solved, frozen, refit
+from tpnn.estimators.fit_record import facts_of
+from tpnn.estimators.refit import Solved, frozen, refit
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Task
-from tpnn.solvers.problem.solution import NoProgress
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import NoProgress
 from tpnn.uncertainty.recipe import infer
 
 

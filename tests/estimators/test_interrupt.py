@@ -25,7 +25,7 @@ from sklearn.exceptions import NotFittedError
 import tpnn
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
 from tpnn import TPNNRegressor
-from tpnn.solvers.grow.bag import BagGrower
+from tpnn.solvers.grow.engine import BagGrower
 
 ENDLESS_GROWTH = with_solver(QUICK, max_rounds=10**9, patience=10**9)
 ENDLESS_DESCENT = with_solver(QUICK_DESCENT, max_steps=10**9, patience=10**9)
@@ -44,7 +44,7 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "judging triples": ("tpnn.solvers.grow.triples", "CuboidForest", "visit", QUICK),
     "four features": (
-        "tpnn.solvers.grow.box_forest", "BoxForest", "visit",
+        "tpnn.solvers.grow.box_trees", "BoxForest", "visit",
         {**QUICK, "interactions": [(0, 1, 2, 3)]},
     ),
     "gradient descent": ("tpnn.solvers.descent.training", "_Part", "advance", ENDLESS_DESCENT),

@@ -15,7 +15,7 @@ from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor
 
 torch = pytest.importorskip("torch", reason="half of the laws are about gradient descent")
 
-from tpnn.solvers.descent.basis import centred_basis  # noqa: E402
+from tpnn.solvers.descent.networks import centred_basis  # noqa: E402
 
 Fitted = TPNNRegressor | TPNNClassifier
 

@@ -16,12 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.given import start_clock
 from tpnn.estimators.pipeline import nodes_by_order
-from tpnn.estimators.settings import Settings
+from tpnn.estimators.settings import Settings, start_clock
 from tpnn.search.search import PROBE_BAGS
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event, Solution
+from tpnn.solvers.solution import Event, Solution
 
 N_WIDE = 110  # features: too many to include all main effects and pairs
 
@@ -330,7 +329,7 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     fitted = kind(**QUICK).fit(X, target)
     assert fitted.model_.posteriors is not None
     assert fitted.path().model(2).posteriors is not None
-    monkeypatch.setattr("tpnn.estimators.refits.infer", fail)
+    monkeypatch.setattr("tpnn.estimators.refit.infer", fail)
     plain = kind(**QUICK, bands=False).fit(X, target)
     assert plain.model_.posteriors is None
     assert plain.path().model(2).posteriors is None

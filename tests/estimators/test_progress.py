@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
 from tpnn.estimators.progress import ProgressBar
-from tpnn.solvers.problem.solution import Event
+from tpnn.solvers.solution import Event
 
 
 def test_no_bar_unless_one_is_asked_for(

@@ -14,10 +14,10 @@ from sklearn.base import clone
 from tests.conftest import QUICK
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.refits import _halves
+from tpnn.estimators.refit import _halves
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.solution import Solution
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import SMALL
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
-from tpnn.model.digest import digest
-from tpnn.solvers.grow.box_forest import BoxForest
+from tpnn.model.edit_log import digest
+from tpnn.solvers.grow.box_trees import BoxForest
 from tpnn.solvers.grow.forest import RectangleForest
 from tpnn.solvers.grow.triples import CuboidForest
 

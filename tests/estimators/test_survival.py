@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load_model
-from tpnn.explain.metrics.survival import concordance
-from tpnn.loss.times import checked_survival
+from tpnn.explain.metrics.by_task import concordance
+from tpnn.loss.targets import checked_survival
 
 
 @pytest.mark.filterwarnings("error")

@@ -11,8 +11,7 @@ import pytest
 
 from tests.models import random_model
 from tpnn import Explanation, TPNNClassifier
-from tpnn.explain.contributions import Contributions
-from tpnn.explain.reasons import _standing, reasons
+from tpnn.explain.contributions import Contributions, _standing, reasons
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
 

@@ -11,7 +11,7 @@ import pandas as pd
 from tpnn import AnovaModel, ComponentSet
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 INJECTION = "'); DROP TABLE x; --"
 ODD_LEVELS = ["plain", "", "it's", 'a "b"', "x;y", "back\\slash\\'", "två, 三", INJECTION]

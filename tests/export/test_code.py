@@ -31,7 +31,7 @@ from tpnn import AnovaModel, ComponentSet
 from tpnn.export.code_c import RESERVED, identifiers
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import Feature, LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 HOSTILE = [
     INJECTION, "*/ int main", "/* x", "\u2028", "\\", "\\\\'", '"', "'''", '"""', "\n#error\n",

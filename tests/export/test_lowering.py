@@ -10,7 +10,7 @@ import pytest
 
 from tests.export.cases import TASKS, fuzzed_rows, model_of
 from tests.models import small_model
-from tpnn.export import checking
+from tpnn.export import lowering as checking
 from tpnn.export.lowering import lower
 from tpnn.table.encoder import Feature
 

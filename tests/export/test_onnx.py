@@ -20,7 +20,7 @@ from tests.models import small_model
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")

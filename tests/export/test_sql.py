@@ -22,7 +22,7 @@ from tests.export.cases import INJECTION, NAMES, TASKS, assert_equal_to_model, f
 from tpnn import ComponentSet
 from tpnn.export.dialects import DIALECTS
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 @pytest.fixture(scope="session")

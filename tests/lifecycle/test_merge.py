@@ -14,8 +14,8 @@ from evaluation.exports.databases import in_sqlite
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_bands
 from tpnn import AnovaModel, TPNNSurvival, load_model, merge, purify
-from tpnn.model.baseline import Baseline
-from tpnn.table.frame import OffsetColumn
+from tpnn.model.evidence import Baseline
+from tpnn.table.table import OffsetColumn
 
 
 def raw(model: AnovaModel, X: Any) -> np.ndarray:

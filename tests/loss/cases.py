@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpnn.loss.losses import (
+from tpnn.loss.objectives import (
     OBJECTIVES,
     huber,
     quantiles,

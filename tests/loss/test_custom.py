@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tpnn.loss.losses import OBJECTIVES, SQUARED_ERROR, custom
+from tpnn.loss.objectives import OBJECTIVES, SQUARED_ERROR, custom
 
 Y = np.random.default_rng(0).gamma(2.0, size=(20, 1))
 RAW = np.random.default_rng(1).normal(size=(20, 3))

@@ -16,7 +16,7 @@ from sklearn import metrics
 
 from tests.loss.cases import EVERY, targets
 from tpnn.loss.formulas import LARGEST_LOG_MEAN, SMALLEST_HESSIAN, SMALLEST_RESIDUAL
-from tpnn.loss.losses import OBJECTIVES, quantiles, several_classes, tweedie
+from tpnn.loss.objectives import OBJECTIVES, quantiles, several_classes, tweedie
 
 BOUNDED = ["squared_error", "absolute_error", "huber", "huber 2", "quantile", "log_loss"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.loss.cases import EVERY, targets
-from tpnn.loss.losses import (
+from tpnn.loss.objectives import (
     OBJECTIVES,
     custom,
     quantiles,

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn.loss.offset import checked_numbers, checked_offset, column_offset
-from tpnn.table.frame import OffsetColumn, Table
+from tpnn.loss.targets import checked_numbers, checked_offset, column_offset
+from tpnn.table.table import OffsetColumn, Table
 
 
 def test_no_offset_is_zero() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tpnn.model import interpolate_numba
-from tpnn.model.worth import ACCOUNT
+from tpnn.model.compile_when import ACCOUNT
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.models import random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet
-from tpnn.anova.constraints import CURVED, SIGNS
+from tpnn.anova.shapes import CURVED, SIGNS
 from tpnn.model.constrain import constrain, rounding_error
 from tpnn.table.encoder import Feature
 

@@ -23,12 +23,13 @@ import tpnn
 from tests.models import random_model, small_model, with_bands
 from tpnn import AnovaModel, TPNNClassifier, load_model
 from tpnn.loss.links import LINKS
-from tpnn.model import archive, files, interpolate_numba
+from tpnn.model import archive, interpolate_numba
+from tpnn.model import codec as files
 from tpnn.model.archive import read_archive, write_archive
-from tpnn.model.baseline import Baseline
-from tpnn.model.files import pack, storable_labels, unpack
-from tpnn.model.worth import ACCOUNT
-from tpnn.table.frame import OffsetColumn
+from tpnn.model.codec import pack, storable_labels, unpack
+from tpnn.model.compile_when import ACCOUNT
+from tpnn.model.evidence import Baseline
+from tpnn.table.table import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = sorted(path.stem for path in REFERENCE.glob("*.tpnn"))

@@ -21,7 +21,7 @@ from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.model.archive import _digest, read_archive, write_archive
 from tpnn.table.encoder import KeptFeatures
-from tpnn.table.frame import OffsetColumn
+from tpnn.table.table import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.models import small_model
 from tpnn import TPNNRegressor
+from tpnn.model.bundles import MAX_ROWS_ONE_BY_ONE, Bundle
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.interpolate_numba import CompiledCodes, CompiledTables
-from tpnn.model.presum import MAX_ROWS_ONE_BY_ONE, Bundle
 from tpnn.table.axis import Axis
 
 ODD_VALUES = [0.0, -0.0, 1e300, -1e300, 5e-324, np.nan, np.inf, -np.inf, 1.0, 2.0]

@@ -18,8 +18,8 @@ import tpnn
 from tests.conftest import QUICK
 from tests.models import random_model, with_bands
 from tpnn import AnovaModel, TPNNRegressor, load_model
-from tpnn.anova.facts import ComponentFacts, Facts
 from tpnn.anova.posterior import Posterior
+from tpnn.model.evidence import ComponentFacts, Facts
 from tpnn.model.json_form import JSON_FORMAT, json_text
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from tests.conftest import QUICK
 from tests.models import interpolate_slowly, random_model, small_model, with_bands
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.loss.links import LINKS
-from tpnn.model.baseline import Baseline
 from tpnn.model.constrain import constrain
+from tpnn.model.evidence import Baseline
 from tpnn.table.encoder import Feature
 
 ROWS = np.random.default_rng(9).normal(size=(50, 3)) * 2

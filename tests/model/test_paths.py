@@ -12,9 +12,9 @@ import pytest
 
 from tpnn import AnovaModel, ComponentSet
 from tpnn.loss.links import LINKS
-from tpnn.model.worth import ACCOUNT, MIN_COMPILED_ROWS
+from tpnn.model.compile_when import ACCOUNT, MIN_COMPILED_ROWS
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
 MAX_NODES = {1: 40, 2: 8, 3: 5, 4: 3}  # by order

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpnn import ComponentSet, TPNNClassifier, TPNNRegressor
-from tpnn.model.presum import MAX_CODES, Bundle, find_bundles, join
+from tpnn.model.bundles import MAX_CODES, Bundle, find_bundles, join
 from tpnn.table.axis import Axis
 
 LEVELS = ["a", "b", "c"]

@@ -17,7 +17,7 @@ import tpnn
 from tests.conftest import QUICK
 from tests.models import small_model
 from tpnn import Grow, Provenance, TPNNClassifier, TPNNRegressor, load_model
-from tpnn.estimators.provenance import json_value, target_names
+from tpnn.estimators.fit_record import json_value, target_names
 from tpnn.model.archive import read_archive, write_archive
 
 GOOD = Provenance(

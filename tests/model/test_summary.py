@@ -13,7 +13,7 @@ import pytest
 import tpnn
 from tests.models import random_model, with_bands
 from tpnn import Explanation, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.anova.facts import ComponentFacts, Facts
+from tpnn.model.evidence import ComponentFacts, Facts
 from tpnn.model.summary import SummaryLine
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"

@@ -11,7 +11,7 @@ from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.solution import Solution
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.objectives import OBJECTIVES
 from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
 from tpnn.solvers.problem.problem import Problem

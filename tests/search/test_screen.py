@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 
 from tpnn.anova.measure import Marginal, centre
-from tpnn.search.screen import (
-    FEWEST_SIGN_DRAWS,
-    Screen,
-    affordable_features,
-    principal_bases,
-)
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.search.screen import FEWEST_SIGN_DRAWS, Screen, affordable_features, principal_bases
+from tpnn.solvers.limits import Limits
 from tpnn.table.axis import Axis
-from tpnn.table.coding import code_rows
+from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 def coded(X: np.ndarray, n_nodes: int = 16) -> tuple[np.ndarray, Marginal, tuple[Axis, ...]]:

@@ -12,7 +12,7 @@ import pytest
 
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, load_model
 from tpnn.anova.components import ComponentSet
-from tpnn.solvers.problem.solution import Verdict
+from tpnn.solvers.solution import Verdict
 
 pytestmark = pytest.mark.slow
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tpnn.anova.components import ComponentSet
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.objectives import OBJECTIVES
 from tpnn.search.table_screen import TableScreen
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import NoProgress
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import NoProgress
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 def problem_of(X: np.ndarray, y: np.ndarray) -> Problem:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn.table.axis import Axis
-from tpnn.table.coding import ROWS_PER_BLOCK, _find_places, code_rows, lay_out
+from tpnn.table.codes import ROWS_PER_BLOCK, _find_places, code_rows, lay_out
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 NODES = {1: 40, 2: 9, 3: 4}
 any_numbers = arrays(float, st.integers(2, 60), elements=st.floats(allow_infinity=False))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn.table.axis import OTHERS
-from tpnn.table.coding import code_rows
+from tpnn.table.codes import code_rows
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 numbers = st.floats(-1e6, 1e6).map(lambda x: x if abs(x) >= 2.0**-1020 else 0.0)
 columns = arrays(float, st.integers(2, 60), elements=numbers)

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import sparse
 
-from tpnn.table.frame import Column, Table, read_column
-from tpnn.table.source import MAX_FEW_ROWS, all_finite
-from tpnn.table.values import is_missing
+from tpnn.table.columns import MAX_FEW_ROWS, all_finite, is_missing
+from tpnn.table.table import Column, Table, read_column
 
 DAY, HOUR = 86_400.0, 3_600.0
 
@@ -522,7 +521,7 @@ def test_columns_that_a_table_lacks() -> None:
 
 def test_arrays_are_read_with_numpy_alone() -> None:
     code = (
-        "import sys, numpy as np; from tpnn.table.frame import Table; "
+        "import sys, numpy as np; from tpnn.table.table import Table; "
         "Table(np.ones((2, 2))).column(0); Table([[1, 'a'], [2, 'b']]).column(1); "
         "print(sorted({'narwhals', 'pandas', 'polars', 'pyarrow'} & set(sys.modules)))"
     )

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 # Whole numbers that are no doubles
 

@@ -11,7 +11,7 @@ import pytest
 
 from tpnn import TPNNRegressor, load_model
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 NAMES: dict[str, list[Any]] = {
     "counted": [0, 1, 2],

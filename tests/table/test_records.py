@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor, TPNNSurvival
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 @pytest.fixture(scope="module")

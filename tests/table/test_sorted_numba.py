@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn.table.axis import distinct, make_axis, place_nodes
-from tpnn.table.sorted_numba import sort_column
-from tpnn.table.source import SMALLEST_SIZE
+from tpnn.table.axis_numba import sort_column
+from tpnn.table.columns import SMALLEST_SIZE
 
 any_numbers = arrays(float, st.integers(1, 80), elements=st.floats(allow_infinity=False))
 

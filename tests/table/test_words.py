@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 from tpnn.table.words import node_words, originals, value_word
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tpnn.estimators import pipeline
-from tpnn.estimators.refits import Solved
+from tpnn.estimators.refit import Solved
 
 
 @contextmanager

@@ -11,9 +11,8 @@ import pytest
 from tpnn._utils.threads import Workers
 from tpnn.solvers.problem.coded import Codes
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
-from tpnn.uncertainty.design import Design
-from tpnn.uncertainty.spans import spans
+from tpnn.table.table import Table
+from tpnn.uncertainty.design import Design, spans
 
 COMPONENTS = [(0,), (2,), (1, 0), (2, 1), (0, 1, 2)]
 

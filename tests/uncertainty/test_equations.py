@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tpnn.uncertainty.design import Span
 from tpnn.uncertainty.equations import MANY_FUNCTIONS, MANY_ROWS, ByFunctions, ByRows, Equations
-from tpnn.uncertainty.evidence import Blocks, variances, widened
-from tpnn.uncertainty.spans import Span
+from tpnn.uncertainty.variances import Blocks, variances, widened
 
 Maker = Callable[[np.ndarray, np.ndarray], Equations]
 

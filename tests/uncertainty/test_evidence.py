@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tpnn.uncertainty.design import Span
 from tpnn.uncertainty.equations import ByFunctions
-from tpnn.uncertainty.evidence import Blocks, variances, widened
-from tpnn.uncertainty.spans import Span
+from tpnn.uncertainty.variances import Blocks, variances, widened
 
 
 def span(order: int, variances: list[float]) -> Span:

@@ -13,9 +13,9 @@ from tests.uncertainty.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.datasets import make_synthetic, true_component
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.limits import Limits
 from tpnn.uncertainty import equations, linear
-from tpnn.uncertainty import linear_groups as groups
+from tpnn.uncertainty import linear as groups
 from tpnn.uncertainty.recipe import infer
 
 FAST: Any = {"n_bags": 4, "random_state": 0, "solver": Grow(growth="none")}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.calibration import kept_scores
-from tpnn.uncertainty.reliability import reliability
+from tpnn.uncertainty.calibrate import kept_scores, reliability
 from tpnn.uncertainty.scale import fit_scale, residual_scale
 
 N_ROWS = 4000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.spans import MOST_FUNCTIONS, _bases, eigenfunctions, spans
+from tpnn.uncertainty.design import MOST_FUNCTIONS, _bases, eigenfunctions, spans
 
 RNG = np.random.default_rng(0)
 AXES = {

@@ -7,8 +7,15 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from tpnn.loss.losses import COX, LOG_LOSS, OBJECTIVES, SQUARED_ERROR, quantiles, several_classes
-from tpnn.uncertainty.working import WorkingRows
+from tpnn.loss.objectives import (
+    COX,
+    LOG_LOSS,
+    OBJECTIVES,
+    SQUARED_ERROR,
+    quantiles,
+    several_classes,
+)
+from tpnn.uncertainty.design import WorkingRows
 
 RNG = np.random.default_rng(0)
 N = 20_000

@@ -1,16 +1,280 @@
-"""main: one command from its arguments to its exit code."""
+"""make_parser: the commands and their options."""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import math
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
-from tpnn.cli.options import make_parser
+import tpnn
+
+OBJECTIVES = (
+    "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
+)  # fmt: skip
+PARAMETERS = {"quantile": "levels", "huber": "threshold", "tweedie": "power"}  # by objective
+PARAMETER_RULES = {
+    "quantile": "numbers that increase between 0 and 1, as in quantile:0.1,0.9",
+    "huber": "a positive number, as in huber:1.0",
+    "tweedie": "a number from 1 to 2, as in tweedie:1.5",
+}
+SHAPES = ("increasing", "decreasing", "convex", "concave")
+TASKS = ("auto", "regression", "classification", "survival")
+TO_SCREEN = "CSV or Parquet file; by default CSV to the screen"
+EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="tpnn",
+        description="Fit, apply and explain functional ANOVA models with unique components.",
+    )
+    parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_fit(commands)
+    _add_predict(commands)
+    _add_explain(commands)
+    _add_summary(commands)
+    _add_log(commands)
+    _add_compare(commands)
+    _add_report(commands)
+    demo = _command(commands, "demo", "fit California housing prices and show the result")
+    demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
+    return parser
+
+
+def _command(commands: Any, name: str, words: str) -> Any:
+    return commands.add_parser(name, help=words, description=words)
+
+
+def _add_fit(commands: Any) -> None:
+    fit = _command(commands, "fit", "fit a model to a table")
+    fit.add_argument("data", help="CSV or Parquet file")
+    fit.add_argument("--target", required=True, help="column to predict; with --event, the time")
+    fit.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
+    fit.add_argument("--json", action="store_true", help="print the result, with scores, as JSON")
+    fit.add_argument(
+        "--held-out", type=_share, default=0.2, metavar="SHARE",
+        help="share of the rows to score a first fit on (0.2); the model that is saved is fitted "
+        "to all rows; 0 leaves the score out",
+    )  # fmt: skip
+    _add_task(fit.add_argument_group("the task"))
+    _add_model(fit.add_argument_group("the model"))
+    _add_csv(fit)
+
+
+def _add_task(group: Any) -> None:
+    group.add_argument("--task", choices=TASKS, default="auto", help="by default read off the data")
+    group.add_argument(
+        "--objective", type=_objective, metavar="NAME",
+        help="loss of a regression: squared_error, absolute_error, huber, quantile, poisson, "
+        "gamma or tweedie; with its parameter quantile:0.1,0.9 or huber:1.0 or tweedie:1.5",
+    )  # fmt: skip
+    group.add_argument("--event", metavar="COLUMN", help=EVENT)
+    group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--offset", metavar="COLUMN", help="known part of the raw score")
+    either.add_argument("--exposure", metavar="COLUMN", help="its logarithm is the offset")
+    group.add_argument(
+        "--categorical", action="append", default=[], metavar="COLUMN",
+        help="column whose numbers are labels, such as postcodes; may be repeated",
+    )  # fmt: skip
+
+
+def _add_model(group: Any) -> None:
+    group.add_argument(
+        "--order", type=_count_or_auto, default="auto", help="largest order of interactions (auto)"
+    )
+    group.add_argument("--max-components", type=_count, metavar="N", help="largest number of them")
+    group.add_argument(
+        "--monotone", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
+        help="increasing, decreasing, convex or concave; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--bags", type=_count_or_auto, default="auto", help="number of models averaged (auto)"
+    )
+    group.add_argument("--seed", type=_seed, default=0, help="same seed, same model (0)")
+
+
+def _add_predict(commands: Any) -> None:
+    predict = _command(commands, "predict", "predict the rows of a table")
+    _add_model_file(predict)
+    predict.add_argument(
+        "data", help="CSV or Parquet file; or a folder or pattern of Parquet files of any size"
+    )
+    predict.add_argument(
+        "-o", "--output", help=f"{TO_SCREEN}; for many files, the folder to write one for each to"
+    )
+    _add_csv(predict)
+
+
+def _add_explain(commands: Any) -> None:
+    explain = _command(commands, "explain", "rank the components, or explain rows")
+    _add_model_file(explain)
+    explain.add_argument(
+        "data", nargs="?", help="CSV or Parquet file of rows to explain one by one"
+    )
+    explain.add_argument(
+        "--reasons", type=_count, metavar="N", help="explain each row by up to N reasons in words"
+    )
+    explain.add_argument("-o", "--output", help=TO_SCREEN)
+    _add_csv(explain)
+
+
+def _add_summary(commands: Any) -> None:
+    summary = _command(commands, "summary", "say what a model consists of")
+    _add_model_file(summary)
+    summary.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _add_log(commands: Any) -> None:
+    log = _command(commands, "log", "print the edits of a model, and check that none is missing")
+    _add_model_file(log)
+    log.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def _add_compare(commands: Any) -> None:
+    compare = _command(commands, "compare", "score models, and a constant, on the same rows")
+    compare.add_argument("models", nargs="+", metavar="model", help="files written by tpnn fit")
+    compare.add_argument("data", help="CSV or Parquet file of rows that no model has seen")
+    compare.add_argument("--target", required=True, help="column with the true values")
+    compare.add_argument("--event", metavar="COLUMN", help=EVENT)
+    compare.add_argument("-o", "--output", help="CSV or Parquet file; by default to the screen")
+    _add_csv(compare)
+
+
+def _add_report(commands: Any) -> None:
+    report = _command(commands, "report", "write a page in which the model runs")
+    _add_model_file(report)
+    report.add_argument(
+        "data", nargs="?", help="CSV or Parquet file of held-out rows, with or without the target"
+    )
+    report.add_argument("--target", help="column with the true values, to score the model on")
+    report.add_argument("--event", metavar="COLUMN", help=EVENT)
+    report.add_argument("--title", default="Model report")
+    report.add_argument("-o", "--output", default="report.html")
+    _add_csv(report)
+
+
+def _add_model_file(parser: Any) -> None:
+    parser.add_argument("model", help="file written by tpnn fit")
+
+
+def _add_csv(parser: Any) -> None:
+    group = parser.add_argument_group(
+        "CSV files", "separator and encoding are read off the file unless they are named"
+    )
+    group.add_argument("--separator", type=_separator, help="between fields: , ; | or tab")
+    group.add_argument("--decimal", default=".", help="decimal point of numbers, such as a comma")
+    group.add_argument("--encoding", help="of the text, such as utf-8, latin-1 or utf-16")
+
+
+def _separator(text: str) -> str:
+    r"""Return the separator of fields.
+
+    >>> _separator("tab"), _separator(";")
+    ('\t', ';')
+    """
+    separator = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(separator) != 1:
+        raise argparse.ArgumentTypeError(f"must be one character or 'tab', found {text!r}")
+    return separator
+
+
+def _count(text: str) -> int:
+    """Whole number of at least 1."""
+    return _whole(text, least=1)
+
+
+def _count_or_auto(text: str) -> int | str:
+    """Whole number of at least 1, or "auto"."""
+    return text if text == "auto" else _count(text)
+
+
+def _seed(text: str) -> int:
+    """Whole number of at least 0."""
+    return _whole(text, least=0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of at least {least}, found {text!r}"
+        )
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to below 1, found {text!r}")
+    return share
+
+
+def _objective(text: str) -> str | dict[str, Any]:
+    """Objective as the regressor takes it.
+
+    >>> _objective("poisson"), _objective("tweedie:1.5")
+    ('poisson', {'name': 'tweedie', 'power': 1.5})
+    >>> _objective("quantile:0.1,0.9")
+    {'name': 'quantile', 'levels': [0.1, 0.9]}
+    """
+    name, colon, parameter = text.partition(":")
+    if name not in OBJECTIVES:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(OBJECTIVES)}, found {name!r}")
+    if not colon:
+        return name
+    if name not in PARAMETERS:
+        raise argparse.ArgumentTypeError(
+            f"only {', '.join(PARAMETERS)} have a parameter, found {text!r}"
+        )
+    try:
+        numbers = [float(number) for number in parameter.split(",")]
+    except ValueError:
+        numbers = []
+    if not _fits(name, numbers):
+        raise argparse.ArgumentTypeError(f"{name} needs {PARAMETER_RULES[name]}, found {text!r}")
+    return {"name": name, PARAMETERS[name]: numbers if name == "quantile" else numbers[0]}
+
+
+def _fits(name: str, numbers: list[float]) -> bool:
+    """Whether numbers can be the parameter of an objective.
+
+    >>> _fits("quantile", [0.1, 0.9]), _fits("huber", []), _fits("tweedie", [2.5])
+    (True, False, False)
+    """
+    if name == "quantile":
+        inside = all(0 < number < 1 for number in numbers)
+        return inside and len(numbers) > 0 and numbers == sorted(set(numbers))
+    if len(numbers) != 1:
+        return False
+    return 0 < numbers[0] < math.inf if name == "huber" else 1 <= numbers[0] <= 2
+
+
+def _shape(text: str) -> tuple[str, str]:
+    """Column and shape; the column's name may contain "=".
+
+    >>> _shape("age=increasing")
+    ('age', 'increasing')
+    """
+    column, equals, shape = text.rpartition("=")
+    if not equals or not column:
+        raise argparse.ArgumentTypeError(f"must be like age=increasing, found {text!r}")
+    if shape not in SHAPES:
+        raise argparse.ArgumentTypeError(
+            f"the shape must be one of {', '.join(SHAPES)}, found {shape!r} in {text!r}"
+        )
+    return column, shape
+
 
 INTERRUPTED = 130  # the exit code of shells for Ctrl-C
 ADVICE = {  # by error of the system
@@ -20,15 +284,15 @@ ADVICE = {  # by error of the system
     errno.EPERM: "Change its mode or that of its folder, or name another.",
     errno.EROFS: "Write elsewhere.",
 }
-MODULES = {
-    "compare": "tpnn.cli.compare",
-    "demo": "tpnn.cli.demo",
-    "explain": "tpnn.cli.explain",
-    "fit": "tpnn.cli.fit",
-    "log": "tpnn.cli.log",
-    "predict": "tpnn.cli.predict",
-    "report": "tpnn.cli.report",
-    "summary": "tpnn.cli.summary",
+HOMES = {  # function of each command; its module is imported late, because pandas takes a second
+    "compare": ("tpnn.cli.pages", "run_compare"),
+    "demo": ("tpnn.cli.demo", "run"),
+    "explain": ("tpnn.cli.show", "run_explain"),
+    "fit": ("tpnn.cli.fit", "run"),
+    "log": ("tpnn.cli.show", "run_log"),
+    "predict": ("tpnn.cli.predict", "run"),
+    "report": ("tpnn.cli.pages", "run_report"),
+    "summary": ("tpnn.cli.show", "run_summary"),
 }
 
 
@@ -47,9 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    """Run the module of a command; it is imported late, because pandas takes a second."""
+    module, function = HOMES[given.command]
     try:
-        import_module(MODULES[given.command]).run(given)
+        getattr(import_module(module), function)(given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

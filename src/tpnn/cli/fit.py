@@ -15,12 +15,12 @@ import pandas as pd
 import tpnn
 from tpnn._utils.arrays import BoolArray
 from tpnn._utils.files import is_stream
-from tpnn.cli.columns import column_of, features_of, targets_of
 from tpnn.cli.csv_files import CsvFormat
-from tpnn.cli.reading import read_training_table
-from tpnn.cli.writing import check_output, counted
+from tpnn.cli.frames import read_training_table
+from tpnn.cli.output import check_output, counted
+from tpnn.cli.tables import column_of, features_of, targets_of
 from tpnn.explain.metrics import measure
-from tpnn.loss.losses import resolve
+from tpnn.loss.objectives import resolve
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import tpnn
-from tpnn.cli.many_files import is_of_many_files, predict_files, prediction_names
-from tpnn.cli.rows import read_rows
-from tpnn.cli.writing import check_output, write_table
+from tpnn.cli.output import check_output, write_table
+from tpnn.cli.tables import read_rows
+from tpnn.table.files.source import Source
 
 
 def run(given: argparse.Namespace) -> None:
@@ -21,3 +26,77 @@ def run(given: argparse.Namespace) -> None:
     names = prediction_names(model)
     columns = predicted.reshape(-1, len(names)).T.tolist()
     write_table(dict(zip(names, columns, strict=True)), given.output)
+
+
+PATTERN_CHARACTERS = "*?["
+
+
+def is_of_many_files(data: str) -> bool:
+    """Whether a path is a folder, or a pattern rather than the name of a file."""
+    is_pattern = any(character in data for character in PATTERN_CHARACTERS)
+    return os.path.isdir(data) or (is_pattern and not os.path.exists(data))
+
+
+def predict_files(model_path: str, data: str, output: str | None) -> None:
+    """Write a Parquet file of predictions for each file of a folder or pattern.
+
+    The files have the names, and the folders, of those that are read; their rows are in the same
+    order. Some thousand rows are in memory at a time.
+    """
+    from tpnn.table.files.reading import Telling
+
+    source = Source(data)
+    names = [fragment.path for fragment in source.fragments]
+    folder, base = _checked_folder(output, names), os.path.commonpath(map(os.path.dirname, names))
+    model = tpnn.load_model(model_path)
+    telling, done = Telling(source.n_rows), 0
+    for fragment in source.fragments:
+        target = folder / os.path.relpath(fragment.path, base)
+        for n_rows in _write(target, model, source, fragment):
+            done += n_rows
+            telling.tell(f"Predicting: {done:,} of {source.n_rows:,} rows", done)
+
+
+def prediction_names(model: tpnn.AnovaModel) -> list[str]:
+    """Names of the columns of a model's predictions."""
+    if model.output_names:
+        return list(model.output_names)
+    if model.link.name != "logit":
+        return ["prediction" if model.baseline is None else "relative risk"]
+    return [f"probability of {model.classes[1]}" if model.classes else "probability"]
+
+
+def _checked_folder(output: str | None, files: list[str]) -> Path:
+    """Folder to write to, made if it is not there; refuse one with files that are read."""
+    if output is None or os.path.isfile(output):
+        raise ValueError(
+            f"--output: for many files a folder is needed, found {output!r}. Pass -o folder."
+        )
+    folder = Path(output)
+    if any(folder.resolve() in Path(file).resolve().parents for file in files):
+        raise ValueError(
+            f"--output: must not be a folder of files that are read, found {output!r}. Write to "
+            "another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _write(target: Path, model: tpnn.AnovaModel, source: Source, fragment: Any) -> Iterator[int]:
+    """Write the predictions of one file; yield the number of rows each time some are written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = prediction_names(model)
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with pq.ParquetWriter(unfinished, schema) as writer:
+            for table in source.tables(model.encoder.column_names, fragment):
+                columns = model.predict(table).reshape(-1, len(names)).T
+                writer.write_table(pa.table(dict(zip(names, columns, strict=True)), schema))
+                yield table.num_rows
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,8 +1,13 @@
 """Data sets and synthetic functions of the ANOVA-TPNN paper."""
 
-from tpnn.datasets.decomposition import true_component, true_importance, true_variance
 from tpnn.datasets.loading import load
-from tpnn.datasets.synthetic import Synthetic, make_synthetic
+from tpnn.datasets.synthetic import (
+    Synthetic,
+    make_synthetic,
+    true_component,
+    true_importance,
+    true_variance,
+)
 
 __all__ = [
     "Synthetic",

@@ -14,32 +14,30 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tpnn._utils.announce import announcing
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.checks import check_parameters
+from tpnn._utils.compile import announcing
+from tpnn._utils.rules import check_parameters
 from tpnn.estimators.checkpoint import with_checkpoint
 from tpnn.estimators.checks import check_one_offset
-from tpnn.estimators.continuing import Begun, Old, Record, start_settings, unchanged
-from tpnn.estimators.given import prepare
+from tpnn.estimators.fit_record import provenance_of, target_names
 from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
 from tpnn.estimators.pipeline import run
 from tpnn.estimators.progress import ProgressBar
-from tpnn.estimators.provenance import provenance_of, target_names
-from tpnn.estimators.refits import Refitter
-from tpnn.estimators.settings import Settings
-from tpnn.estimators.starting import check_start
-from tpnn.explain.path import Path
+from tpnn.estimators.refit import Refitter
+from tpnn.estimators.settings import Settings, prepare
+from tpnn.estimators.warm_start import Begun, Old, Record, check_start, start_settings, unchanged
+from tpnn.explain.path import SelectionPath
 from tpnn.explain.report import FitFacts, Report, write_report
-from tpnn.explain.report.facts import in_words
+from tpnn.explain.report.data import in_words
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns
 from tpnn.solvers.problem.problem import Task
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import Event
-from tpnn.table.frame import Table
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import Event
+from tpnn.table.table import Table
 
 LOGGER = logging.getLogger("tpnn")
 
@@ -55,7 +53,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
     history_: list[dict[str, Any]]
     _refitter_: Refitter
     _record_: Record
-    _path_: Path
+    _path_: SelectionPath
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
@@ -116,7 +114,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         super().set_params(**params)
         return self
 
-    def path(self) -> Path:
+    def path(self) -> SelectionPath:
         """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.
 
         The first call fits these models, which takes about as long as five fits. It needs

@@ -16,9 +16,9 @@ import numpy as np
 
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Event
 
 N_TIMINGS = 3  # of each component; the shortest counts
 PASSES_IN_ALL, PASSES_AFTER_SOLVING = 4.0, 2.5  # work on a component, in units of what is timed

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tpnn import __version__
-from tpnn.estimators.continuing import Begun, rows_digest
+from tpnn.estimators.warm_start import Begun, rows_digest
 from tpnn.solvers.problem.fingerprint import RowSums
-from tpnn.solvers.problem.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
+from tpnn.solvers.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
 
 IDENTITY = "fit.json"
 UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model

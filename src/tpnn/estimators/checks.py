@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.loss.offset import checked_numbers, refuse_masked
-from tpnn.table.stored import StoredColumns
-from tpnn.table.values import array_of, is_missing
+from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.table.columns import StoredColumns, array_of, is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
 TABLE_MEMORY_SHARE = 0.5  # of the free memory, for a fit to a table that is read as a whole

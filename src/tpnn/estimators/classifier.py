@@ -20,19 +20,18 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
-from tpnn.estimators.continuing import Old
-from tpnn.estimators.docstrings import documented
-from tpnn.estimators.parameters import refusing_unknown
-from tpnn.loss.losses import OBJECTIVES, several_classes
-from tpnn.loss.offset import checked_offset
-from tpnn.model.files import storable_labels
+from tpnn.estimators.parameters import documented, refusing_unknown
+from tpnn.estimators.warm_start import Old
+from tpnn.loss.objectives import OBJECTIVES, several_classes
+from tpnn.loss.targets import checked_offset
+from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.problem import Task
-from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.targets import Targets
+from tpnn.table.columns import array_of
 from tpnn.table.files.training import Training, read_training
-from tpnn.table.values import array_of
 
 
 @documented

@@ -10,22 +10,21 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tpnn import __version__
-from tpnn._utils.checks import COUNT, check_parameters
+from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.estimators.checkpoint import digest_of_parameters
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.estimators.settings import solver_of
-from tpnn.solvers.cluster.cluster import Cluster, connect, import_ray
-from tpnn.solvers.cluster.copying import copied, is_of_ray
+from tpnn.solvers.cluster.driver import HeldElsewhere
 from tpnn.solvers.cluster.passes import read_by
-from tpnn.solvers.cluster.place import HeldElsewhere
+from tpnn.solvers.cluster.ray import Cluster, connect, copied, import_ray, is_of_ray
 from tpnn.solvers.cluster.storage import StatesInStorage, Storage
-from tpnn.solvers.grow.place import growing_at
+from tpnn.solvers.grow.backend import growing_at
 from tpnn.solvers.grow.solver import Grow
-from tpnn.table.files.reader import reading_by
+from tpnn.table.columns import is_in_files
+from tpnn.table.files.reading import reading_by
 from tpnn.table.files.source import Source
-from tpnn.table.source import is_in_files
 
 Estimator = TypeVar("Estimator", TPNNRegressor, TPNNClassifier)
 

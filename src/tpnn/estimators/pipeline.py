@@ -22,26 +22,24 @@ from tpnn.anova.components import (
     resolve_feature,
     resolve_interactions,
 )
-from tpnn.anova.shape_rule import check_shape
+from tpnn.anova.shapes import check_shape
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory
-from tpnn.estimators.given import Given
-from tpnn.estimators.refits import Refitter, Solved, frozen, refit, solve_exactly, with_bands
-from tpnn.estimators.settings import Settings
-from tpnn.estimators.starting import Start
+from tpnn.estimators.refit import Refitter, Solved, frozen, refit, solve_exactly, with_bands
+from tpnn.estimators.settings import Given, Settings
+from tpnn.estimators.warm_start import Start
 from tpnn.model.model import AnovaModel
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
 from tpnn.search.select import Keep, Selection, required_components, select
-from tpnn.solvers.problem.base import Base
-from tpnn.solvers.problem.interpolated import based
-from tpnn.solvers.problem.problem import Bagging, Problem, Task
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import Event, Progress
-from tpnn.solvers.problem.states import GrowthStates
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.limits import Limits
+from tpnn.solvers.problem.problem import Bagging, Base, Problem, Task
+from tpnn.solvers.problem.scores import based
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import Event, Progress
+from tpnn.solvers.states import GrowthStates
 from tpnn.table.encoder import LevelRules, TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 BYTES_PER_SORTED_ROW, SORTED_BYTES = 40, 1 << 31  # of columns being sorted, and of all at once

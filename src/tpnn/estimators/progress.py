@@ -7,8 +7,8 @@ import sys
 import warnings
 from typing import Any
 
-from tpnn._utils.announce import has_screen
-from tpnn.solvers.problem.solution import Event
+from tpnn._utils.compile import has_screen
+from tpnn.solvers.solution import Event
 
 DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 

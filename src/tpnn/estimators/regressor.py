@@ -18,18 +18,17 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
-from tpnn.estimators.continuing import Old
-from tpnn.estimators.docstrings import documented
-from tpnn.estimators.parameters import refusing_unknown
-from tpnn.explain.metrics.groups import unit_of
+from tpnn.estimators.parameters import documented, refusing_unknown
+from tpnn.estimators.warm_start import Old
+from tpnn.explain.metrics.records import unit_of
 from tpnn.explain.report import FitFacts
-from tpnn.loss.losses import Objective, resolve
-from tpnn.loss.offset import checked_numbers, checked_offset
+from tpnn.loss.objectives import Objective, resolve
+from tpnn.loss.targets import checked_numbers, checked_offset
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.problem import Task
-from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.targets import Targets
 from tpnn.table.files.training import Training, read_training
 
 

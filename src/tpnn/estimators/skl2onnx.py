@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from tpnn._utils.warn import warn
+from tpnn._utils.rules import warn
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.export.checking import checked_lowering
-from tpnn.export.lowering import Lowered
+from tpnn.export.lowering import Lowered, checked_lowering
+from tpnn.export.onnx import PROBABILITIES, write_predictions, write_scores
 from tpnn.export.onnx_graph import DOUBLE, FLOAT, OPERATOR_SETS, Graph
 from tpnn.export.onnx_places import REAL, Columns, form_of, is_time
-from tpnn.export.onnx_results import PROBABILITIES, write_predictions
-from tpnn.export.onnx_scores import write_scores
 from tpnn.model.model import AnovaModel
 
 CLASSIFIER_OPTIONS = {  # those that skl2onnx asks every classifier for

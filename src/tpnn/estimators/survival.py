@@ -15,15 +15,14 @@ from tpnn.estimators.checks import (
     memory_for_tables,
     refuse_stored,
 )
-from tpnn.estimators.continuing import Old
-from tpnn.estimators.docstrings import documented
-from tpnn.explain.metrics.survival import breslow, concordance
-from tpnn.loss.losses import OBJECTIVES
-from tpnn.loss.offset import checked_offset
-from tpnn.loss.times import checked_survival
+from tpnn.estimators.parameters import documented
+from tpnn.estimators.warm_start import Old
+from tpnn.explain.metrics.by_task import breslow, concordance
+from tpnn.loss.objectives import OBJECTIVES
+from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.solvers.problem.problem import Task
-from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.targets import Targets
 from tpnn.table.files.training import Training, read_training
 
 

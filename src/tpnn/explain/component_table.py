@@ -14,7 +14,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
 from tpnn.table.axis import Axis
-from tpnn.table.packages import require_pandas
+from tpnn.table.columns import require_pandas
 from tpnn.table.words import originals
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Path: refitted models from sparse to full, and the loss of each on held-out rows."""
+"""SelectionPath: refitted models from sparse to full, and the loss of each on held-out rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Path:
+class SelectionPath:
     """Refitted models of about ten sizes, and the loss of each on rows that did not rank them.
 
     Parameters
@@ -54,7 +54,7 @@ class Path:
     refitted: Callable[[int], AnovaModel]
 
     def __repr__(self) -> str:
-        return f"Path({len(self.steps)} models, chosen: the one of {self.chosen} components)"
+        return f"SelectionPath({len(self.steps)} models, chosen: {self.chosen} components)"
 
     def model(self, n_components: int) -> AnovaModel:
         """Model of the best components, of any number, fitted again without the others.

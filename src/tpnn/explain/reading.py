@@ -17,14 +17,13 @@ from tpnn.anova.measure import product_mean
 from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
-from tpnn.explain.contributions import contributions
-from tpnn.explain.reasons import Reason, reasons
+from tpnn.explain.contributions import Reason, contributions, reasons
 from tpnn.explain.response import RAW, is_factor, ratio_name, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.flat import squeezed
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 Names = tuple[str, ...]
 Wanted = str | int | Sequence[str | int]  # a component as a user names it

@@ -19,7 +19,7 @@ from tpnn.anova.posterior import LEVEL, POINTWISE, Uncertainty
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.frame import DATE, DURATION
+from tpnn.table.table import DATE, DURATION
 from tpnn.table.words import node_words
 
 RAW, RESPONSE = "raw", "response"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tpnn.export.checking import checked_lowering
 from tpnn.export.code_c import write_c
 from tpnn.export.code_javascript import write_javascript
 from tpnn.export.code_python import write_python
+from tpnn.export.lowering import checked_lowering
 from tpnn.export.plan import Plan
 from tpnn.model.model import AnovaModel
 

@@ -31,8 +31,8 @@ from tpnn.export.plan import (
     quoted,
     reading,
 )
-from tpnn.table.frame import DATE, DURATION, NUMBER
 from tpnn.table.levels import level_text
+from tpnn.table.table import DATE, DURATION, NUMBER
 
 MAX_NAME_LENGTH = 40
 RESERVED = frozenset(RESERVED_WORDS.split())

@@ -17,8 +17,8 @@ from tpnn.export.plan import (
     quoted,
     reading,
 )
-from tpnn.table.frame import DATE, DURATION, NUMBER
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
+from tpnn.table.table import DATE, DURATION, NUMBER
 
 WORDS = {
     NUMBER: "a number",

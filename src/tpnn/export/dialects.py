@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpnn.table.frame import DATE, DURATION
+from tpnn.table.table import DATE, DURATION
 
 LARGEST_DOUBLE = "1.7976931348623157e308"
 NUMBERS_PER_LINE = 8

@@ -1,22 +1,284 @@
-"""to_onnx: a file in the ONNX format that scores rows as the model does, in double precision."""
+"""write_results: operators of ONNX from raw scores to labels, predictions and contributions."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Collection, Iterable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tpnn._utils.arrays import IntArray
 from tpnn._utils.files import write_file
-from tpnn.export.checking import checked_lowering
-from tpnn.export.lowering import Input, Lowered, input_of
-from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node
-from tpnn.export.onnx_places import MISSING_WHOLE, REAL, TEXT, WHOLE, Columns, form_of, is_time
-from tpnn.export.onnx_results import Result, result_names, write_results
-from tpnn.export.onnx_scores import write_scores
+from tpnn.export.lowering import Grid, Input, Lowered, checked_lowering, input_of
+from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node, Value
+from tpnn.export.onnx_places import (
+    MISSING_WHOLE,
+    REAL,
+    TEXT,
+    WHOLE,
+    Columns,
+    Located,
+    form_of,
+    is_time,
+    locate,
+)
+from tpnn.loss.links import CLASS_LINKS, LARGEST_SCORE
 from tpnn.model.model import AnovaModel
+
+LABEL, PROBABILITIES, VARIABLE = "label", "probabilities", "variable"  # as skl2onnx calls them
+RAW_SCORE, CONTRIBUTIONS = "raw_score", "contributions"
+
+
+class Result(NamedTuple):
+    """What a graph gives back.
+
+    Parameters
+    ----------
+    name : str
+        What users call it.
+    value : str
+        Name of the value in the graph, with rows on the first axis.
+    columns : tuple of int
+        Sizes of its other axes.
+    dtype : dtype
+        Type of its entries.
+    """
+
+    name: str
+    value: str
+    columns: tuple[int, ...]
+    dtype: Any = np.float64
+
+
+def result_names(link: str, contributions: bool) -> list[str]:
+    """Names of all that a graph gives back."""
+    means = [LABEL, PROBABILITIES] if link in CLASS_LINKS else [VARIABLE]
+    return [*means, RAW_SCORE, *([CONTRIBUTIONS] if contributions else [])]
+
+
+def write_results(
+    graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any], contributions: bool
+) -> list[Result]:
+    """Write predictions, raw scores and, if asked for, contributions."""
+    results = write_predictions(graph, lowered, scores, classes)
+    results.append(Result(RAW_SCORE, scores.raw, (lowered.n_outputs,)))
+    if contributions:
+        results.append(_contributions(graph, lowered, scores))
+    return results
+
+
+def write_predictions(
+    graph: Graph, lowered: Lowered, scores: Scores, classes: Sequence[Any]
+) -> list[Result]:
+    """Write labels and probabilities of a classifier, or the means of other models."""
+    means = _means(graph, lowered, scores)
+    if lowered.link not in CLASS_LINKS:
+        return [Result(VARIABLE, means, (lowered.n_outputs,))]
+    labels = _labels(classes, max(lowered.n_outputs, 2))
+    return [
+        Result(LABEL, _label(graph, scores.raw, labels), (), labels.dtype),
+        Result(PROBABILITIES, means, (len(labels),)),
+    ]
+
+
+def _means(graph: Graph, lowered: Lowered, scores: Scores) -> str:
+    """Inverse of the link, (n_rows, n_columns): probabilities of all classes of a classifier."""
+    add, raw, link = graph.add, scores.raw, lowered.link
+    if link == "softmax":
+        return add("Softmax", raw, axis=1)
+    if link == "logit":
+        second = _expit(graph, raw)
+        return add("Concat", add("Sub", np.array(1.0), second), second, axis=1)
+    if link == "log":
+        limit = np.array(LARGEST_SCORE)
+        return add("Exp", add("Clip", raw, -limit, limit))
+    return graph.add_sorted(raw, lowered.n_outputs) if link == "quantiles" else raw
+
+
+def _expit(graph: Graph, raw: str) -> str:
+    """Logistic function without overflow: a / (1 + e^-|f|), with a = 1 if f >= 0, else e^-|f|."""
+    one = np.array(1.0)
+    decay = graph.add("Exp", graph.add("Neg", graph.add("Abs", raw)))
+    is_below = graph.add("Less", raw, np.array(0.0))
+    share = graph.add("Where", is_below, decay, one)
+    return graph.add("Div", share, graph.add("Add", decay, one))
+
+
+def _labels(classes: Sequence[Any], n_classes: int) -> NDArray[Any]:
+    """Labels as an array of strings or, where that changes none of them, of whole numbers."""
+    labels = np.array(classes or range(n_classes))
+    if labels.dtype.kind == "U":
+        return labels.astype(object)
+    whole = labels.astype(np.int64)
+    return whole if (whole == labels).all() else labels
+
+
+def _label(graph: Graph, raw: str, labels: NDArray[Any]) -> str:
+    """Label of the largest raw score; of two classes, the second one if the score is positive."""
+    if len(labels) > 2:
+        best = graph.add("ArgMax", raw, axis=1, keepdims=0)
+        return graph.add("Gather", graph.constant(labels), best)
+    is_second = graph.add("Reshape", graph.add("Greater", raw, np.array(0.0)), np.array([-1]))
+    return graph.add("Where", is_second, labels[1:], labels[:1])
+
+
+def _contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
+    """Values of all components in their order, (n_rows, n_components[, n_outputs])."""
+    add, sizes = graph.add, (len(lowered.grids), lowered.n_outputs)
+    if not scores.effects:
+        return _no_contributions(graph, lowered, scores)
+    in_groups = add("Concat", *scores.effects, axis=1)
+    effects = add("Gather", in_groups, scores.place_of, axis=1)
+    if scores.refused is not None:
+        effects = without_refused(graph, effects, add("Transpose", scores.refused))
+    by_row = add("Transpose", effects, perm=[2, 1, 0])
+    if lowered.n_outputs > 1:
+        return Result(CONTRIBUTIONS, by_row, sizes)
+    return Result(CONTRIBUTIONS, add("Reshape", by_row, np.array([0, -1])), sizes[:1])
+
+
+def _no_contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
+    """Contributions of a model without components, (n_rows, 0[, n_outputs])."""
+    none, n_outputs = np.empty(0, np.int64), lowered.n_outputs
+    if n_outputs == 1:
+        return Result(CONTRIBUTIONS, graph.add("Gather", scores.raw, none, axis=1), (0,))
+    raw = graph.add("Reshape", scores.raw, np.array([0, 1, n_outputs]))
+    return Result(CONTRIBUTIONS, graph.add("Gather", raw, none, axis=1), (0, n_outputs))
+
+
+Fractions = Sequence[str | None]  # along each axis; None where values never lie between nodes
+
+
+class Scores(NamedTuple):
+    """Names of what a graph computes.
+
+    Parameters
+    ----------
+    raw : str
+        Raw scores, (n_rows, n_outputs), NaN where a row is refused.
+    effects : list of str
+        Values of groups of components, (n_outputs, n_components, n_rows).
+    place_of : array of shape (n_components,)
+        Where each component stands in these groups.
+    refused : str or None
+        Whether the model refuses a row, (n_rows, 1); None where it cannot.
+    """
+
+    raw: str
+    effects: list[str]
+    place_of: IntArray
+    refused: str | None
+
+
+def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
+    """Write the way from columns to raw scores."""
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for number, grid in enumerate(lowered.grids):
+        key = tuple(lowered.places[place].is_between for place in grid.places)
+        groups.setdefault(key, []).append(number)
+    effects = []
+    if groups:
+        located = locate(graph, lowered, columns)
+        chosen = [[lowered.grids[number] for number in group] for group in groups.values()]
+        effects = [_effects(graph, lowered, located, grids) for grids in chosen]
+    sizes = map(len, groups.values())
+    sums = [_sum(graph, *both, lowered.n_outputs) for both in zip(effects, sizes, strict=True)]
+    refused = _refused(graph, lowered, columns)
+    return Scores(
+        raw=without_refused(graph, _total(graph, lowered, columns, sums), refused),
+        effects=effects,
+        place_of=np.argsort([number for group in groups.values() for number in group]),
+        refused=refused,
+    )
+
+
+def without_refused(graph: Graph, values: str, refused: str | None) -> str:
+    """Values (n_rows, n_columns), NaN in the rows that the model refuses."""
+    return values if refused is None else graph.add("Where", refused, np.array(np.nan), values)
+
+
+def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[Grid]) -> str:
+    """Values of components that are linear along the same axes."""
+    add = graph.add
+    sizes = np.array([[len(grid.cells)] for grid in grids])
+    base: Value = np.cumsum(sizes, axis=0) - sizes  # position of the lowest cell around a row
+    fractions = []
+    for axis in range(len(grids[0].places)):
+        places = [grid.places[axis] for grid in grids]
+        nodes = add("Gather", located.nodes, _rows(located.node_row, places), axis=0)
+        base = add("Add", base, add("Mul", nodes, _strides(grids, axis)))
+        fraction = None
+        if lowered.places[places[0]].is_between:
+            rows = _rows(located.fraction_row, places)
+            fraction = add("Gather", located.fractions, rows, axis=0)
+        fractions.append(fraction)
+    assert isinstance(base, str)
+    return _interpolated(graph, grids, base, fractions)
+
+
+def _interpolated(graph: Graph, grids: Sequence[Grid], base: str, fractions: Fractions) -> str:
+    """Multilinear interpolation between the cells around each row."""
+    add, values = graph.add, np.concatenate([grid.cells for grid in grids]).T
+    cells, shape = graph.constant(values), [len(values), len(grids), -1]
+
+    def along(lowest: str, axis: int) -> str:
+        if axis == len(fractions):
+            return graph.add_picked(cells, lowest, shape)
+        low, fraction = along(lowest, axis + 1), fractions[axis]
+        if fraction is None:
+            return low
+        high = along(add("Add", lowest, _strides(grids, axis)), axis + 1)
+        return add("Add", low, add("Mul", fraction, add("Sub", high, low)))
+
+    return along(base, 0)
+
+
+def _rows(row_of: dict[int, int], places: Sequence[int]) -> IntArray:
+    return np.array([row_of[place] for place in places])
+
+
+def _strides(grids: Sequence[Grid], axis: int) -> IntArray:
+    return np.array([[grid.strides[axis]] for grid in grids])
+
+
+def _sum(graph: Graph, effects: str, n_components: int, n_outputs: int) -> str:
+    """Sum of the components of a group, (n_rows, n_outputs)."""
+    total = graph.add("MatMul", np.ones((1, n_components)), effects)
+    return graph.add("Transpose", graph.add("Reshape", total, np.array([n_outputs, -1])))
+
+
+def _total(graph: Graph, lowered: Lowered, columns: Columns, sums: list[str]) -> str:
+    """Raw scores, (n_rows, n_outputs)."""
+    add = graph.add
+    if not sums:
+        n_rows = add("Gather", add("Shape", columns.any_column), np.array([0]))
+        sums = [add("Expand", np.zeros((1, 1)), add("Concat", n_rows, np.array([1]), axis=0))]
+    terms = [add("Add", sums[0], lowered.intercepts), *sums[1:]]
+    if columns.offset is not None:
+        is_exposure = lowered.offset is not None and lowered.offset.is_exposure
+        terms.append(add("Log", columns.offset) if is_exposure else columns.offset)
+    return reduce(lambda left, right: add("Add", left, right), terms)
+
+
+def _refused(graph: Graph, lowered: Lowered, columns: Columns) -> str | None:
+    """Whether a row has an infinite number or a wrong offset, (n_rows, 1)."""
+    add, found = graph.add, []
+    if columns.row_of:
+        infinite = add("Cast", add("IsInf", columns.numbers), to=DOUBLE)
+        count = add("MatMul", np.ones((1, len(columns.row_of))), infinite)
+        found.append(add("Greater", add("Transpose", count), np.array(0.0)))
+    if columns.offset is not None:
+        is_finite = add("Less", add("Abs", columns.offset), np.array(np.inf))
+        if lowered.offset is not None and lowered.offset.is_exposure:
+            is_positive = add("Greater", columns.offset, np.array(0.0))
+            is_finite = add("And", is_finite, is_positive)
+        found.append(add("Not", is_finite))
+    return reduce(lambda left, right: add("Or", left, right), found) if found else None
+
 
 ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
 MISSING_TEXT = "<missing>"  # what stands for a missing value among text

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray
 from tpnn.export.lowering import MISSING, UNSEEN, Input, Lowered
 from tpnn.export.onnx_graph import Graph
-from tpnn.table.frame import DATE, DURATION
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
+from tpnn.table.table import DATE, DURATION
 
 TEXT, WHOLE, REAL = "text", "whole number", "number"
 MISSING_WHOLE = np.iinfo(np.int64).min  # as NumPy writes NaT

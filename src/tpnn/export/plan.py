@@ -13,9 +13,9 @@ from typing import Any
 
 from tpnn.export.lowering import Input, Lowered
 from tpnn.model.model import AnovaModel
-from tpnn.table.frame import DATE, DURATION, NUMBER
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.levels import level_text
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.table import DATE, DURATION, NUMBER
 
 NUMBERS_PER_LINE = 6
 # how levels are read: as text, as numbers, as numbers of which some are no doubles, as both

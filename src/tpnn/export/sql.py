@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpnn._utils.warn import warn
-from tpnn.export.checking import checked_lowering
+from tpnn._utils.rules import warn
 from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
-from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place
+from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
-from tpnn.table.frame import DATE, DURATION
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
+from tpnn.table.table import DATE, DURATION
 
 LARGEST_EXPONENT = 700  # beyond it exp() overflows or underflows, which some databases refuse
 LARGEST_LOG = 300  # where the log link is cut

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.warn import warn
+from tpnn._utils.rules import warn
 from tpnn.estimators.checks import check_rows, seed_from
-from tpnn.estimators.docstrings import documented
+from tpnn.estimators.parameters import documented
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.explain.metrics.groups import unit_of
+from tpnn.explain.metrics.records import unit_of
 from tpnn.explain.report import Report, write_report
 from tpnn.loss.links import LINKS
-from tpnn.loss.offset import checked_numbers, refuse_masked
-from tpnn.table.frame import Table
+from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.table.table import Table
 
 HELD_OUT_SHARE = 0.2  # of the rows, to measure fidelity
 GOOD_FIDELITY = 0.9  # R2

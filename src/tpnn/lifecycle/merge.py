@@ -1,22 +1,285 @@
-"""merge: the weighted mean of several models as one model with unique components."""
+"""Nodes and masses on which the functions of several models can all be written.
+
+A feature gets the nodes of all models that have it, and their masses in proportion to weights. Each
+model is zero in its components for what its fit has not seen. Once the masses change, so does what
+a component must be there, and so every feature gets nodes for missing values and unseen levels,
+without mass where no model has any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
-from tpnn.lifecycle.common_nodes import common_encoder
-from tpnn.lifecycle.foreign.purify import purified, purify
+from tpnn.lifecycle.foreign.purified import purified, purify
 from tpnn.lifecycle.foreign.tables import TableSum
-from tpnn.model.baseline import Baseline
-from tpnn.model.lifting import lifted
+from tpnn.model.evidence import Baseline
 from tpnn.model.model import AnovaModel
-from tpnn.table.encoder import TableEncoder
+from tpnn.model.regrid import lifted, own_numbers
+from tpnn.table.axis import OTHERS, Axis
+from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
+from tpnn.table.levels import level_text
+from tpnn.table.table import NOMINAL, NUMBER, ORDERED, OffsetColumn
+from tpnn.table.words import UNSEEN_WORD
+
+
+@dataclass(frozen=True)
+class Share:
+    """One feature as one model knows it.
+
+    Parameters
+    ----------
+    feature : Feature
+        Its kind and levels.
+    axes : dict from order to Axis
+        Its nodes.
+    weight : float
+        How much the masses of this model count.
+    """
+
+    feature: Feature
+    axes: Mapping[int, Axis]
+    weight: float
+
+    @property
+    def finest(self) -> Axis:
+        """Nodes of main effects."""
+        return self.axes[min(self.axes)]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether fit saw missing values alone, so that the feature has no kind."""
+        return self.finest.n_regular == 0
+
+
+def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -> TableEncoder:
+    """Features, nodes and masses of all models together.
+
+    Parameters
+    ----------
+    encoders : sequence of TableEncoder
+        Those of the models; features are the same if they have the same name or, in models of
+        tables without names, the same position.
+    weights : sequence of float
+        How much the masses of each model count.
+    """
+    _check_names(encoders)
+    names = list(dict.fromkeys(name for encoder in encoders for name in encoder.feature_names))
+    first = encoders[0]
+    if first.names is None:
+        names.sort(key=lambda name: int(name[1:]))
+    orders = range(1, max(max(encoder.axes) for encoder in encoders) + 1)
+    found = [_common_feature(name, _shares(name, encoders, weights), orders) for name in names]
+    labels = {encoder.labels for encoder in encoders}
+    return TableEncoder(
+        names=None if first.names is None else tuple(names),
+        axes={order: tuple(axes[order] for _, axes in found) for order in orders},
+        features=tuple(feature for feature, _ in found),
+        offset_column=_common_offset(encoders, len(names)),
+        labels=labels.pop() if len(labels) == 1 else None,
+        kept=None if first.names is not None else _kept(names, first),
+    )
+
+
+def _check_names(encoders: Sequence[TableEncoder]) -> None:
+    """Refuse models whose features cannot be matched."""
+    named = {encoder.names is not None for encoder in encoders}
+    widths = {encoder.n_columns for encoder in encoders if encoder.names is None}
+    if len(named) > 1 or len(widths) > 1:
+        found = sorted(widths) if len(named) == 1 else "names in some models and none in others"
+        raise ValueError(
+            "models: features are matched by name or, without names, by their position in tables "
+            f"with the same number of columns, found {found}. Fit all models on tables with names."
+        )
+
+
+def _kept(names: Sequence[str], first: TableEncoder) -> KeptFeatures | None:
+    """Positions of the features among those of the table, where some are left out."""
+    offset = first.offset_column
+    columns = [p for p in range(first.n_columns) if offset is None or p != offset.place]
+    places = tuple(columns.index(int(name[1:])) for name in names)
+    return None if len(places) == len(columns) else KeptFeatures(places, len(columns))
+
+
+def _common_offset(encoders: Sequence[TableEncoder], n_features: int) -> OffsetColumn | None:
+    """Column that is the offset; where columns have names it comes last."""
+    found = [encoder.offset_column for encoder in encoders]
+    kinds = {None if c is None else (c.name or c.place, c.is_exposure) for c in found}
+    if len(kinds) > 1:
+        words = ["none" if column is None else column.words for column in found]
+        raise ValueError(
+            f"models: all must have the same column as offset or exposure, found {words}. "
+            "Fit them with the same one."
+        )
+    first = found[0]
+    if first is None or first.name is None:
+        return first
+    return first._replace(place=n_features)
+
+
+def _shares(name: str, encoders: Sequence[TableEncoder], weights: Sequence[float]) -> list[Share]:
+    """One feature in all models that have it."""
+    shares = []
+    for encoder, weight in zip(encoders, weights, strict=True):
+        if name in encoder.feature_names:
+            place = encoder.feature_names.index(name)
+            axes = {order: axes[place] for order, axes in encoder.axes.items()}
+            shares.append(Share(encoder.features[place], axes, weight))
+    return shares
+
+
+def _common_feature(
+    name: str, shares: Sequence[Share], orders: Sequence[int]
+) -> tuple[Feature, dict[int, Axis]]:
+    known = [share for share in shares if not share.is_empty]
+    kinds = {share.feature.kind for share in known}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"models: a feature must be of one kind in all of them, found {sorted(kinds)} for "
+            f"{name!r}. Convert the column, and fit the models again."
+        )
+    kind = kinds.pop() if kinds else NUMBER
+    missing = sum(share.weight * share.finest.weights[share.finest.n_regular :].sum()
+                  for share in shares)  # fmt: skip
+    if kind in (NOMINAL, ORDERED):
+        return _common_levels(name, kind, shares, orders, missing)
+    return Feature(kind), _common_numbers(kind, shares, orders, missing)
+
+
+def _common_numbers(
+    kind: str, shares: Sequence[Share], orders: Sequence[int], missing: float
+) -> dict[int, Axis]:
+    """Axis of every order; the nodes of an order are nodes of every lower one."""
+    nodes: dict[int, FloatArray] = {}
+    union = np.empty(0)
+    for order in reversed(orders):
+        axes = [share.axes[order] for share in shares if order in share.axes]
+        union = np.unique(np.concatenate([union, *(a.values[: a.n_regular] for a in axes)]))
+        nodes[order] = union
+    nodes = {order: union[:1] if not len(own) else own for order, own in nodes.items()}
+    masses = np.zeros(len(union))
+    for share in shares:
+        regular = share.finest.values[: share.finest.n_regular]
+        own = share.finest.weights[: share.finest.n_regular]
+        masses[np.searchsorted(union, regular)] += share.weight * own
+    return {order: _open_axis(kind, union, masses, nodes[order], missing) for order in orders}
+
+
+def _open_axis(
+    kind: str, values: FloatArray, masses: FloatArray, nodes: FloatArray, missing: float
+) -> Axis:
+    """Axis with a node for missing values; the mass of a value is shared by its neighbours."""
+    shared = np.zeros(len(nodes) + 1)
+    if len(nodes):
+        lower, fraction = Axis(nodes, np.empty(0)).locate(values)
+        np.add.at(shared, lower, (1 - fraction) * masses)
+        np.add.at(shared, lower + 1, fraction * masses)
+    weights = np.append(shared[: len(nodes)], missing)
+    return Axis(
+        values=np.append(nodes, np.nan),
+        weights=weights / weights.sum(),
+        kind=kind,
+        has_missing=True,
+    )
+
+
+def _common_levels(
+    name: str, kind: str, shares: Sequence[Share], orders: Sequence[int], missing: float
+) -> tuple[Feature, dict[int, Axis]]:
+    are_text = any(share.feature.are_text for share in shares)
+    levels = _union_of_levels(name, kind, shares, are_text)
+    feature = Feature(kind, levels, are_text)
+    masses = sum((share.weight * _level_masses(share, feature) for share in shares),
+                 np.zeros(len(levels)))  # fmt: skip
+    axes = {}
+    for order in orders:
+        groups = np.arange(len(levels))
+        if kind == NOMINAL:
+            groups = _joint_groups(feature, [s for s in shares if order in s.axes], order, masses)
+        axes[order] = _level_axis(feature, groups, masses, missing)
+    return feature, axes
+
+
+def _union_of_levels(
+    name: str, kind: str, shares: Sequence[Share], are_text: bool
+) -> tuple[Any, ...]:
+    """Levels of all models, in an order that agrees with that of each model."""
+    lists = []
+    for levels in (share.feature.levels for share in shares):
+        spelt = tuple(map(level_text, levels)) if are_text else levels
+        if len(set(spelt)) < len(levels):
+            raise ValueError(
+                f"models: levels of {name!r} are compared as text, because those of an EBM are, "
+                f"found levels that are the same as text among {list(levels)[:5]}. Rename them."
+            )
+        lists.append(spelt)
+    union = dict.fromkeys(level for levels in lists for level in levels)
+    if kind == NOMINAL:
+        return tuple(sorted(union, key=lambda level: (isinstance(level, str), level)))
+    graph: TopologicalSorter[Any] = TopologicalSorter(dict.fromkeys(union, ()))
+    for below, above in (pair for levels in lists for pair in pairwise(levels)):
+        graph.add(above, below)
+    try:
+        return tuple(graph.static_order())
+    except CycleError as error:
+        raise ValueError(
+            f"models: the ordered levels of {name!r} must have one order, found models that "
+            f"disagree about {list(error.args[1])[:3]}. Give the column one order."
+        ) from None
+
+
+def _level_masses(share: Share, feature: Feature) -> FloatArray:
+    """Mass of each of the common levels in one model; levels of one node share its mass."""
+    nodes, _ = share.finest.locate(own_numbers(share.feature, feature.levels, feature.are_text))
+    padded = np.append(share.finest.weights, 0.0)
+    padded[share.finest.unseen_node] = 0.0  # of an EBM, it belongs to no level
+    return padded[nodes] / np.bincount(nodes, minlength=len(padded))[nodes]
+
+
+def _joint_groups(
+    feature: Feature, shares: Sequence[Share], order: int, masses: FloatArray
+) -> IntArray:
+    """Node of each level: two levels share one where they do in every model, heaviest first."""
+    nodes = [np.zeros(len(feature.levels), np.intp)] + [
+        share.axes[order].locate(own_numbers(share.feature, feature.levels, feature.are_text))[0]
+        for share in shares
+    ]
+    _, groups = np.unique(np.column_stack(nodes), axis=0, return_inverse=True)
+    heavy = np.argsort(-np.bincount(groups.ravel(), masses), kind="stable")
+    return np.argsort(heavy)[groups.ravel()]
+
+
+def _level_axis(feature: Feature, groups: IntArray, masses: FloatArray, missing: float) -> Axis:
+    """Axis of levels with nodes for unseen and for missing ones."""
+    n_nodes = int(groups.max()) + 1
+    weights = np.concatenate([np.bincount(groups, masses, minlength=n_nodes), [0.0, missing]])
+    return Axis(
+        values=np.append(np.arange(n_nodes + 1.0), np.nan),
+        weights=weights / weights.sum(),
+        kind=feature.kind,
+        levels=(*_group_labels(feature, groups), UNSEEN_WORD),
+        groups=groups,
+        has_missing=True,
+        has_unseen=True,
+    )
+
+
+def _group_labels(feature: Feature, groups: IntArray) -> list[Any]:
+    """Label of each node: its level, or that it holds several."""
+    labels: list[Any] = []
+    for node in range(int(groups.max()) + 1):
+        members = np.flatnonzero(groups == node)
+        others = sum(isinstance(label, str) and label.startswith(OTHERS) for label in labels)
+        several = OTHERS if not others else f"{OTHERS} {others + 1}"
+        labels.append(feature.levels[members[0]] if len(members) == 1 else several)
+    return labels
 
 
 def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> AnovaModel:
@@ -50,7 +313,7 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     """
     frozen = [as_model(model) for model in models]
     check_alike(frozen)
-    shares = _shares(weights, len(frozen))
+    shares = _relative_weights(weights, len(frozen))
     encoder = common_encoder([model.encoder for model in frozen], shares)
     grids: dict[Component, FloatArray] = {}
     for model, share in zip(frozen, shares, strict=True):
@@ -116,7 +379,7 @@ def sum_of_grids(
     )
 
 
-def _shares(weights: Sequence[float] | None, n_models: int) -> list[float]:
+def _relative_weights(weights: Sequence[float] | None, n_models: int) -> list[float]:
     """Weights that sum to one."""
     given = np.ones(n_models) if weights is None else np.asarray(weights, np.float64)
     if given.shape != (n_models,) or not (np.isfinite(given) & (given > 0)).all():

@@ -11,10 +11,9 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
-from tpnn.anova.constraints import Tables, constrained
-from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.shape_rule import check_shape
+from tpnn.anova.shapes import Tables, check_shape, constrained
+from tpnn.model.evidence import ComponentFacts
 from tpnn.model.model import AnovaModel
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpnn.model.log import check_log
+from tpnn.model.edit_log import check_log
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -169,14 +169,14 @@ def replay(
     offset: Any = None,
 ) -> AnovaModel:
     """Model after all edits of a file that ``save_edits`` or a report page has written."""
-    from tpnn.lifecycle.edit.files import replayed
+    from tpnn.lifecycle.edit.edit_files import replayed
 
     return replayed(model, path, _held_out(X, y, offset))
 
 
 def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
     """Write the edits as JSON; ``replay`` applies them to the model before the first."""
-    from tpnn.lifecycle.edit.files import write_edits
+    from tpnn.lifecycle.edit.edit_files import write_edits
 
     write_edits(model, path)
 

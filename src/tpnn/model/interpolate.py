@@ -1,4 +1,8 @@
-"""Predictor: interpolation in the tables of all components, in threads where rows are many."""
+"""Flat tables: the cells of a component in a row, and interpolation between them, in NumPy.
+
+Every table gets one more node per axis, the *null node*, where it is zero: a level or a missing
+value that fit has not seen falls there and contributes nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.threads import Workers, split
+from tpnn.model.compile_when import ACCOUNT
 from tpnn.model.flat import FlatTable, TableStack, stack_tables
 from tpnn.model.locate import Locator
-from tpnn.model.worth import ACCOUNT
 from tpnn.table.axis import Axis
 
 ROWS_PER_TASK = 16_384  # rows that a thread interpolates at a time

@@ -12,10 +12,10 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component, resolve_feature
-from tpnn.model.calibration import Calibration, Scale
+from tpnn.model.evidence import Calibration, Scale
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel

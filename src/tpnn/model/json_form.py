@@ -2,7 +2,7 @@
 
 Numbers are written with as many digits as it takes to read the same doubles again. JSON has no NaN,
 so the node of missing values, the last one where ``has_missing`` is true, has no value. Versions
-and parts that a reader does not know follow the rule of ``tpnn.model.files``.
+and parts that a reader does not know follow the rule of ``tpnn.model.codec``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import ComponentSet
-from tpnn.anova.facts import Facts
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.model.archive import NEWEST_VERSION, unreadable
-from tpnn.model.baseline import Baseline
-from tpnn.model.calibration import Calibration
-from tpnn.model.files import Fields, file_version
-from tpnn.model.log import EditLog, check_records
+from tpnn.model.codec import Fields, file_version
+from tpnn.model.edit_log import EditLog, check_records
+from tpnn.model.evidence import Baseline, Calibration, Facts
 from tpnn.model.provenance import Provenance
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
-from tpnn.table.frame import OffsetColumn
+from tpnn.table.table import OffsetColumn
 
 JSON_FORMAT = "tpnn-model-json"
 POSTERIOR_ARRAYS = ("shifts", "roots", "rough", "units")  # besides the factors

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from typing import cast
 
+import numpy as np
+
 from tpnn._utils.files import check_path
+from tpnn.loss.links import CLASS_LINKS
 from tpnn.model.archive import read_archive
-from tpnn.model.files import Fields, unpack
-from tpnn.model.integrity import check_fields
+from tpnn.model.check import check_fields
+from tpnn.model.codec import Fields, unpack
 from tpnn.model.json_form import fields_of_json, is_json, read_json
 from tpnn.model.model import AnovaModel
+from tpnn.model.predicting import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 
 
 def load_model(path: str | os.PathLike[str]) -> AnovaModel:
@@ -33,3 +37,106 @@ def load_model(path: str | os.PathLike[str]) -> AnovaModel:
             f"path: must be a complete model, found {os.fspath(path)!r}, which lacks a part of it "
             f"or has a wrong one ({error!r}). Save the model again."
         ) from error
+
+
+class LoadedModel(Predicts):
+    """A model from a file; :func:`tpnn.load` makes one of the three subclasses.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        What the file holds.
+
+    Attributes
+    ----------
+    model_ : AnovaModel
+        The frozen model, whose ``provenance`` says where it comes from.
+    components_ : list of tuple of str
+        Components as tuples of feature names.
+    intercept_ : float or array of shape (n_outputs,)
+        Mean of the raw score.
+    n_features_in_ : int
+        Number of columns that a table without names must have.
+    feature_names_in_ : array of str
+        Names of the columns, where they have names; that of an offset is one of them.
+    """
+
+    def __init__(self, model: AnovaModel) -> None:
+        self.model_ = model
+        self.components_ = model.component_names
+        self.intercept_ = model.intercept
+        self.n_features_in_ = model.encoder.n_columns
+        names = model.encoder.column_names
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_!r})"
+
+
+class LoadedRegressor(PredictsNumbers, LoadedModel):
+    """A loaded :class:`~tpnn.TPNNRegressor`: ``predict``, ``explain`` and ``shap_values``."""
+
+
+class LoadedClassifier(PredictsClasses, LoadedModel):
+    """A loaded :class:`~tpnn.TPNNClassifier`: ``predict`` returns labels.
+
+    It has ``predict_proba``, ``decision_function``, ``explain`` and ``shap_values``, too.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The labels, sorted; 0, 1, ... in a file that has none.
+    """
+
+    def __init__(self, model: AnovaModel) -> None:
+        super().__init__(model)
+        self.classes_ = np.array(model.classes or range(max(model.n_outputs, 2)))
+
+
+class LoadedSurvival(PredictsSurvival, LoadedModel):
+    """A loaded :class:`~tpnn.TPNNSurvival`: ``predict`` returns log risks.
+
+    It has ``predict_survival``, ``explain`` and ``shap_values``, too.
+    """
+
+
+Loaded = LoadedRegressor | LoadedClassifier | LoadedSurvival
+LOADED: dict[str, type[Loaded]] = {
+    "regressor": LoadedRegressor,
+    "classifier": LoadedClassifier,
+    "survival": LoadedSurvival,
+}
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """Read a saved model, as an object that predicts as the estimator did that fitted it.
+
+    It reads what ``model_.save`` and ``model_.to_json`` wrote, and needs NumPy alone to predict.
+
+    Files of version 0.1.0 do not say which estimator fitted them. A model with labels, or with a
+    logit or softmax link, is then a classifier, and one with a baseline hazard a survival model.
+    Any other one is a regressor; a survival model that was saved before baselines were is among
+    them, so its ``predict`` returns relative risks.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    LoadedRegressor, LoadedClassifier or LoadedSurvival
+        Its methods are those of the estimator; ``model_`` is what :func:`tpnn.load_model` returns.
+    """
+    model = load_model(path)
+    return LOADED[task_of(model)](model)
+
+
+def task_of(model: AnovaModel) -> str:
+    """Which estimator fitted a model: as its file says, or as its parts show."""
+    if model.provenance is not None:
+        return model.provenance.task
+    if model.classes or model.link.name in CLASS_LINKS:
+        return "classifier"
+    return "regressor" if model.baseline is None else "survival"

@@ -14,33 +14,29 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
-from tpnn._utils.warn import warn
+from tpnn._utils.rules import warn
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
-from tpnn.anova.constraints import Certificate, certificate
-from tpnn.anova.facts import Facts
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.shape_rule import check_shape
+from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import CLASS_LINKS, Link
-from tpnn.loss.offset import checked_offset, column_offset
+from tpnn.loss.targets import checked_offset, column_offset
 from tpnn.model import doors, intervals
 from tpnn.model.archive import write_archive
-from tpnn.model.baseline import Baseline
-from tpnn.model.calibration import Calibration
-from tpnn.model.digest import digest
-from tpnn.model.files import Fields, Label, pack
+from tpnn.model.bundles import SumPredictor
+from tpnn.model.codec import Fields, Label, pack
+from tpnn.model.edit_log import EditLog, digest
+from tpnn.model.evidence import Baseline, Calibration, Facts
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.json_form import json_text
-from tpnn.model.log import EditLog
-from tpnn.model.presum import SumPredictor
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
 from tpnn.model.summary import summarise
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -13,7 +13,7 @@ from tpnn.model.intervals import means_with_errors
 from tpnn.model.model import AnovaModel
 from tpnn.model.summary import Summary
 from tpnn.table.files.source import Source
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 if TYPE_CHECKING:
     from tpnn.explain.explanation import Explanation

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tpnn.anova.facts import ComponentFacts
 from tpnn.anova.importance import importance, importance_interval
 from tpnn.anova.measure import product_mean
-from tpnn.table.packages import require_pandas
+from tpnn.model.evidence import ComponentFacts
+from tpnn.table.columns import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.solution import Solution
 
 ENOUGH_HELD_OUT_ROWS = 200_000  # bags beyond these add little
 

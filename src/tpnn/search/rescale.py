@@ -9,7 +9,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.solution import Solution
 
 NEWTON_STEPS = 10
 STEP_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)  # of a Newton step; the first that lowers the loss

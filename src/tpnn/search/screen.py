@@ -1,23 +1,4 @@
-"""Screening: score in closed form which interactions the residual still has.
-
-Each feature gets a few centred functions psi_1, ..., psi_D, orthonormal under its marginal: the
-principal directions of the paper's centred sigmoids, smoothest first. Their products are
-orthonormal under the product of the marginals and average to zero along each feature, so the
-projection of the residual r onto the pure interactions of S has the coefficients
-
-    c_k = sum over the cells m of S of histogram_S[m] prod_j psi_{k_j}(m_j)
-        = sum_i w_i r_i prod_j psi_{k_j}(x_ij),
-
-where histogram_S sums w_i r_i over the rows in each cell. The second form is a matrix product that
-scores a whole block of interactions at once and never stores their histograms. The score
-
-    F_S = sum_k c_k^2 / sum_k sum_i (w_i r_i prod_j psi_{k_j}(x_ij))^2,
-
-where both sums also run over all outputs of the model, is the size of the projection relative to
-that of noise: its mean is one if r has no such interaction, however the features depend on each
-other. The noise floor is the largest score of all candidates when the signs of the residual are
-drawn at random.
-"""
+"""Columns: the values of basis functions on blocks of rows, which a screen multiplies."""
 
 from __future__ import annotations
 
@@ -34,12 +15,41 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers, available_cores, split
-from tpnn.anova.dictionary import dictionary
+from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
-from tpnn.search.columns import Columns
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.anova.terms import dictionary
+from tpnn.solvers.limits import Limits
 
-Component = tuple[int, ...]
+
+class Columns:
+    """Values of basis functions, one block of rows at a time.
+
+    Parameters
+    ----------
+    codes : array of shape (n_features, n_rows)
+        Node of every value.
+    features : array of shape (q,)
+        Features to screen.
+    bases : array of shape (q, M, D)
+        Basis functions of these features on their nodes.
+    """
+
+    def __init__(
+        self,
+        codes: CodeArray,
+        features: IntArray,
+        bases: Float32Array,
+    ) -> None:
+        self.codes, self.features, self.bases = codes, features, bases
+        self.n_rows = codes.shape[1]
+
+    def values(self, rows: slice, first: int) -> Float32Array:
+        """Basis functions of the features from ``first`` on at some rows, (q - first, n, D)."""
+        codes = self.codes[self.features[first:], rows]
+        values: Float32Array = self.bases[np.arange(first, len(self.bases))[:, None], codes]
+        return values
+
+
 BlockScores = Callable[..., Float32Array]
 
 MOST_BASES = {1: 4, 2: 4, 3: 2}  # functions per feature, by order; one for higher orders

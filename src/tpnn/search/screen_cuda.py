@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
 from tpnn._utils.arrays import CodeArray, Float32Array, IntArray
 from tpnn._utils.threads import Workers, split
-from tpnn.search.columns import Columns
+
+if TYPE_CHECKING:
+    from tpnn.search.screen import Columns
 
 BLOCK_ROWS = 32_768
 

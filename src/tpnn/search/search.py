@@ -17,15 +17,15 @@ from functools import cached_property
 import numpy as np
 
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.search.confirm import JudgedSearch, features_grown_at_once
 from tpnn.search.held_out import HeldOut
-from tpnn.search.judged import JudgedSearch, features_grown_at_once
 from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
 from tpnn.search.table_screen import MOST_SCREENED_ROWS, TableScreen, screen_limits
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event, NoProgress, Solution
-from tpnn.solvers.problem.solver import Solver
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Event, NoProgress, Solution
+from tpnn.solvers.solver import Solver
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells

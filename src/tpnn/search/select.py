@@ -18,7 +18,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.search.held_out import HeldOut
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.limits import Limits
 
 N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noise
 

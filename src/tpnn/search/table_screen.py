@@ -12,10 +12,10 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
 from tpnn.search.screen import Ranking, Screen
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
-from tpnn.solvers.problem.solver import Solver
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Solution
+from tpnn.solvers.solver import Solver
 
 RANKED_PAIRS_PER_FEATURE = 10
 MOST_SCREENED_ROWS = 250_000  # more rank no better, and need some hundred bytes each

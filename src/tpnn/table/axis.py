@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray, RealArray
-from tpnn.table.frame import NOMINAL, NUMBER
-from tpnn.table.source import SMALLEST_SIZE
+from tpnn.table.columns import SMALLEST_SIZE
+from tpnn.table.table import NOMINAL, NUMBER
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
@@ -268,7 +268,7 @@ def distinct(x: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, Flo
     Numbers too small for exact differences, below 2**-1020 in size, are 0.
     """
     if weights is None:
-        from tpnn.table.sorted_numba import run_lengths, sort_column
+        from tpnn.table.axis_numba import run_lengths, sort_column
 
         values, masses = run_lengths(sort_column(x))
         return values, masses
@@ -286,7 +286,7 @@ def make_axis(
 
     ``values`` may end with NaN for missing values, which get a node after the others.
     """
-    from tpnn.table.sorted_numba import share_masses
+    from tpnn.table.axis_numba import share_masses
 
     n_missing = int(np.isnan(values[-1]))
     n_known, n_nodes = len(values) - n_missing, len(nodes)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tpnn._utils.arrays import FloatArray
-from tpnn._utils.warn import warn
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import warn
+from tpnn._utils.threads import Workers
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
-from tpnn.table.frame import (
-    NOMINAL,
-    NUMBER,
-    ORDERED,
-    Column,
-    OffsetColumn,
-    Table,
-)
-from tpnn.table.levels import as_levels, described, level_numbers, level_types
-from tpnn.table.passes import Reading, by_column
-from tpnn.table.source import all_finite
-from tpnn.table.weights import whole_counts
+from tpnn.table.columns import Elsewhere, StoredColumns, all_finite
+from tpnn.table.levels import as_levels, described, level_numbers, level_types, whole_counts
+from tpnn.table.table import NOMINAL, NUMBER, ORDERED, Column, OffsetColumn, Table
 
 MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
 
@@ -389,3 +384,48 @@ def _n_unseen(column: FloatArray, axis: Axis) -> int:
         return 0
     n_levels = 0 if axis.has_unseen else int(np.isinf(column).sum())
     return n_levels if axis.has_missing else n_levels + int(np.isnan(column).sum())
+
+
+Result = TypeVar("Result")
+Reading = AbstractContextManager[Any]
+
+
+def elsewhere(table: Table) -> Elsewhere | None:
+    """Return who makes passes over a table, or None if this process does."""
+    other = table.source.elsewhere if isinstance(table.source, StoredColumns) else None
+    return other if other is not None and other.is_there else None
+
+
+def one_reader(table: Table) -> Reading:
+    """Return what a thread enters while it reads a column: a lock, unless all may read at once."""
+    return nullcontext() if table.is_read_in_parallel else Lock()
+
+
+def by_column(
+    table: Table, work: Callable[[Table, int, Reading], Result], n_threads: int | None = None
+) -> list[Result]:
+    """Results of ``work(table, feature, reading)`` for all features.
+
+    Threads do the work; each enters ``reading`` while it reads its column.
+    """
+    other = elsewhere(table)
+    if other is not None:
+        return other.by_column(table, work)
+    reading = one_reader(table)
+    with Workers(n_threads) as workers:
+        return workers.map(lambda number: work(table, number, reading), range(table.n_features))
+
+
+def of_rows(
+    table: Table,
+    work: Callable[[Table, IntArray | None, int | None], NDArray[Any]],
+    rows: IntArray | None = None,
+    n_threads: int | None = None,
+) -> NDArray[Any]:
+    """Array of ``work(table, rows, n_threads)``, whose first axis is that of the rows.
+
+    What is computed for a row must not depend on the rows beside it. Without ``rows``, they are all
+    rows of the table.
+    """
+    other = elsewhere(table)
+    return work(table, rows, n_threads) if other is None else other.of_rows(table, work, rows)

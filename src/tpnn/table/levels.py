@@ -10,8 +10,8 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.table.axis import UNSEEN_LEVEL
-from tpnn.table.frame import Column
-from tpnn.table.source import LARGEST_EXACT_INTEGER
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
+from tpnn.table.table import Column
 
 
 def as_levels(column: Column, known: Sequence[Any], are_text: bool, name: str) -> FloatArray:
@@ -82,3 +82,18 @@ def described(column: Column) -> str:
         word = "levels" if str in level_types(column.levels) else "numbers"
         return f"{word} such as {_sample(column.levels)}"
     return f"{column.kind}s"
+
+
+LARGEST_WHOLE_WEIGHT = 2**52  # beyond it not every whole number is a double
+
+
+def whole_counts(weights: FloatArray) -> FloatArray | None:
+    """Integer weights in units of their greatest common divisor; None where some are not integer.
+
+    >>> whole_counts(np.array([2.0, 6.0])), whole_counts(np.array([0.5, 2.0]))
+    (array([1., 3.]), None)
+    """
+    whole = np.floor(weights)
+    if (whole != weights).any() or weights.max() > LARGEST_WHOLE_WEIGHT:
+        return None
+    return np.asarray(weights / np.gcd.reduce(whole.astype(np.int64)))

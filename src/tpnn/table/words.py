@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.frame import DATE, DURATION
+from tpnn.table.table import DATE, DURATION
 
 MISSING_WORD, UNSEEN_WORD = "(missing)", "(unseen level)"
 SECONDS_PER_DAY = 86_400.0

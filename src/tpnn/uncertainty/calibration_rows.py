@@ -9,9 +9,9 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel
-from tpnn.solvers.problem.interpolated import interpolated, training_columns
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.problem.scores import interpolated, training_columns
+from tpnn.solvers.solution import Solution
 
 MOST_ROWS = 20_000  # more say little more
 

@@ -1,10 +1,7 @@
-"""LinearModel: the posterior of the coefficients of one output, in bounded time.
+"""Groups: components whose posteriors are found together, so that no matrix gets too large.
 
-    z = X beta + noise,   S = (G + D)^-1,   beta_hat = S X' P z,   G = X' P X,   D = diag(1 / tau)
-
-Small problems are solved as they stand. Where functions are many, groups of components take turns,
-each given what the others are now. Where rows are many, some of them choose the variances tau and
-stand for all in G; conjugate gradients then find beta_hat on all rows.
+Components of one group are judged given each other, and given the means of all others. The main
+effects belong to every group, as they share features with all the interactions.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.limits import Limits
 from tpnn.uncertainty.design import Design
 from tpnn.uncertainty.equations import (
     ByFunctions,
@@ -25,8 +22,42 @@ from tpnn.uncertainty.equations import (
     Equations,
     Factored,
 )
-from tpnn.uncertainty.evidence import Blocks, variances, widened
-from tpnn.uncertainty.linear_groups import groups
+from tpnn.uncertainty.variances import Blocks, variances, widened
+
+MOST_FUNCTIONS = 800  # of a group; of several outputs fewer, so that the time is that of two
+SHARED_PART = 0.5  # of a group that main effects may take in all groups
+
+
+def groups(
+    sizes: Sequence[int], orders: Sequence[int], strengths: Sequence[float], most: int
+) -> list[list[int]]:
+    """Numbers of the components of each group, with about ``most`` functions at most.
+
+    Each group gets strong and weak interactions, so that the variances of a kind are pooled over
+    the same mixture. A component takes its posterior from the first group that has it.
+
+    >>> groups([2, 2, 3, 3, 3, 3], [1, 1, 2, 2, 2, 2], [9, 9, 1, 3, 2, 4], most=10)
+    [[0, 1, 5, 4], [0, 1, 3, 2]]
+    """
+    shared = [number for number, order in enumerate(orders) if order == 1]
+    if sum(sizes[number] for number in shared) > SHARED_PART * most:
+        shared = []
+    others = [number for number in range(len(sizes)) if number not in set(shared)]
+    others.sort(key=lambda number: (-strengths[number], number))
+    room = most - sum(sizes[number] for number in shared)
+    n_groups = max(-(-sum(sizes[number] for number in others) // room), 1)
+    found, taken = [list(shared) for _ in range(n_groups)], np.zeros(n_groups, np.intp)
+    for number in others:
+        emptiest = int(taken.argmin())
+        found[emptiest].append(number)
+        taken[emptiest] += sizes[number]
+    return found
+
+
+def most_functions(n_outputs: int) -> int:
+    """Largest number of functions of a group."""
+    return int(MOST_FUNCTIONS / np.sqrt(n_outputs))
+
 
 ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
 FEW_ROWS = 0.6  # for each function; equations of rows are then solved in less time

@@ -18,17 +18,13 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution
-from tpnn.solvers.problem.stopping import Limits
-from tpnn.uncertainty.design import Design
+from tpnn.solvers.solution import Solution
+from tpnn.uncertainty.design import Design, Span, WorkingRows, spans
 from tpnn.uncertainty.equations import Coefficients
-from tpnn.uncertainty.joint import RowErrors, row_errors
-from tpnn.uncertainty.linear import PURPOSE, LinearModel
-from tpnn.uncertainty.linear_groups import most_functions
-from tpnn.uncertainty.rest import rough_variance
-from tpnn.uncertainty.spans import Span, spans
-from tpnn.uncertainty.working import WorkingRows
+from tpnn.uncertainty.joint import RowErrors, rough_variance, row_errors
+from tpnn.uncertainty.linear import PURPOSE, LinearModel, most_functions
 from tpnn.uncertainty.zero_test import ZeroTest
 
 MOST_REWEIGHTINGS = 4  # of losses that are no parabolas

@@ -15,11 +15,11 @@ from typing import cast
 import numpy as np
 
 from tpnn._utils.arrays import CodeArray, FloatArray, IntArray
-from tpnn.loss.losses import weighted_quantiles
+from tpnn.loss.objectives import weighted_quantiles
 from tpnn.table.axis import Axis
+from tpnn.uncertainty.design import Span, eigenfunctions
 from tpnn.uncertainty.equations import ByFunctions, Coefficients
-from tpnn.uncertainty.evidence import Blocks, variances
-from tpnn.uncertainty.spans import Span, eigenfunctions
+from tpnn.uncertainty.variances import Blocks, variances
 
 SMALLEST_SHARE = 0.01  # of the largest prior variance that are kept: a scale is smooth
 N_PASSES = 2  # of the scale of residuals

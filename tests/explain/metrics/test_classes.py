@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from tpnn.explain.metrics.classes import MAX_CURVE_POINTS, class_metrics, roc
+from tpnn.explain.metrics.by_task import MAX_CURVE_POINTS, class_metrics, roc
 
 
 def guesses(n_rows: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

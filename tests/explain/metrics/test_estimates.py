@@ -10,9 +10,9 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 from tests.models import random_model
-from tpnn.explain.metrics import estimates as e
-from tpnn.explain.metrics.estimate import deviances, estimate
-from tpnn.explain.metrics.survival import concordance
+from tpnn.explain.metrics import scores as e
+from tpnn.explain.metrics.by_task import concordance
+from tpnn.explain.metrics.scores import deviances, estimate
 
 N_ROWS = 200
 

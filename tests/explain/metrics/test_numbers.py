@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import mean_pinball_loss, mean_tweedie_deviance, r2_score
 
 from tpnn.explain.metrics import Metrics
-from tpnn.explain.metrics.groups import N_GROUPS, grouped
-from tpnn.explain.metrics.numbers import number_metrics, quantile_metrics, rate_metrics
+from tpnn.explain.metrics.by_task import number_metrics, quantile_metrics, rate_metrics
+from tpnn.explain.metrics.records import N_GROUPS, grouped
 
 
 def scores_of(found: Metrics) -> dict[str, tuple[float, float | None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.explain.metrics.survival import RISK_THIRDS, breslow, kaplan_meier, survival_metrics
+from tpnn.explain.metrics.by_task import RISK_THIRDS, breslow, kaplan_meier, survival_metrics
 
 
 def lives(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

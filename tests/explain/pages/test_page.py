@@ -9,9 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn.explain.pages.charts import Line, chart, charts
-from tpnn.explain.pages.heat import Side, heat_maps
-from tpnn.explain.pages.page import Section, field, page, table
+from tpnn.explain.report.static import (
+    Line,
+    Section,
+    Side,
+    chart,
+    charts,
+    field,
+    heat_maps,
+    page,
+    table,
+)
 
 EMPTY = {"meta", "link", "br", "line", "circle", "polygon", "polyline"}
 

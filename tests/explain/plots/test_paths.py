@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tpnn import plots
-from tpnn.explain.path import Path, Step
+from tpnn.explain.path import SelectionPath, Step
 
 
 def test_the_path_is_drawn_as_it_is() -> None:
@@ -22,7 +22,7 @@ def test_the_path_is_drawn_as_it_is() -> None:
     def refitted(n_components: int) -> Any:
         raise NotImplementedError
 
-    drawn = Path(steps=steps, landmarks=landmarks, chosen=4, refitted=refitted)
+    drawn = SelectionPath(steps=steps, landmarks=landmarks, chosen=4, refitted=refitted)
     axes = plots.path(drawn)
     points = [line.get_xydata() for line in axes.get_lines()]
     expected = [[1, 0.5], [4, 0.3], [9, 0.25]]
@@ -33,5 +33,5 @@ def test_the_path_is_drawn_as_it_is() -> None:
     assert sorted(words) == ["best components", "fitted model", "full, order 2", "order 1"]
     assert not axes.texts  # nothing that a line could run through
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "9"]
-    with pytest.raises(TypeError, match=r"^path: must be a Path, found dict"):
+    with pytest.raises(TypeError, match=r"^path: must be a SelectionPath, found dict"):
         plots.path({})  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tpnn import Explanation, TPNNRegressor, plots
-from tpnn.explain.plots.rows import _ranks, _swarm
+from tpnn.explain.plots.local import _ranks, _swarm
 from tpnn.table.axis import Axis
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot
 
 from tpnn import TPNNRegressor, plots
-from tpnn.explain.plots.scales import (
+from tpnn.explain.plots.axes import (
     MAIN_RANKS,
     missing_strip,
     node_places,

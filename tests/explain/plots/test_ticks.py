@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from tpnn import Explanation, TPNNRegressor, plots
-from tpnn.explain.plots.scales import has_heavy_tails
-from tpnn.explain.plots.ticks import round_places
+from tpnn.explain.plots.axes import has_heavy_tails, round_places
 from tpnn.table.axis import Axis
 
 

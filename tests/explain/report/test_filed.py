@@ -16,8 +16,7 @@ from tests.explain.report.editing import choose, fill
 from tests.explain.report.test_page_content import paper, shown
 from tests.models import random_model
 from tpnn import AnovaModel
-from tpnn.explain.path import Path as LossPath
-from tpnn.explain.path import Step
+from tpnn.explain.path import SelectionPath, Step
 from tpnn.explain.report import FitFacts, write_report
 from tpnn.loss.links import LINKS
 
@@ -25,7 +24,7 @@ N_FEATURES, N_ROWS = 12, 60
 SETTINGS = {f"setting {k}": "1" for k in range(15)}
 CLASSES = tuple(f"class {k}" for k in range(11))
 STEPS = [Step(n, (), 1 / n, 0.1) for n in (1, 4, N_FEATURES)]
-LOSS_PATH = LossPath(steps=STEPS, landmarks={"order 1": STEPS[2]}, chosen=N_FEATURES,
+LOSS_PATH = SelectionPath(steps=STEPS, landmarks={"order 1": STEPS[2]}, chosen=N_FEATURES,
                      refitted=lambda _: random_model(2, 1))  # fmt: skip
 FACTS = FitFacts(settings=SETTINGS, n_rows=1234, path=LOSS_PATH)
 TASKS = {

@@ -15,7 +15,7 @@ from tests.explain.report.pages import payload, unpack
 from tests.models import random_model, with_bands
 from tpnn import AnovaModel, TPNNRegressor, distill
 from tpnn.explain.report import FitFacts, write_report
-from tpnn.explain.report.html import PAGE, render
+from tpnn.explain.report.writing import PAGE, render
 from tpnn.loss.links import LINKS
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.explain.report.pages import payload
 from tests.models import random_model
 from tpnn import AnovaModel, Explanation, TPNNRegressor
-from tpnn.explain.report.summary import MAX_ROWS, _plain, _quantiles, summarise
+from tpnn.explain.report.data import MAX_ROWS, _plain, _quantiles, summarise
 from tpnn.table.axis import Axis
 
 

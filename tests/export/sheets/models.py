@@ -10,7 +10,7 @@ import pandas as pd
 
 from tests.models import table_model
 from tpnn import AnovaModel
-from tpnn.model.files import Label
+from tpnn.model.codec import Label
 
 ODD_LEVELS = ("Ulm", "ulm", "=1+1", "'); DROP TABLE x; --", "*", "a?b", "~x", "", "1", "_x0041_",
               "A", "#N/A", " x ", "TRUE", 'q"uote', "Zürich", "+49", "@me")  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.export.sheets.segments import MAX_POINTS, best_segments, segment_loss
+from tpnn.export.sheets.bins import MAX_POINTS, best_segments, segment_loss
 
 
 def least_loss(values: np.ndarray, masses: np.ndarray, max_segments: int) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
 from tests.models import random_model, with_bands
-from tpnn.export.sheets.frozen import values_at
+from tpnn.export.sheets.tidy import values_at
 
 
 def same(left: object, right: object) -> bool:

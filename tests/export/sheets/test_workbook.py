@@ -17,7 +17,7 @@ from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model
 from tpnn import AnovaModel
 from tpnn.loss.links import LINKS
-from tpnn.table.frame import OffsetColumn
+from tpnn.table.table import OffsetColumn
 
 openpyxl = pytest.importorskip("openpyxl", reason="needs tpnn[excel]")
 OFFICE = shutil.which("soffice") or shutil.which("libreoffice")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.models import random_model, table_model, with_bands
 from tpnn import AnovaModel, Explanation, TPNNSurvival, purify
-from tpnn.model.baseline import Baseline
+from tpnn.model.evidence import Baseline
 
 UNIQUE = 1e-12
 EQUAL = 1e-12

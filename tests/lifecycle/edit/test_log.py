@@ -19,7 +19,7 @@ import pytest
 from tests.cli.commands import run
 from tpnn import AnovaModel, load_model
 from tpnn.model.archive import read_archive, write_archive
-from tpnn.model.log import EditLog, record_hash
+from tpnn.model.edit_log import EditLog, record_hash
 
 
 @pytest.fixture(scope="module")

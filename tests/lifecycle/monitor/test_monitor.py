@@ -14,9 +14,9 @@ import pytest
 from tests.export.sheets.models import mixed_model, mixed_rows
 from tests.models import random_model, table_model
 from tpnn import AnovaModel, TPNNClassifier, load_model, monitor, purify
-from tpnn.lifecycle.monitor.bins import Shares, shares_of_masses
+from tpnn.lifecycle.monitor import Shares, shares_of_masses
 from tpnn.loss.links import LINKS
-from tpnn.model.baseline import Baseline
+from tpnn.model.evidence import Baseline
 
 
 def additive(link: str = "identity") -> AnovaModel:

@@ -13,8 +13,12 @@ from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.lifecycle.monitor.test_monitor import additive, rows
 from tests.models import random_model
 from tpnn import AnovaModel, purify, validate
-from tpnn.lifecycle.validate.robustness import noise_amounts, robustness
-from tpnn.lifecycle.validate.worst import attained_moves, worst_moves
+from tpnn.lifecycle.validate.robustness import (
+    attained_moves,
+    noise_amounts,
+    robustness,
+    worst_moves,
+)
 
 NEAR = 1e-12
 

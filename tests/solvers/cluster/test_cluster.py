@@ -17,10 +17,10 @@ from tests.solvers.cluster.fake_ray import FakeRay
 from tests.solvers.cluster.tables import assert_same, write_table
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, distributed
 from tpnn.estimators import distributed as fitting
-from tpnn.solvers.cluster import cluster
+from tpnn.solvers.cluster import ray as cluster
 from tpnn.solvers.cluster.storage import Storage
 from tpnn.solvers.cluster.worker import Worker
-from tpnn.solvers.problem.states import StatesOnDisk
+from tpnn.solvers.states import StatesOnDisk
 
 pyarrow_dataset = pytest.importorskip("pyarrow.dataset", reason="fits on a cluster read Parquet")
 
@@ -178,11 +178,11 @@ def test_bad_arguments(files: str, tmp_path: Path, use: Any) -> None:
 def test_without_ray_or_a_cluster(files: str, tmp_path: Path, monkeypatch: Any) -> None:
     model = TPNNRegressor(**SETTINGS)
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"^tpnn.solvers.cluster: .* by Ray .* \"tpnn\[ray\]\""):
+    with pytest.raises(ImportError, match=r"^tpnn.distributed: .* by Ray .* \"tpnn\[ray\]\""):
         distributed.fit(model, files, storage=tmp_path)
     monkeypatch.setitem(sys.modules, "ray", FakeRay(has_cluster=False))
     with pytest.raises(
-        ConnectionError, match=r"^tpnn.solvers.cluster: a running cluster .* found none"
+        ConnectionError, match=r"^tpnn.distributed: a running cluster .* found none"
     ):
         distributed.fit(model, files, storage=tmp_path)
 

@@ -11,21 +11,19 @@ import pytest
 
 from tpnn import ComponentSet, Grow
 from tpnn._utils.shelf import MEMORY
-from tpnn.loss.losses import OBJECTIVES, several_classes
-from tpnn.solvers.cluster.blocks import Share, dealt, load, ranges
-from tpnn.solvers.cluster.holder import Holder, PackedStep, Session
+from tpnn.loss.objectives import OBJECTIVES, several_classes
+from tpnn.solvers.cluster.driver import HeldElsewhere, Record
 from tpnn.solvers.cluster.messages import Answer, Request, combined
-from tpnn.solvers.cluster.place import HeldElsewhere
-from tpnn.solvers.cluster.record import Record
-from tpnn.solvers.cluster.storage import Storage
-from tpnn.solvers.grow.place import growing_at
+from tpnn.solvers.cluster.storage import Share, Storage, dealt, load, ranges
+from tpnn.solvers.cluster.worker import Holder, PackedStep, Session
+from tpnn.solvers.grow.backend import growing_at
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
 from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import NoProgress, Solution
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import NoProgress, Solution
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 N_ROWS = 300
 
@@ -142,7 +140,7 @@ class BlockTeam(LocalTeam):
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_blocks_hold_all_rows(size: int, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("tpnn.solvers.cluster.blocks.ROWS_PER_BLOCK", 70)
+    monkeypatch.setattr("tpnn.solvers.cluster.storage.ROWS_PER_BLOCK", 70)
     problem, storage = problem_of("numbers"), Storage(tmp_path)
     team = BlockTeam(problem, size, storage)
     with growing_at(HeldElsewhere(storage, team)):
@@ -155,7 +153,7 @@ def test_blocks_hold_all_rows(size: int, tmp_path: Path, monkeypatch: Any) -> No
 @pytest.mark.parametrize(("n_rows", "n_holders"), [(3, 5), (7, 7), (100, 3), (21, 1)])
 def test_every_holder_has_a_block(n_rows: int, n_holders: int, monkeypatch: Any) -> None:
     """Blocks are not too long, have all rows, and neighbours follow each other."""
-    monkeypatch.setattr("tpnn.solvers.cluster.blocks.ROWS_PER_BLOCK", 10)
+    monkeypatch.setattr("tpnn.solvers.cluster.storage.ROWS_PER_BLOCK", 10)
     blocks = ranges(n_rows, n_holders)
     parts = dealt(blocks, n_holders)
     assert len(parts) == n_holders

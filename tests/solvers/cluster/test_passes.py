@@ -16,7 +16,7 @@ from tests.solvers.cluster.tables import assert_same, write_table
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNRegressor, distributed
 from tpnn.estimators import distributed as fitting
-from tpnn.solvers.cluster.cluster import Cluster
+from tpnn.solvers.cluster.ray import Cluster
 from tpnn.table.files.part import SourcePart, row_groups
 from tpnn.table.files.source import Source
 
@@ -64,7 +64,7 @@ def test_workers_read_and_the_driver_does_not(
         return batches(source, names, fragment)
 
     monkeypatch.setattr(Source, "batches", watched)
-    monkeypatch.setattr("tpnn.solvers.cluster.blocks.ROWS_PER_BLOCK", 50)
+    monkeypatch.setattr("tpnn.solvers.cluster.storage.ROWS_PER_BLOCK", 50)
     assert_same(fitted(folder, tmp_path, workers), expected)
     assert "read" in ray.calls
     assert not read_by_driver & FEATURES

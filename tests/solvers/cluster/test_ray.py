@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.solvers.cluster.tables import assert_same, write_table
 from tpnn import TPNNClassifier, TPNNRegressor, distributed
-from tpnn.solvers.cluster.cluster import Cluster
+from tpnn.solvers.cluster.ray import Cluster
 
 ray = pytest.importorskip("ray", reason="fits on a cluster need Ray")
 
@@ -26,7 +26,7 @@ KILLED = """
 import os, signal, sys
 from tests.solvers.cluster.test_ray import SETTINGS
 from tpnn import TPNNRegressor, distributed
-from tpnn.solvers.problem.states import StatesOnDisk
+from tpnn.solvers.states import StatesOnDisk
 
 keep, n_left = StatesOnDisk.keep, [2]
 def killing(states, *state, **options):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tpnn.solvers.descent.basis import centred_basis
+from tpnn.solvers.descent.networks import centred_basis
 
 torch_double = {"dtype": torch.float64}
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from tpnn.anova.measure import Marginal
-from tpnn.solvers.descent.basis import centred_basis
-from tpnn.solvers.descent.network import ComponentNetwork, start_centres
+from tpnn.solvers.descent.networks import ComponentNetwork, centred_basis, start_centres
 
 
 def make(order: int, shared: bool, scale: str = "centred") -> tuple[ComponentNetwork, Marginal]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tpnn import Descent, TPNNRegressor, datasets
-from tpnn.solvers.descent.basis import centred_basis
+from tpnn.solvers.descent.networks import centred_basis
 
 
 def construction(target: np.ndarray, positions: np.ndarray, n_bases: int) -> np.ndarray:

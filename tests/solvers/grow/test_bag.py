@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.loss.losses import OBJECTIVES
-from tpnn.solvers.grow.bag import BagGrower, Side, Tables, held_out_loss
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.loss.objectives import OBJECTIVES
+from tpnn.solvers.grow.engine import BagGrower, Side, Tables, held_out_loss
+from tpnn.solvers.limits import Limits
 
 SQUARED = OBJECTIVES["squared_error"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.solvers.grow.boxes import BoxGrowth, BoxRows, grow_visits, visit
-from tpnn.solvers.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.solvers.grow.box_trees import BoxGrowth, BoxRows, grow_visits, visit
+from tpnn.solvers.grow.rectangles import UNVISITED_GAIN, TreeSettings
 
 TREE = TreeSettings(
     n_leaves=8, rate=1.0, ridge=0.0, min_mass=1.0, share=1.0, fewest=100, random_first=True

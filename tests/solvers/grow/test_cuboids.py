@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tpnn.solvers.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
-from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED
-from tpnn.solvers.grow.trees import UNVISITED_GAIN, TreeSettings
+from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED, UNVISITED_GAIN, TreeSettings
 
 TREE = TreeSettings(
     n_leaves=8, rate=0.5, ridge=2.0, min_mass=1.0, share=1.0, fewest=100, random_first=True

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.loss.losses import OBJECTIVES
-from tpnn.solvers.grow.evidence import LARGEST_RIDGE, _log_evidence, evident_ridge
-from tpnn.solvers.grow.ridge_start import MainDictionary
-from tpnn.solvers.grow.starts import measures
+from tpnn.loss.objectives import OBJECTIVES
+from tpnn.solvers.grow.ridge_start import (
+    LARGEST_RIDGE,
+    MainDictionary,
+    _log_evidence,
+    evident_ridge,
+    measures,
+)
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.scaling import Targets
+from tpnn.solvers.problem.targets import Targets
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 N_ROWS, LEAST = 300, 3.0
 

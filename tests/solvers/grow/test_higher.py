@@ -14,14 +14,14 @@ from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
 from tpnn._utils import shelf as _shelf
 from tpnn._utils.shelf import Shelf
-from tpnn.solvers.grow.bag import BagGrower, Side
-from tpnn.solvers.grow.box_forest import BoxBags
+from tpnn.solvers.grow.box_trees import BoxBags
+from tpnn.solvers.grow.engine import BagGrower, Side
 from tpnn.solvers.grow.judge import Judge
 from tpnn.solvers.grow.triple_bags import TripleBags
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import NoProgress, Solution
-from tpnn.solvers.problem.stopping import Limits
-from tpnn.table.stored import StoredColumns
+from tpnn.solvers.solution import NoProgress, Solution
+from tpnn.table.columns import StoredColumns
 
 
 def solve(problem: Problem, start: Solution | None = None) -> Solution:

@@ -11,7 +11,7 @@ import pytest
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet, Grow
 from tpnn.anova.measure import Marginal
-from tpnn.solvers.grow import lower
+from tpnn.solvers.grow import stages as lower
 from tpnn.solvers.grow.forest import (
     LARGEST_RIDGE_SHARE,
     MAIN_TREE,
@@ -20,10 +20,10 @@ from tpnn.solvers.grow.forest import (
     tree_for_size,
 )
 from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED
-from tpnn.solvers.grow.starts import zero_start
+from tpnn.solvers.grow.ridge_start import zero_start
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event, NoProgress, Solution
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Event, NoProgress, Solution
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tpnn.solvers.grow.rectangles import cell_sums, fill_step, grow_tree, subtract_step, summed_area
-from tpnn.solvers.grow.trees import TreeSettings
-from tpnn.solvers.problem.whole import sum_scale
+from tpnn.solvers.grow.rectangles import (
+    TreeSettings,
+    cell_sums,
+    fill_step,
+    grow_tree,
+    subtract_step,
+    summed_area,
+)
+from tpnn.solvers.problem.sums import sum_scale
 
 SCALE = np.float32(2**30)
 EVERY_CUT = TreeSettings(

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 
 from tpnn._utils.threads import Workers
 from tpnn.anova.measure import Marginal
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.grow.ridge_start import (
     RIDGE_ROWS,
     MainDictionary,
@@ -16,9 +16,9 @@ from tpnn.solvers.grow.ridge_start import (
     RidgeStart,
     coarsen,
 )
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.stopping import Limits
 
 
 def marginal_of(sizes: list[int], seed: int) -> Marginal:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tpnn.solvers.grow.forest import LARGE_PAIR_TREE, MAIN_TREE
-from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED
+from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED, UNVISITED_GAIN
 from tpnn.solvers.grow.rounds import (
     INTERCEPT,
     MASS_REFRESH_ROUNDS,
@@ -25,8 +25,7 @@ from tpnn.solvers.grow.rounds import (
     grid_shape,
     grow_rounds,
 )
-from tpnn.solvers.grow.trees import UNVISITED_GAIN
-from tpnn.solvers.problem.whole import sum_scale
+from tpnn.solvers.problem.sums import sum_scale
 
 FINE, COARSE, N_ROWS = 300, 9, 2000
 PAIRS = np.array([[0, 1], [1, 2], [2, 0]])

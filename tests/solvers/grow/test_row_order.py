@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from tpnn import ComponentSet, Grow
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.objectives import OBJECTIVES
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import Codes
 from tpnn.solvers.problem.problem import Bagging, Problem
 from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import NoProgress
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import NoProgress
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 NODES = {1: 12, 2: 8, 3: 5, 4: 3}
 

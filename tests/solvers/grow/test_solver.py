@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_info
 
 import tpnn
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
-from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
+from tpnn.anova.terms import dictionary
 
 FEW: dict[str, Any] = {"order": 2, "n_bags": 2, "random_state": 0, "verbose": 0}
 ZERO, SMOOTH, MIXED = "from 0", "from the smooth start", "mixed"

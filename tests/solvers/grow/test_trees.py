@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.solvers.grow.forest import MAIN_TREE
-from tpnn.solvers.grow.trees import bounded, draw_below, draw_uniform, one_way
+from tpnn.solvers.grow.rectangles import bounded, draw_below, draw_uniform, one_way
 
 
 def test_random_numbers_are_uniform() -> None:

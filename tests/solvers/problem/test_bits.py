@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.solvers.problem.bits import scrambled
+from tpnn.solvers.problem.rows import scrambled
 
 MASK = (1 << 64) - 1
 STEP = 0x9E3779B97F4A7C15

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from tpnn import ComponentSet
-from tpnn.loss.losses import OBJECTIVES
+from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.problem.problem import Bagging, Problem, Task
-from tpnn.solvers.problem.scaling import Targets
-from tpnn.solvers.problem.solution import Solution
+from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.solution import Solution
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 
 def problem_of(X: Any, y: np.ndarray, n_bags: int = 2, weights: Any = None) -> Problem:

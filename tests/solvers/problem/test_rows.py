@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.solvers.problem.bits import scrambled
 from tpnn.solvers.problem.rows import (
     ROWS_PER_BLOCK,
     _drawn,
@@ -11,6 +10,7 @@ from tpnn.solvers.problem.rows import (
     draw_bags,
     float_bits,
     row_keys,
+    scrambled,
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.loss.losses import LOG_LOSS, OBJECTIVES, SQUARED_ERROR, several_classes
-from tpnn.solvers.problem.scaling import (
+from tpnn.loss.objectives import LOG_LOSS, OBJECTIVES, SQUARED_ERROR, several_classes
+from tpnn.solvers.problem.targets import (
     QUARTILE_RANGE,
     centred_offset,
     mean_and_deviation,

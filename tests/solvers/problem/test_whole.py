@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tpnn.solvers.problem.whole import largest_of, sum_scale, totals, whole_numbers, whole_total
+from tpnn.solvers.problem.sums import largest_of, sum_scale, totals, whole_numbers, whole_total
 
 SIZES = [1e-40, 1e-12, 1.0, 3.7, 1e9, 3e38]
 SMALLEST = 2.0**-126  # the unit of the smallest numbers

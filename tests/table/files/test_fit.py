@@ -16,11 +16,11 @@ import pytest
 from tests.conftest import QUICK
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators import refits
-from tpnn.table.files.columns import SourceColumns
+from tpnn.estimators import refit as refits
+from tpnn.table.columns import StoredColumns
+from tpnn.table.files.reading import SourceColumns
 from tpnn.table.files.source import Source
 from tpnn.table.files.training import Training, read_training
-from tpnn.table.stored import StoredColumns
 
 EXTRA = ["weight", "known", "y", "label"]
 
@@ -225,7 +225,7 @@ def test_values_that_change_behind_the_same_files_are_noticed(
 def test_lines_tell_how_far_the_reading_has_come(
     folder: Path, no_memory: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from tpnn.table.files import telling
+    from tpnn.table.files import reading as telling
 
     monkeypatch.setattr(telling, "SECONDS_BETWEEN_LINES", 0.0)
     TPNNRegressor(**{**QUICK, "verbose": 1, "order": 1}).fit(without(folder, "label"), "y")

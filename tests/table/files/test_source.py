@@ -15,8 +15,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor
-from tpnn.table.files.files import find_files
-from tpnn.table.files.source import Source
+from tpnn.table.files.source import Source, find_files
 
 
 def write(path: Path, **columns: Any) -> str:

@@ -2,9 +2,8 @@
 
 from tpnn.explain.plots.curves import comparison, main_effect
 from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
-from tpnn.explain.plots.overview import component, components, importance
-from tpnn.explain.plots.paths import path
-from tpnn.explain.plots.rows import shap_summary, waterfall
+from tpnn.explain.plots.local import shap_summary, waterfall
+from tpnn.explain.plots.overview import component, components, importance, path
 
 __all__ = [
     "comparison",

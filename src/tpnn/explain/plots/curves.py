@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.plots.checks import check_one_output
-from tpnn.explain.plots.labels import inches_for_levels, name_band, name_reference
-from tpnn.explain.plots.scales import (
+from tpnn.explain.plots.axes import (
     MAIN_RANKS,
+    drawn_places,
+    even_places,
     heavy_tails,
     label_axis,
     missing_place,
@@ -20,6 +20,7 @@ from tpnn.explain.plots.scales import (
     set_logarithmic,
     shown_range,
 )
+from tpnn.explain.plots.labels import inches_for_levels, name_band, name_reference
 from tpnn.explain.plots.style import (
     BLUE,
     COLOURS,
@@ -30,10 +31,10 @@ from tpnn.explain.plots.style import (
     SMOOTHING_KERNEL,
     TICK_SIZE,
     axes_or_new,
+    check_one_output,
     paler,
     tidy,
 )
-from tpnn.explain.plots.ticks import drawn_places, even_places
 from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.plots.checks import check_one_output
+from tpnn.explain.plots.axes import (
+    PAIR_RANKS,
+    even_places,
+    heavy_tails,
+    label_axis,
+    label_through,
+    missing_strip,
+    node_places,
+    set_logarithmic,
+    shown_range,
+)
 from tpnn.explain.plots.labels import (
     LETTER_WIDTH,
     LEVEL_LETTERS,
@@ -20,24 +30,15 @@ from tpnn.explain.plots.labels import (
     shortened_among,
     shortened_together,
 )
-from tpnn.explain.plots.scales import (
-    PAIR_RANKS,
-    heavy_tails,
-    label_axis,
-    missing_strip,
-    node_places,
-    set_logarithmic,
-    shown_range,
-)
 from tpnn.explain.plots.style import (
     DIVERGING,
     LABEL_SIZE,
     MOST_INCHES,
     SMOOTHING_KERNEL,
     axes_or_new,
+    check_one_output,
     colour_bar,
 )
-from tpnn.explain.plots.ticks import even_places, label_through
 from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW, ScaledEffect
 from tpnn.loss.links import LINKS

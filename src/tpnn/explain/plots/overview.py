@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from tpnn.explain.plots.checks import check_explanation
+from tpnn.explain.path import SelectionPath
 from tpnn.explain.plots.curves import main_effect
 from tpnn.explain.plots.heat_maps import LEFT_BY_COLOUR_BAR, pair_effect, triple_effect
 from tpnn.explain.plots.labels import (
@@ -19,8 +20,12 @@ from tpnn.explain.plots.style import (
     BLUE,
     GREY,
     LABEL_SIZE,
+    PALE,
+    TICK_SIZE,
     axes_or_new,
+    check_explanation,
     new_panels,
+    tidy,
     tidy_names,
 )
 from tpnn.explain.reading import Reading, Wanted
@@ -30,6 +35,7 @@ from tpnn.table.axis import Axis
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 PANEL_INCHES = 3.6, 2.7  # width and height of one of many panels
 MOST_PANEL_INCHES = 5.4, 4.05  # where it has many levels
@@ -118,3 +124,53 @@ def importance(explanation: Reading, n_components: int = 10, ax: Axes | None = N
     axes.set_xlabel("importance  E|f|", fontsize=LABEL_SIZE)
     tidy_names(axes)
     return axes  # type: ignore[no-any-return]
+
+
+MARKS = "x+sd"  # of the models of all components up to an order
+
+
+def path(path: SelectionPath, ax: Axes | None = None) -> Axes:
+    """Draw the held-out loss of the models of a path against their number of components.
+
+    Bars are standard errors of the difference to the full model, which has a ring. Grey marks are
+    the models of all components up to a lower order: where the full model has pairs but no triples,
+    order 1 alone, and the full model is that of order 2. The line shows the size of the fitted
+    model.
+
+    Parameters
+    ----------
+    path : SelectionPath
+        What ``model.path()`` returns.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+    """
+    if not isinstance(path, SelectionPath):
+        raise TypeError(
+            f"path: must be a path of models, found {type(path).__name__}. "
+            "Pass model.path() of a fitted estimator."
+        )
+    axes = axes_or_new(ax)
+    sizes = [step.n_components for step in path.steps]
+    losses = [step.loss for step in path.steps]
+    errors = [step.standard_error for step in path.steps]
+    line = {"color": BLUE, "marker": "o", "markersize": 4, "linewidth": 1.2}
+    axes.axvline(path.chosen, color=PALE, linewidth=1.2, label="fitted model")
+    axes.errorbar(sizes, losses, errors, label="best components", **line)
+    for (name, step), mark in zip(path.landmarks.items(), cycle(MARKS)):
+        axes.plot(step.n_components, step.loss, mark, color=GREY, label=name)
+    ring = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": ""}
+    axes.plot(sizes[-1], losses[-1], color=GREY, label=_full_name(path), **ring)
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=TICK_SIZE)
+    axes.minorticks_off()
+    axes.set_xlabel("number of components", fontsize=LABEL_SIZE)
+    axes.set_ylabel("held-out loss", fontsize=LABEL_SIZE)
+    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    return axes  # type: ignore[no-any-return]
+
+
+def _full_name(path: SelectionPath) -> str:
+    """Say that the last model has all components, and up to which order."""
+    orders = [len(component) for step in path.steps for component in step.added]
+    return f"full, order {max(orders)}" if orders else "full"

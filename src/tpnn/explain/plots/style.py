@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn.explain.reading import Reading
 from tpnn.loss.links import LINKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 BLUE, RED, GREY, PALE = "#2a6fbb", "#c3423f", "#8a8f98", "#d9dde3"
 COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
@@ -85,3 +87,18 @@ def paler(colour: str) -> tuple[float, ...]:
     """Return a colour mixed with white: one part of the colour to three of white."""
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return tuple(1 - 0.25 * (1 - part) for part in parts)
+
+
+def check_explanation(explanation: Any) -> None:
+    """Refuse what is not an explanation, such as the estimator itself."""
+    if not isinstance(explanation, Reading):
+        raise TypeError(
+            f"explanation: an Explanation is needed, found {type(explanation).__name__}. "
+            "Pass model.explain(), or model.explain(X) for plots of rows."
+        )
+
+
+def check_one_output(explanation: Any) -> None:
+    """Refuse what is not an explanation of a single output."""
+    check_explanation(explanation)
+    explanation.check_one_output()

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.checks import Rule, check_parameters, one_of
+from tpnn._utils.rules import Rule, check_parameters, one_of
 from tpnn.anova.components import Component
-from tpnn.export.sheets.banded import BandedModel, banded, refuse_unless, summed
-from tpnn.export.sheets.frozen import FACTOR_LINKS
+from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
+from tpnn.export.sheets.tidy import FACTOR_LINKS
 from tpnn.loss.formulas import logistic_loss, tweedie_loss
-from tpnn.loss.offset import checked_numbers, refuse_masked
+from tpnn.loss.targets import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel
-from tpnn.table.frame import Table
-from tpnn.table.packages import require_pandas
-from tpnn.table.values import array_of
+from tpnn.table.columns import array_of, require_pandas
+from tpnn.table.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""compare: two models on the same nodes, masses and rows, and their difference as a model."""
+"""Reading: whatever predicts by a sum of tables, as a frozen model."""
 
 from __future__ import annotations
 
@@ -14,22 +14,56 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.explain.metrics.estimate import estimate
-from tpnn.explain.metrics.estimates import standard_error
-from tpnn.explain.report.written import Report
-from tpnn.lifecycle.common_nodes import common_encoder
-from tpnn.lifecycle.compare.nodes import with_rows
-from tpnn.lifecycle.compare.reading import read_models
-from tpnn.lifecycle.foreign.purify import purified, reweighted
-from tpnn.lifecycle.merge import check_alike, sum_of_grids
+from tpnn.explain.metrics.scores import estimate, standard_error
+from tpnn.explain.report.writing import Report
+from tpnn.export.sheets.rating import RatingTables
+from tpnn.lifecycle.compare.pairs import with_rows
+from tpnn.lifecycle.foreign.linear import is_linear, sum_of_linear
+from tpnn.lifecycle.foreign.purified import purified, reweighted
+from tpnn.lifecycle.foreign.tables import sum_of_rating
+from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
-from tpnn.model.lifting import lifted
 from tpnn.model.model import AnovaModel
+from tpnn.model.regrid import lifted
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def read_model(model: Any, X: Any) -> AnovaModel:
+    """Frozen model of any kind of model that can be compared, without features it does not use.
+
+    Parameters
+    ----------
+    model : AnovaModel, estimator, loaded model, EBM, linear model of scikit-learn or RatingTables
+        The model.
+    X : table
+        Rows; a linear model is exact on their range.
+    """
+    if isinstance(model, RatingTables):
+        return purified(sum_of_rating(model)).pruned()
+    if is_linear(model):
+        return purified(sum_of_linear(model, X)).pruned()
+    return as_model(model).pruned()
+
+
+def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
+    """Frozen models of several models; outputs of a linear model get the names of those beside it.
+
+    A linear model of several targets does not know what they are called.
+    """
+    found = [read_model(model, X) for model in models]
+    others = (known for model, known in zip(models, found, strict=True) if not is_linear(model))
+    names = next(others, found[0]).output_names
+    return [
+        replace(known, output_names=names)
+        if is_linear(model) and not known.classes and len(known.output_names) == len(names)
+        else known
+        for model, known in zip(models, found, strict=True)
+    ]
+
 
 ROUNDINGS = 16.0  # sums of that many rounding errors are no difference
 INTERCEPT = "(intercept)"
@@ -197,7 +231,7 @@ class Comparison:
 
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""
-        from tpnn.lifecycle.compare.page import comparison_page
+        from tpnn.lifecycle.compare.comparison_page import comparison_page
 
         write_file(path, comparison_page(self).encode())
         return Report(Path(path))

@@ -1,4 +1,4 @@
-"""Pairs of a comparison: the old and the new grid of values and their difference as heat maps."""
+"""with_rows: the nodes of an axis that a comparison speaks of."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
-from tpnn.explain.pages.heat import Side, heat_maps
-from tpnn.lifecycle.compare.nodes import with_rows
+from tpnn.explain.report.static import Side, heat_maps
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.frame import NUMBER
+from tpnn.table.table import NUMBER
 from tpnn.table.words import node_words
+
+
+def with_rows(axis: Axis) -> IntArray:
+    """Nodes where there are rows, or could be: not those of what no row has.
+
+    Models differ in what they say about missing values and unseen levels without having seen any.
+
+    >>> with_rows(Axis(np.array([0.0, 1.0, np.nan]), np.array([0.5, 0.5, 0.0]), has_missing=True))
+    array([0, 1])
+    """
+    is_shown = np.ones(axis.n_nodes, bool)
+    odd = [axis.unseen_node] * axis.has_unseen + [axis.missing_node] * axis.has_missing
+    is_shown[odd] = axis.weights[odd] > 0
+    return np.flatnonzero(is_shown)
+
 
 MOST_CELLS = 48  # of a map along one side
 

@@ -17,7 +17,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
 from tpnn.lifecycle.edit.change import Edit
-from tpnn.lifecycle.edit.nodes import refined, with_values
+from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis

@@ -9,13 +9,12 @@ from typing import Any, TypedDict
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray
-from tpnn._utils.checks import Rule, is_number, is_positive
+from tpnn._utils.rules import Rule, is_number, is_positive
 from tpnn.anova.components import Component, resolve_feature, resolve_interactions
-from tpnn.anova.constraints import SIGNS
-from tpnn.anova.shape_rule import check_shape
+from tpnn.anova.shapes import SIGNS, check_shape
 from tpnn.lifecycle.edit.where import Where, read_number, read_where
 from tpnn.model.model import AnovaModel
-from tpnn.table.frame import DATE, NOMINAL
+from tpnn.table.table import DATE, NOMINAL
 
 Named = str | int | Sequence[str | int]
 

@@ -17,10 +17,10 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.lifecycle.foreign.tables import TableSum, level_axis
-from tpnn.model.files import storable_labels
+from tpnn.model.codec import storable_labels
 from tpnn.table.axis import Axis, make_axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.frame import NOMINAL, NUMBER
+from tpnn.table.table import NOMINAL, NUMBER
 
 EBM_LINKS = {"identity": "identity", "logit": "logit", "mlogit": "softmax", "log": "log"}
 

@@ -13,10 +13,10 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.lifecycle.foreign.tables import TableSum
-from tpnn.model.files import storable_labels
+from tpnn.model.codec import storable_labels
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.frame import NUMBER, Table
+from tpnn.table.table import NUMBER, Table
 
 LOG_MODELS = ("PoissonRegressor", "GammaRegressor")
 CLASSIFIERS = ("LogisticRegression", "LogisticRegressionCV")

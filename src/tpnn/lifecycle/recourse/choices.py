@@ -18,8 +18,8 @@ from tpnn.anova.components import resolve_feature
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.frame import DATE, DURATION, NOMINAL
 from tpnn.table.levels import level_text
+from tpnn.table.table import DATE, DURATION, NOMINAL
 from tpnn.table.words import SECONDS_PER_DAY
 
 LEVEL_COST = 1.0  # of another level without order

@@ -17,7 +17,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
-from tpnn.export.sheets.frozen import values_at
+from tpnn.export.sheets.tidy import values_at
 from tpnn.lifecycle.recourse.choices import Choice
 from tpnn.model.model import AnovaModel
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.explain.metrics.measure import checked_truth
-from tpnn.lifecycle.monitor.calibration import calibration_p_value
-from tpnn.lifecycle.monitor.monitor import holm
-from tpnn.model.files import storable_labels
+from tpnn.explain.metrics.scores import checked_truth
+from tpnn.lifecycle.monitor import calibration_p_value, holm
+from tpnn.model.codec import storable_labels
 from tpnn.model.model import AnovaModel
+from tpnn.table.columns import array_of
 from tpnn.table.encoder import Feature
-from tpnn.table.values import array_of
 from tpnn.table.words import value_word
 
 if TYPE_CHECKING:

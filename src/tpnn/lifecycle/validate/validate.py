@@ -14,17 +14,15 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.checks import is_not_negative
 from tpnn._utils.files import write_file
+from tpnn._utils.rules import is_not_negative
 from tpnn.explain.metrics import measure
-from tpnn.explain.metrics.estimate import estimate
-from tpnn.explain.report.html import finite
-from tpnn.explain.report.written import Report
+from tpnn.explain.metrics.scores import estimate
+from tpnn.explain.report.writing import Report, finite
 from tpnn.lifecycle.merge import as_model
-from tpnn.lifecycle.validate.headings import ANNEX_IV, SR_26_2
-from tpnn.lifecycle.validate.page import validation_page
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
 from tpnn.lifecycle.validate.slices import weak_slices
+from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
 from tpnn.model.model import AnovaModel
 from tpnn.table.words import MISSING_WORD
 

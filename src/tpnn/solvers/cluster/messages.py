@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
-from tpnn.solvers.grow.bag import Tables
+from tpnn.solvers.grow.engine import Tables
 
 SLOPES, SUMS, LARGEST_LOSS, LOSS = "slopes", "sums", "largest loss", "loss"  # kinds of questions
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import CodeArray, IntArray
 from tpnn._utils.shelf import Shelf
-from tpnn.solvers.cluster.blocks import (
+from tpnn.solvers.cluster.storage import (
     Range,
+    Storage,
     codes_folder,
     dealt,
     has_codes,
@@ -28,14 +29,13 @@ from tpnn.solvers.cluster.blocks import (
     read_codes,
     write_codes,
 )
-from tpnn.solvers.cluster.storage import Storage
 from tpnn.solvers.problem.fingerprint import column_sum
-from tpnn.table.coding import code_rows
+from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.files.columns import SourceColumns
 from tpnn.table.files.part import SourcePart, row_groups
+from tpnn.table.files.reading import SourceColumns
 from tpnn.table.files.source import Source
-from tpnn.table.frame import OffsetColumn, Table, read_column
+from tpnn.table.table import OffsetColumn, Table, read_column
 
 
 class Read(NamedTuple):

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tpnn.solvers.cluster.holder import Beginning, PackedStep
-from tpnn.solvers.grow.bag import BagGrower, Entry, Forest, Tables
-from tpnn.solvers.problem.states import State, digest_of
+from tpnn.solvers.cluster.worker import Beginning, PackedStep
+from tpnn.solvers.grow.engine import BagGrower, Entry, Forest, Tables
+from tpnn.solvers.states import State, digest_of
 
 
 class HeldEntry(Entry):

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tpnn._utils.arrays import CodeArray, Float32Array, IntArray
+from tpnn._utils.shelf import Shelf
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.rows import KeyArray, TrainingRows
+from tpnn.solvers.states import digest_of
+from tpnn.table.encoder import TableEncoder
 
 NOTE = "tpnn.json"  # which fit this is
 STATES = "states"  # folder of the states of growths
@@ -165,3 +174,244 @@ class StatesInStorage:
     def write(self, name: str, data: bytes) -> None:
         """Write a file, in place of an earlier one."""
         self.storage.write_bytes(f"{STATES}/{name}", data)
+
+
+ROWS_PER_BLOCK = 1 << 18
+
+
+Range = tuple[int, int]  # of rows of the table: the first, and the one after the last
+
+
+@dataclass(frozen=True)
+class Block:
+    """Distinct rows of a range of the table, in its order.
+
+    Parameters
+    ----------
+    rows : Range
+        The range.
+    n_rows : int
+        How many distinct rows it has; copies of a row count where the first of them is.
+    key_sum : int
+        Sum of the keys of the distinct rows, modulo 2^64.
+    """
+
+    rows: Range
+    n_rows: int
+    key_sum: int
+
+    def file_in(self, folder: str) -> str:
+        """Name of its file in a folder of the storage."""
+        return _file(folder, self.rows)
+
+
+def _file(folder: str, rows: Range) -> str:
+    return f"{folder}/{rows[0]:012}-{rows[1]:012}.npz"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Folders of a problem in the storage, whose names tell their content.
+
+    Parameters
+    ----------
+    codes : str
+        Codes of all rows of the table, whoever wrote them.
+    rows : str
+        Which rows are distinct, and their targets.
+    bags : str
+        Their weights in the bags.
+    """
+
+    codes: str
+    rows: str
+    bags: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> Folders:
+        """Folders of a problem."""
+        rows, distinct = problem.rows, problem.distinct
+        codes = codes_folder(problem.encoder)
+        by_row = digest_of((codes, distinct.rows, rows.y, rows.offset, distinct.keys))
+        by_bag = digest_of((rows.training, rows.validation, distinct.rows, distinct.keys))
+        return cls(codes, f"rows-{by_row}", f"bags-{by_bag}")
+
+
+def codes_folder(encoder: TableEncoder) -> str:
+    """Folder of the codes on the nodes of an encoder; a storage is for the rows of one table."""
+    axes = [
+        (order, [(axis.values, axis.groups, axis.has_missing) for axis in by_feature])
+        for order, by_feature in sorted(encoder.axes.items())
+    ]
+    return f"codes-{digest_of((axes, encoder.features))}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """The blocks of one holder.
+
+    Parameters
+    ----------
+    folders : Folders
+        Where its codes, targets and weights are.
+    blocks : list of Block
+        Its blocks.
+    orders : list of int
+        Orders whose codes are needed.
+    sizes : array of shape (n_bags,)
+        Number of rows that the training side of each bag represents.
+    """
+
+    folders: Folders
+    blocks: Sequence[Block]
+    orders: Sequence[int]
+    sizes: Float32Array
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(block.n_rows for block in self.blocks)
+
+
+def ranges(n_rows: int, n_holders: int) -> list[Range]:
+    """Ranges of rows, none too long, and at least as many as there are holders.
+
+    >>> ranges(n_rows=5, n_holders=2)
+    [(0, 2), (2, 5)]
+    """
+    n_parts = max(n_holders, -(-n_rows // ROWS_PER_BLOCK))
+    return list(pairwise(n_rows * part // n_parts for part in range(n_parts + 1)))
+
+
+def key_sum(keys: KeyArray) -> int:
+    """Sum of keys modulo 2^64."""
+    return int(keys.sum(dtype=np.uint64))
+
+
+def in_ranges(
+    rows: IntArray, bounds: Sequence[Range], n_rows: int
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield which of the ``rows`` of a table are in each range: where there, and where in ``rows``.
+
+    >>> [found.tolist() for found in next(in_ranges(np.array([4, 0, 3]), [(3, 5)], 5))]
+    [[0, 1], [2, 0]]
+    """
+    places: IntArray = np.full(n_rows, -1)
+    places[rows] = np.arange(len(rows))
+    for first, last in bounds:
+        inside = places[first:last]
+        own = np.flatnonzero(inside >= 0)
+        yield own, inside[own]
+
+
+def write_blocks(
+    storage: Storage, problem: Problem, folders: Folders, n_holders: int
+) -> list[Block]:
+    """Write all rows and their weights in the bags, but for what an earlier call has written.
+
+    Codes are written if those who read the table have not done so.
+    """
+    rows, keys, n_rows = problem.rows, problem.distinct.keys, problem.codes.table.n_rows
+    bounds, blocks = ranges(n_rows, n_holders), list[Block]()
+    for some, (own, places) in zip(
+        bounds, in_ranges(problem.distinct.rows, bounds, n_rows), strict=True
+    ):
+        known = keys[places]
+        block = Block(some, len(own), key_sum(known))
+        if not storage.has(block.file_in(folders.codes)):
+            write_codes(storage, folders.codes, some, _spread(problem, some, own, places))
+        if not is_written(storage, folders.rows, block):
+            targets = {"y": rows.y[places], "offset": rows.offset[places]}
+            storage.write(block.file_in(folders.rows), {"rows": own, **targets, "keys": known})
+        if not is_written(storage, folders.bags, block):
+            weights = {"training": rows.training[places], "validation": rows.validation[places]}
+            storage.write(block.file_in(folders.bags), weights | {"keys": known})
+        blocks.append(block)
+    return blocks
+
+
+def _spread(problem: Problem, rows: Range, own: IntArray, places: IntArray) -> dict[int, CodeArray]:
+    """Codes of all rows of a range, by order; those of rows that are not distinct are zero."""
+    spread: dict[int, CodeArray] = {}
+    for order, codes in problem.codes.by_order.items():
+        spread[order] = np.zeros((len(codes), rows[1] - rows[0]), codes.dtype)
+        spread[order][:, own] = codes[:, places]
+    return spread
+
+
+def write_codes(storage: Storage, folder: str, rows: Range, codes: Mapping[int, CodeArray]) -> None:
+    """Write the codes (n_features, n_rows) of a range of rows, by order."""
+    storage.write(_file(folder, rows), {f"codes_{order}": part for order, part in codes.items()})
+
+
+def has_codes(storage: Storage, folder: str, rows: Range) -> bool:
+    """Whether the codes of a range of rows are written."""
+    return storage.has(_file(folder, rows))
+
+
+def read_codes(
+    storage: Storage, folder: str, rows: Range, orders: Iterable[int]
+) -> dict[int, CodeArray]:
+    """Read the codes of a range of rows, by order."""
+    names = {order: f"codes_{order}" for order in orders}
+    found = storage.read(_file(folder, rows), list(names.values()))
+    return {order: found[name] for order, name in names.items()}
+
+
+def is_written(storage: Storage, folder: str, block: Block) -> bool:
+    """Whether an earlier call has written a block; one with other rows is refused."""
+    file = block.file_in(folder)
+    if not storage.has(file):
+        return False
+    check_keys(storage, folder, block, storage.read(file, ["keys"])["keys"])
+    return True
+
+
+def check_keys(storage: Storage, folder: str, block: Block, keys: KeyArray) -> None:
+    """Refuse a file with other rows than those of its block."""
+    if (len(keys), key_sum(keys)) != (block.n_rows, block.key_sum):
+        raise ValueError(
+            f"storage: must not change during a fit, found other rows in "
+            f"{block.file_in(folder)!r} of {storage.words!r}. Fit again, with a folder to "
+            "which nothing else writes."
+        )
+
+
+def dealt(blocks: Sequence[Any], n_holders: int) -> list[list[Any]]:
+    """Deal blocks or ranges to holders, neighbours to the same one.
+
+    >>> [len(part) for part in dealt([(0, 9), (9, 12), (12, 13), (13, 14), (14, 18)], n_holders=3)]
+    [1, 2, 2]
+    """
+    ends = [len(blocks) * holder // n_holders for holder in range(n_holders + 1)]
+    return [list(blocks[a:b]) for a, b in pairwise(ends)]
+
+
+def load(storage: Storage, share: Share, shelf: Shelf) -> tuple[dict[int, CodeArray], TrainingRows]:
+    """Codes, by order, and targets and bag weights of the rows of a share."""
+    codes, known = dict[int, CodeArray](), dict[str, NDArray[Any]]()
+    start = 0
+    for block in share.blocks:
+        stop = start + block.n_rows
+        arrays = _read(storage, share.folders.rows, block)
+        own = arrays.pop("rows")
+        arrays |= _read(storage, share.folders.bags, block)
+        for name, part in arrays.items():
+            if name not in known:
+                known[name] = shelf.empty((share.n_rows, part.shape[1]), part.dtype)
+            known[name][start:stop] = part
+        coded = read_codes(storage, share.folders.codes, block.rows, share.orders)
+        for order, part in coded.items():
+            if order not in codes:
+                codes[order] = shelf.empty((len(part), share.n_rows), part.dtype)
+            for feature, nodes in enumerate(part):
+                codes[order][feature, start:stop] = nodes[own]
+        start = stop
+    return codes, TrainingRows(**known, sizes=share.sizes)
+
+
+def _read(storage: Storage, folder: str, block: Block) -> dict[str, NDArray[Any]]:
+    """Arrays over the distinct rows of a block."""
+    arrays = storage.read(block.file_in(folder))
+    check_keys(storage, folder, block, arrays.pop("keys"))
+    return arrays

@@ -15,12 +15,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tpnn.solvers.descent.network import ComponentNetwork
-from tpnn.solvers.descent.networks import NetworkSettings, make_networks, solution_of
+from tpnn.solvers.descent.networks import (
+    ComponentNetwork,
+    NetworkSettings,
+    make_networks,
+    solution_of,
+)
 from tpnn.solvers.descent.schedule import TIE_SHARE, Schedule, TrainingLog, make_adam
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event, Progress, Solution
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Event, Progress, Solution
 
 VALUES_PER_NETWORK = 1 << 26  # basis values; large networks need few kernel launches
 WARM_UP_STEPS = 3  # before the graph is captured, as CUDA requires

@@ -17,8 +17,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from tpnn.anova.constraints import MONOTONE
-from tpnn.solvers.descent.basis import SMALLEST_ETA, Activation, Scale
+from tpnn.anova.shapes import MONOTONE
+from tpnn.solvers.descent.networks import SMALLEST_ETA, Activation, Scale
 
 START_WIDTH = 0.1  # initial gamma
 START_COEFFICIENT = 0.01  # initial |beta|, if its sign is fixed

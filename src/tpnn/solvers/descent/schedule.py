@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from tpnn._utils.arrays import BoolArray, Float32Array
-from tpnn.solvers.descent.network import ComponentNetwork
-from tpnn.solvers.problem.solution import Event, Progress
-from tpnn.solvers.problem.stopping import EarlyStopping, Limits
+from tpnn.solvers.descent.networks import ComponentNetwork
+from tpnn.solvers.limits import EarlyStopping, Limits
+from tpnn.solvers.solution import Event, Progress
 
 TIE_SHARE = 1e-6  # relative difference of losses that counts as a tie, so rounding decides nothing
 PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress

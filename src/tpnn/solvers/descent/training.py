@@ -15,13 +15,17 @@ import torch
 
 from tpnn._utils.arrays import BoolArray, Float32Array, RealArray
 from tpnn._utils.threads import SharedLimit, Workers, split
-from tpnn.solvers.descent.network import ComponentNetwork
-from tpnn.solvers.descent.networks import NetworkSettings, make_networks, solution_of
+from tpnn.solvers.descent.networks import (
+    ComponentNetwork,
+    NetworkSettings,
+    make_networks,
+    solution_of,
+)
 from tpnn.solvers.descent.schedule import Schedule, TrainingLog, make_adam
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Event, Progress, Solution
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Event, Progress, Solution
 
 ROWS_PER_TASK = 4096  # the sums of the tasks are added in order, whatever the number of threads
 

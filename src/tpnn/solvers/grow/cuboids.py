@@ -19,8 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.compile import compiled
-from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, increasing, random_sides
-from tpnn.solvers.grow.trees import SMALLEST_VISIT_PROBABILITY, bounded, draw_below, draw_uniform
+from tpnn.solvers.grow.rectangles import (
+    MISSING,
+    NOMINAL,
+    SMALLEST_VISIT_PROBABILITY,
+    bounded,
+    draw_below,
+    draw_uniform,
+    increasing,
+    random_sides,
+)
 
 
 class TripleRows(NamedTuple):

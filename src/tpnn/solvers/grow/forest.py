@@ -10,12 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import Float32Array, FloatArray, IntArray, RealArray
-from tpnn.anova.constraints import MONOTONE
 from tpnn.anova.measure import Marginal
-from tpnn.loss.losses import Objective
-from tpnn.solvers.grow.bag import Side, Tables, set_scales
-from tpnn.solvers.grow.frozen import Frozen
-from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED
+from tpnn.anova.shapes import MONOTONE
+from tpnn.loss.objectives import Objective
+from tpnn.solvers.grow.engine import Side, Tables, set_scales
+from tpnn.solvers.grow.pinned import Frozen
+from tpnn.solvers.grow.rectangles import (
+    FROZEN_GAIN,
+    MISSING,
+    NOMINAL,
+    ORDERED,
+    UNVISITED_GAIN,
+    TreeSettings,
+)
 from tpnn.solvers.grow.rounds import (
     MASS_REFRESH_ROUNDS,
     NOTHING,
@@ -25,8 +32,7 @@ from tpnn.solvers.grow.rounds import (
     Slopes,
     grow_rounds,
 )
-from tpnn.solvers.grow.trees import FROZEN_GAIN, UNVISITED_GAIN, TreeSettings
-from tpnn.solvers.problem.whole import totals
+from tpnn.solvers.problem.sums import totals
 
 MAIN_TREE = TreeSettings(
     n_leaves=2, rate=0.05, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=False

@@ -19,8 +19,8 @@ import numpy as np
 from tpnn._utils.arrays import CodeArray, FloatArray
 from tpnn.anova.components import Component, canonical
 from tpnn.anova.measure import Marginal
-from tpnn.solvers.grow.bag import BagGrower
 from tpnn.solvers.grow.card.card import Card
+from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import axis_kinds
 from tpnn.solvers.grow.rectangles import ORDERED
 from tpnn.solvers.grow.ridge_start import coarsen
@@ -28,7 +28,7 @@ from tpnn.solvers.grow.triple_bags import TripleBags
 from tpnn.solvers.grow.triples import CuboidForest
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Solution, Verdict
+from tpnn.solvers.solution import Solution, Verdict
 
 JUDGING_NODES = 10  # per feature
 FEWEST_BAGS, MOST_BAGS = 2, 8

@@ -1,9 +1,14 @@
-"""Smooth start of the growing solver: ridge regression on a fixed dictionary of centred sigmoids.
+"""Evidence: how large a ridge of the smooth start the table itself asks for.
 
-Main effects use a few sigmoids per feature, pairs use their products. Conjugate gradients solve the
-normal equations of all bags at once and stop on the held-out rows of each bag; a loss other than
-squared error is solved a few times with new weights. Models of small noisy tables owe most of their
-accuracy to this start.
+The ridge says that the coefficients c of the dictionary are independent, N(0, phi / t), with t in
+rows and the noise phi. Linearised at the best constant, with working responses r and precisions P
+of the rows, H = X' P X and q(t) = r' P r - r' P X (H + t I)^-1 X' P r, the log evidence is
+
+    -n / 2 log q(t) - 1 / 2 log det(I + H / t),
+
+with phi at its best. Tables whose features say much the same ask for a ridge of many rows, under
+which these features share an effect; tables whose correlated features have opposite effects ask for
+a small one.
 """
 
 from __future__ import annotations
@@ -17,16 +22,169 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import BoolArray, CodeArray, FloatArray, IntArray, RealArray
+from tpnn._utils.arrays import BoolArray, CodeArray, Float32Array, FloatArray, IntArray, RealArray
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import Workers, split
-from tpnn.anova.dictionary import dictionary
 from tpnn.anova.measure import Marginal
-from tpnn.loss.losses import Objective
+from tpnn.anova.shapes import project_main
+from tpnn.anova.terms import dictionary
+from tpnn.loss.objectives import Objective
+from tpnn.solvers.grow.engine import Tables
+from tpnn.solvers.grow.pinned import are_frozen
+from tpnn.solvers.limits import EarlyStopping, Limits
 from tpnn.solvers.problem.coded import CodedComponents
+from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import TrainingRows, in_lanes
-from tpnn.solvers.problem.stopping import EarlyStopping, Limits
-from tpnn.solvers.problem.whole import totals, whole_numbers
+from tpnn.solvers.problem.sums import totals, whole_numbers
+from tpnn.table.axis import Axis
+
+MOST_ROWS, MOST_FUNCTIONS = 10_000, 1_000  # that the evidence looks at
+SMALLEST_VARIANCE_SHARE = 1e-3  # of the largest prior variance of a function
+STEPS_PER_DECADE = 8  # of the ridges to choose from; so coarse that rounding decides nothing
+LARGEST_RIDGE = 0.1  # as a share of the rows
+
+
+def evident_ridge(problem: Problem, bases: Float32Array, marginal: Marginal, least: float) -> float:
+    """Ridge in rows, at least ``least``, that maximises the evidence of main effects.
+
+    ``bases`` (n_features, M, D) are those of the main effects of the problem, and ``marginal`` is
+    the measure of all features on the same nodes.
+    """
+    decades = np.log10(max(LARGEST_RIDGE * problem.distinct.size / least, 1.0))
+    ridges = least * 10 ** (np.arange(int(decades * STEPS_PER_DECADE) + 1) / STEPS_PER_DECADE)
+    rows = slice(MOST_ROWS)  # in random order
+    masses = problem.distinct.weights[rows, None] * problem.distinct.size
+    raw = problem.rows.offset[rows] + problem.start.astype(np.float32)
+    design = _design(problem, bases, marginal, rows)
+    with np.errstate(all="ignore"):  # of extreme offsets or a custom loss; NaN is never best
+        slope, hessian = problem.objective.slopes(
+            problem.rows.y[rows], raw, masses.astype(np.float32)
+        )
+        evidence = sum(
+            _log_evidence(design, masses[:, 0], slope[:, k], hessian[:, k], ridges)
+            for k in range(slope.shape[1])
+        )
+    return float(ridges[np.argmax(np.nan_to_num(evidence, nan=-np.inf))])
+
+
+def _design(problem: Problem, bases: Float32Array, marginal: Marginal, rows: slice) -> Float32Array:
+    """Principal functions of the dictionary on rows, (n, k), each in units of its prior."""
+    part = problem.coded[0]
+    features = part.features[:, 0]
+    roots = np.sqrt(marginal.weights[features])[:, :, None]
+    deviations, right = np.linalg.svd(roots * bases, full_matrices=False)[1:]
+    variances = deviations**2
+    smallest = SMALLEST_VARIANCE_SHARE * variances.max(initial=0.0)
+    if variances.size > MOST_FUNCTIONS:
+        smallest = max(smallest, np.sort(variances, axis=None)[-MOST_FUNCTIONS - 1])
+    columns = [
+        (own @ directions[kept].T)[codes]
+        for own, directions, kept, codes in zip(
+            bases, right, variances > smallest, part.codes[features, rows], strict=True
+        )
+    ]
+    return np.concatenate(columns, axis=1)
+
+
+def _log_evidence(
+    design: Float32Array, masses: FloatArray, slope: FloatArray, hessian: FloatArray,
+    ridges: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """Log evidence of every ridge, up to a constant, for one output."""
+    precision = masses * hessian
+    total = precision.sum()
+    if not total > 0:
+        return np.full(len(ridges), np.nan)
+    pulls = -masses * slope  # precision times working response
+    scaled = design * np.sqrt(precision)[:, None].astype(np.float32)
+    means, pull = precision @ design / total, pulls.sum() / total
+    square = (scaled.T @ scaled).astype(np.float64) - total * np.outer(means, means)
+    sums = design.T @ (pulls - pull * precision)
+    known = precision > 0
+    whole = (pulls[known] ** 2 / precision[known]).sum() - total * pull**2
+    values, vectors = np.linalg.eigh(square)
+    values, parts = values.clip(0.0), (vectors.T @ sums) ** 2
+    left = whole - (parts / (values + ridges[:, None])).sum(1)
+    volume = np.log1p(values / ridges[:, None]).sum(1)
+    evidence: FloatArray = -0.5 * masses.sum() * np.log(left) - 0.5 * volume
+    return evidence
+
+
+def measures(problem: Problem) -> tuple[Marginal, Marginal]:
+    """Measures of all features on the nodes of main effects and on the nodes of pairs.
+
+    Positions blend ranks and values. They are ranks if the curvature of the loss is unbounded:
+    Newton steps of the smooth start that are free to grow in the tails would go too far there.
+    """
+    axes = problem.encoder.axes
+    measure = Marginal.of if problem.objective.steep else Marginal.blended
+    return measure(axes[1]), measure(axes.get(2, axes[1]))
+
+
+def zero_start(problem: Problem, constants: FloatArray) -> Tables:
+    """Return grids of zeros with the given intercepts (K,)."""
+    axes = problem.encoder.axes
+    fine, coarse = (max(a.n_nodes for a in order) for order in (axes[1], axes.get(2, axes[1])))
+    n_outputs, n_mains = len(constants), len(problem.coded[0].features)
+    n_pairs = len(problem.coded[1].features) if len(problem.coded) > 1 else 0
+    mains = np.zeros((n_outputs, n_mains, fine, 1), np.float32)
+    pairs = np.zeros((n_outputs, n_pairs, coarse, coarse), np.float32)
+    return Tables([mains, pairs], constants)
+
+
+def smooth_starts(
+    problem: Problem, l2: float | None, limits: Limits, workers: Workers
+) -> list[Tables]:
+    """Smooth start of every bag; pairs are solved on fewer nodes than they grow on."""
+    fine, coarse = measures(problem)
+    solved: list[Dictionary] = [_main_dictionary(problem, fine, l2)]
+    coded = [problem.coded[0]]
+    for part in problem.coded[1:]:
+        coarser, codes = coarsen(coarse, part.codes, SOLVED_PAIR_NODES)
+        solved.append(PairDictionary(coarser, part.features))
+        solved[1].forget(are_frozen(part.features.tolist(), problem))
+        coded.append(CodedComponents(codes, part.features, coarser.n_nodes))
+    ridge = RidgeStart(solved, coded, problem.rows, problem.objective, l2)
+    best = ridge.fit(problem.start, workers, limits)
+    mains = solved[0].tables(best.coefficients[0])
+    mains = _shaped_mains(mains, problem)[:, :, None]
+    pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, len(best.intercepts)), np.float32)
+    for part in problem.coded[1:]:
+        tables = PairDictionary(coarse, part.features).tables(best.coefficients[1])
+        pairs = tables.reshape(-1, *pairs.shape[1:])
+    starts = []
+    for lanes in np.split(np.arange(len(best.intercepts)), problem.n_bags):
+        by_order = [np.moveaxis(part[..., lanes], -1, 0) for part in (mains, pairs)]
+        starts.append(Tables(by_order, best.intercepts[lanes].astype(np.float64)))
+    return starts
+
+
+def _main_dictionary(problem: Problem, marginal: Marginal, l2: float | None) -> MainDictionary:
+    """Functions of the main effects; unless ``l2`` is given, their ridge is the evident one."""
+    features = problem.coded[0].features
+    mains = MainDictionary(marginal, features[:, 0])
+    mains.forget(are_frozen(features.tolist(), problem))
+    if l2 is None:
+        few = float(few_rows(np.array(problem.distinct.size)))
+        mains.penalise(evident_ridge(problem, mains.bases, marginal, few) / few)
+    return mains
+
+
+def _shaped_mains(tables: Float32Array, problem: Problem) -> Float32Array:
+    """Project the main effects (n_features, M, n_lanes) that have a shape onto it, in place."""
+    axes, shapes = problem.encoder.axes[1], problem.shapes
+    for row, feature in enumerate(problem.coded[0].features[:, 0].tolist()):
+        if feature in shapes:
+            _project_lanes(tables[row], axes[feature], shapes[feature])
+    return tables
+
+
+def _project_lanes(table: Float32Array, axis: Axis, shape: str) -> None:
+    """Project every lane of a main effect (M, n_lanes) onto a shape, in place."""
+    for lane in range(table.shape[1]):
+        known = table[: axis.n_nodes, lane].astype(np.float64)
+        table[: axis.n_nodes, lane] = project_main(known, axis, shape)
+
 
 PAIR_SCALE = 0.1  # prior size of pairs relative to main effects
 RIDGE_ROWS, LARGEST_RIDGE_SHARE = 3.0, 0.01  # ridge in rows, and its largest share of all rows

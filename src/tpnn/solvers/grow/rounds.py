@@ -18,24 +18,22 @@ import numpy as np
 
 from tpnn._utils.compile import compiled
 from tpnn.solvers.grow.rectangles import (
+    FROZEN_GAIN,
     ORDERED,
+    SMALLEST_VISIT_PROBABILITY,
     area_cells,
     arranged,
+    bounded,
     cell_sums,
+    draw_uniform,
     fill_step,
     grow_tree,
     node_order,
+    one_way,
     subtract_step,
     summed_area,
 )
-from tpnn.solvers.grow.trees import (
-    FROZEN_GAIN,
-    SMALLEST_VISIT_PROBABILITY,
-    bounded,
-    draw_uniform,
-    one_way,
-)
-from tpnn.solvers.problem.whole import whole_total
+from tpnn.solvers.problem.sums import whole_total
 
 MASS_REFRESH_ROUNDS = 50  # after which the sums of the hessian are recomputed
 NOTHING, INTERCEPT = -2, -1  # questions that are not about a component

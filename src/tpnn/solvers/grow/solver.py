@@ -8,22 +8,21 @@ from typing import ClassVar
 
 from sklearn.base import BaseEstimator
 
-from tpnn._utils.checks import COUNT, Rule, is_not_negative, is_whole, one_of
+from tpnn._utils.rules import COUNT, Rule, is_not_negative, is_whole, one_of
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.solvers.grow.bag import BagGrower
-from tpnn.solvers.grow.box_forest import BoxBags
-from tpnn.solvers.grow.card.choice import card_for
+from tpnn.solvers.grow.backend import current_place
+from tpnn.solvers.grow.box_trees import BoxBags
+from tpnn.solvers.grow.card.card import card_for
+from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
-from tpnn.solvers.grow.higher import HigherOrders, with_higher
 from tpnn.solvers.grow.judge import Judge
-from tpnn.solvers.grow.lower import LowerOrders, Way
-from tpnn.solvers.grow.place import current_place
+from tpnn.solvers.grow.stages import HigherOrders, LowerOrders, Way, with_higher
 from tpnn.solvers.grow.triple_bags import TripleBags
 from tpnn.solvers.grow.triples import VISITS_PER_ROUND
+from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.solution import Progress, Solution, Verdict
-from tpnn.solvers.problem.solver import FINEST_NODES, triple_nodes
-from tpnn.solvers.problem.stopping import Limits
+from tpnn.solvers.solution import Progress, Solution, Verdict
+from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
 FEW_ROWS, PAIR_NODES_OF_FEW_ROWS = 2_000, 32  # more nodes of pairs gain little

@@ -8,14 +8,13 @@ from functools import partial
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.measure import Marginal
-from tpnn.solvers.grow.bag import BagGrower, Grown
 from tpnn.solvers.grow.card.card import Card
-from tpnn.solvers.grow.card.rows import RowsOnCard, higher_side_on_card
-from tpnn.solvers.grow.card.triples import CardCuboidForest
+from tpnn.solvers.grow.card.card_forests import CardCuboidForest
+from tpnn.solvers.grow.card.card_rows import RowsOnCard, higher_side_on_card
 from tpnn.solvers.grow.cuboids import TripleRows
+from tpnn.solvers.grow.engine import BagGrower, Grown, higher_side
 from tpnn.solvers.grow.forest import axis_kinds
-from tpnn.solvers.grow.frozen import FrozenParts, are_frozen, frozen_parts
-from tpnn.solvers.grow.sides import higher_side
+from tpnn.solvers.grow.pinned import FrozenParts, are_frozen, frozen_parts
 from tpnn.solvers.grow.triples import CuboidForest
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.loss.losses import Objective
-from tpnn.solvers.grow.bag import Side, Tables, compute_slopes, set_scales
+from tpnn.loss.objectives import Objective
 from tpnn.solvers.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
+from tpnn.solvers.grow.engine import Side, Tables, compute_slopes, set_scales
 from tpnn.solvers.grow.forest import bounded_tree, tree_for_size
-from tpnn.solvers.grow.frozen import FrozenParts
-from tpnn.solvers.grow.trees import UNVISITED_GAIN, TreeSettings
-from tpnn.solvers.problem.whole import totals
+from tpnn.solvers.grow.pinned import FrozenParts
+from tpnn.solvers.grow.rectangles import UNVISITED_GAIN, TreeSettings
+from tpnn.solvers.problem.sums import totals
 
 CUBOID_TREE = TreeSettings(
     n_leaves=8, rate=0.25, ridge=5.0, min_mass=2.0, share=0.1, fewest=8, random_first=True

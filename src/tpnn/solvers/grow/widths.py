@@ -18,7 +18,7 @@ from tpnn._utils.threads import Workers
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.whole import totals
+from tpnn.solvers.problem.sums import totals
 from tpnn.table.axis import Axis
 
 CANDIDATE_WIDTHS = (0.004, 0.01, 0.03, 0.08)

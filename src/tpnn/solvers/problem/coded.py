@@ -25,9 +25,9 @@ from tpnn._utils.compile import compiled
 from tpnn._utils.shelf import Shelf
 from tpnn._utils.threads import split
 from tpnn.anova.components import Component
-from tpnn.table.coding import code_rows
+from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
+from tpnn.table.table import Table
 
 ROWS_PER_BLOCK = 1024  # cells of one block of rows stay in the L1 cache
 ROWS_PER_SINGLE_SUM = 1 << 20  # added in single precision

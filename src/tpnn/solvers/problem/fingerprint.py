@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.compile import compiled
-from tpnn.loss.offset import refuse_masked
-from tpnn.solvers.problem.bits import scrambled
-from tpnn.table.frame import Column, Table, read_column
-from tpnn.table.passes import of_rows
-from tpnn.table.values import array_of
+from tpnn.loss.targets import refuse_masked
+from tpnn.solvers.problem.rows import scrambled
+from tpnn.table.columns import array_of
+from tpnn.table.encoder import of_rows
+from tpnn.table.table import Column, Table, read_column
 
 ZERO_BITS, MISSING_BITS = np.array([0.0, np.nan]).view(np.uint64)
 

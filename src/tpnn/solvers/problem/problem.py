@@ -1,8 +1,4 @@
-"""Problem: a table and its targets as a solver sees them, and the way back to a fitted model.
-
-Inside a problem, rows and columns are in canonical order and targets are on the training scale;
-outside, everything is as the user passed it. Only this module knows both.
-"""
+"""Base: a model to which a fit adds."""
 
 from __future__ import annotations
 
@@ -18,28 +14,64 @@ from tpnn._utils.shelf import Shelf
 from tpnn._utils.threads import split
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
-from tpnn.loss.losses import Objective
-from tpnn.model.files import Label
+from tpnn.loss.objectives import Objective
+from tpnn.model.codec import Label
 from tpnn.model.model import AnovaModel
-from tpnn.solvers.problem.base import Base
 from tpnn.solvers.problem.coded import CodedComponents, Codes
 from tpnn.solvers.problem.rows import (
     DistinctRows,
     KeyArray,
     TrainingRows,
+    canonical_features,
     distinct_rows,
     draw_bags,
     in_lanes,
     read_columns,
     row_keys,
 )
-from tpnn.solvers.problem.scaling import Targets, centred_offset, scaled, softened
-from tpnn.solvers.problem.solution import Solution
-from tpnn.solvers.problem.states import GrowthStates
-from tpnn.solvers.problem.symmetry import canonical_features
-from tpnn.table.encoder import TableEncoder
-from tpnn.table.frame import Table
-from tpnn.table.passes import of_rows
+from tpnn.solvers.problem.targets import Targets, centred_offset, scaled, softened
+from tpnn.solvers.solution import Solution
+from tpnn.solvers.states import GrowthStates
+from tpnn.table.encoder import TableEncoder, of_rows
+from tpnn.table.table import Table
+
+Grids = Mapping[Component, FloatArray]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A model to which a fit adds, on the nodes and masses of the problem, in the user's units.
+
+    Parameters
+    ----------
+    tables, spreads : dict from component to array of shape (M_1, ..., M_d, K)
+        Values of each component on its nodes, and their standard deviations over the bags.
+    intercepts : array of shape (K,)
+        Its intercepts.
+    frozen : set of tuple of int
+        Components of it to which nothing is added.
+    """
+
+    tables: Grids
+    spreads: Grids
+    intercepts: FloatArray
+    frozen: frozenset[Component] = frozenset()
+
+    def plus(
+        self, tables: Grids, spreads: Grids
+    ) -> tuple[dict[Component, FloatArray], dict[Component, FloatArray]]:
+        """Tables and spreads of the sum of this model and what a fit found.
+
+        What is left of frozen components there, by rounding, is dropped.
+        """
+        sums, deviations = dict(self.tables), dict(self.spreads)
+        for component in tables.keys() - self.frozen:
+            known = component in sums
+            sums[component] = tables[component] + (sums[component] if known else 0.0)
+            before = deviations[component] if known else 0.0
+            deviations[component] = np.hypot(before, spreads[component])
+        return sums, deviations
+
 
 ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
 

@@ -1,16 +1,8 @@
-"""Rows in canonical form, and the bags drawn from them.
-
-Training must not depend on the order of the rows, on whether a row of weight two is written twice,
-or on how often the whole table is repeated. So rows are identified by a key made from their values:
-equal rows are merged and their weights added, rows are sorted by their key, and the key, not the
-position of a row, decides on which side of a bag's split it falls. Rows with equal features fall on
-the same side, unless there are very many of them; this keeps the held-out loss honest on tables
-with repeated rows. If the user names groups of rows, such as all rows of one person, each of these
-is on one side as a whole.
-"""
+"""Scrambled bits, from which row keys, splits into bags and random cuts are made."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,10 +15,58 @@ from tpnn._utils.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import Workers, split
-from tpnn.solvers.problem.bits import scrambled
-from tpnn.solvers.problem.whole import totals
-from tpnn.table.frame import Table
-from tpnn.table.weights import whole_counts
+from tpnn.solvers.problem.sums import totals
+from tpnn.solvers.problem.targets import Targets
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.levels import whole_counts
+from tpnn.table.table import Table
+
+
+@compiled()
+def scrambled(bits: Any) -> Any:
+    """Scramble 64 bits, or an array of them (the finaliser of splitmix64).
+
+    >>> hex(scrambled(np.uint64(0x9E3779B97F4A7C15)))
+    '0xe220a8397b1dcdaf'
+    """
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def canonical_features(encoder: TableEncoder, table: Table, targets: Targets) -> list[int]:
+    """Sort the features in a way that does not depend on the order of rows and columns."""
+    keys = [encoder.canonical_key(feature) for feature in range(encoder.n_features)]
+    counts = Counter(keys)
+    alike = [feature for feature, key in enumerate(keys) if counts[key] > 1]
+    tie_breaks = dict.fromkeys(range(encoder.n_features), 0)
+    if alike:
+        ranks = {key: rank for rank, key in enumerate(sorted(counts))}
+        rows = _whole_rows(encoder, table, targets, [ranks[key] for key in keys])
+        counted = np.ones(table.n_rows, bool) if targets.weights is None else targets.weights > 0
+        tie_breaks |= {j: _column_key(encoder, table, j, rows, counted) for j in alike}
+    return sorted(range(encoder.n_features), key=lambda j: (keys[j], tie_breaks[j]))
+
+
+def _whole_rows(
+    encoder: TableEncoder, table: Table, targets: Targets, ranks: list[int]
+) -> KeyArray:
+    """One key per row, made from its values, targets and offset in any order of the columns."""
+    salts = scrambled(np.arange(1, len(ranks) + 1).astype(np.uint64))
+    rows = row_keys([*targets.y.T, targets.offset], table.n_rows)
+    for feature, rank in enumerate(ranks):
+        rows = rows + scrambled(float_bits(encoder.numbers(table, feature)) ^ salts[rank])
+    return rows
+
+
+def _column_key(
+    encoder: TableEncoder, table: Table, feature: int, rows: KeyArray, counted: BoolArray
+) -> int:
+    """Key of a column, given whole rows; repeated rows and rows of weight zero change nothing."""
+    bits = float_bits(encoder.numbers(table, feature))
+    pairs = scrambled(scrambled(bits) + rows)[counted]
+    return int(np.unique(pairs).sum())  # overflow wraps around
+
 
 KeyArray = NDArray[np.uint64]
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from tpnn.table.files.files import import_arrow
-from tpnn.table.files.source import Source
+from tpnn.table.files.source import Source, import_arrow
 
 
 class RowGroup(NamedTuple):

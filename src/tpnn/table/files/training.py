@@ -7,11 +7,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from tpnn._utils.shelf import MEMORY, Shelf
-from tpnn.table.files.columns import SourceColumns
-from tpnn.table.files.files import name_of
-from tpnn.table.files.reader import current_reader
-from tpnn.table.files.source import Source
-from tpnn.table.source import is_in_files
+from tpnn.table.columns import is_in_files
+from tpnn.table.files.reading import SourceColumns, current_reader
+from tpnn.table.files.source import Source, name_of
 
 
 class Training(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 from tests.solvers.grow.card.emulation import EmulatedCard
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
 from tpnn.solvers.grow import solver as solver_module
-from tpnn.solvers.grow.card import choice
+from tpnn.solvers.grow.card import card as choice
 from tpnn.solvers.grow.card.card import CardError, nvidia_card
 
 N_ROWS = 300

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 from tpnn.solvers.grow.card.card import check
-from tpnn.solvers.grow.card.channel import N_ROWS, OpenChannel
-from tpnn.solvers.grow.card.rounds import ANSWER_STRIDE, STEP, VISIT_WORDS, Columns, ask
-from tpnn.solvers.grow.card.rows import RowsOnCard
+from tpnn.solvers.grow.card.card_loop import (
+    ANSWER_STRIDE,
+    N_ROWS,
+    STEP,
+    VISIT_WORDS,
+    Columns,
+    OpenChannel,
+    ask,
+)
+from tpnn.solvers.grow.card.card_rows import RowsOnCard
 from tpnn.solvers.grow.rounds import INTERCEPT, NOTHING, Plan
 
 N_ROWS_OF_TABLE = 333  # no multiple of what a thread loads

@@ -1,0 +1,85 @@
+"""Rules for parameters: which values are valid, and the message if one is not."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Rule(NamedTuple):
+    """The rule of a parameter in words and as a test, and a value that satisfies it."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    example: Any
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not True or False."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number of at least 1."""
+    return is_whole(value) and int(value) >= 1
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and not True or False."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite number above 0."""
+    return is_number(value) and 0 < value < float("inf")
+
+
+def is_not_negative(value: Any) -> bool:
+    """Whether a value is a finite number of at least 0."""
+    return is_number(value) and 0 <= value < float("inf")
+
+
+def one_of(*values: str) -> Callable[[Any], bool]:
+    """Return a test for being one of the given strings."""
+    return lambda value: isinstance(value, str) and value in values
+
+
+COUNT = Rule("a whole number of at least 1", is_count, 1)
+POSITIVE = Rule("a positive number", is_positive, 0.01)
+FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), False)
+
+
+def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule], owner: str = "") -> None:
+    """Raise ValueError for the first value that breaks its rule; those without one are free.
+
+    The message suggests ``name=value``, or ``solver=owner(name=value)`` for a solver's parameter.
+    """
+    for name, value in values.items():
+        rule = rules.get(name)
+        if rule is not None and not rule.holds(value):
+            example = f"{name}={rule.example!r}"
+            suggested = f"solver={owner}({example})" if owner else example
+            raise ValueError(
+                f"{name}: must be {rule.words}, found {value!r}. Pass for example {suggested}."
+            )
+
+
+# Packages whose lines say nothing to a user: ours, and those whose functions call or wrap ours.
+PASSED_OVER = ("tpnn", "sklearn", "joblib", "contextlib", "functools")
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of something at the innermost line outside of this package and of wrappers around it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _package(frame.f_globals) in PASSED_OVER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(known: dict[str, object]) -> str:
+    """Package of the module that has these global names."""
+    return str(known.get("__name__", "")).partition(".")[0]

@@ -1,0 +1,396 @@
+"""Shape constraints that hold for the whole function, and certificates that they do.
+
+On tables a shape is decidable. Along feature j the smallest step of f from one node to the next is
+
+    step of f_j + sum over partners k of the smallest step of f_jk over all x_k,
+
+because partners vary independently; between nodes f is linear. Convexity is the same with changes
+of slope instead of steps. The nodes of f_jk are coarser and end sooner than those of f_j; beyond
+them f_jk is constant, so its slope changes at its outer nodes too. With triples the minima of f_jk
+and f_jkl are added although they share x_k: a lower bound, no longer the minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component
+from tpnn.anova.purify import purify_tables
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.table import NOMINAL
+
+Tables = dict[Component, FloatArray]
+
+MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
+SIGNS = {**MONOTONE, "convex": 1.0, "concave": -1.0}
+CURVED = ("convex", "concave")
+N_SWEEPS = 5  # over the constrained features, while clipping
+RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
+SMALLEST_MASS = 1e-12  # of a node in a projection, which needs positive ones
+USABLE_SHARE = 0.99  # of a main effect's rise that interactions may use up
+SMALLEST_NEED = 1e-300  # keeps a division by no need from being 0 / 0
+LARGEST_SLOPE = 1e300  # differences of larger ones could overflow
+SMALLEST_NODE, MAGNIFICATION = 1e-250, 2.0**700  # nodes that are all smaller are magnified
+N_ROUNDINGS = 16  # units in the last place of the largest value that a change of slope may be off
+
+
+class Certificate(NamedTuple):
+    """Proof that a shape holds, or where it does not.
+
+    Parameters
+    ----------
+    shape : str
+        The shape that was examined.
+    minimum : float
+        Smallest step (or change of slope) over all inputs, in the direction of the shape; the shape
+        holds where it is not negative. A lower bound of it where there are triples. A change of
+        slope is 0 where it is within rounding: 16 units in the last place of the largest values of
+        the feature's components, over the distance of the nodes.
+    where : tuple of float
+        Values of the feature between which, or the value at which, it is found.
+    """
+
+    shape: str
+    minimum: float
+    where: tuple[float, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether f has the shape for every value of the other features.
+
+        f is constant beyond the outer nodes, so convex and concave are meant between them.
+        """
+        return self.minimum >= 0
+
+
+def certificate(
+    tables: Mapping[Component, FloatArray],
+    axes: Mapping[int, Sequence[Axis]],
+    feature: int,
+    shape: str,
+) -> Certificate:
+    """Smallest step of f along a feature over all inputs."""
+    large = _magnified(axes, [feature])
+    margins = _margins(tables, large, feature, shape)
+    if len(margins) == 0:
+        return Certificate(shape, 0.0, ())
+    nodes, unit = axes[1][feature].values, 1.0
+    if shape in CURVED:
+        margins = _rounded(margins, tables, large[1][feature], feature)
+        unit = 1.0 if large is axes else MAGNIFICATION
+    worst = int(np.argmin(margins))
+    where = nodes[worst + 1 : worst + 2] if shape in CURVED else nodes[worst : worst + 2]
+    return Certificate(shape, float(margins[worst]) * unit, tuple(where.tolist()))
+
+
+def _magnified(
+    axes: Mapping[int, Sequence[Axis]], features: Iterable[int]
+) -> Mapping[int, Sequence[Axis]]:
+    """Axes on which differences over distances of nodes are finite; as they are where possible."""
+    tiny = [j for j in features if _is_tiny(axes[1][j])]
+    if not tiny:
+        return axes
+    larger = {order: list(own) for order, own in axes.items()}
+    for own in larger.values():
+        for j in tiny:
+            own[j] = replace(own[j], values=own[j].values * MAGNIFICATION)
+    return larger
+
+
+def _is_tiny(axis: Axis) -> bool:
+    nodes = axis.values[: axis.n_regular]
+    return len(nodes) > 1 and bool(np.abs(nodes).max() < SMALLEST_NODE)
+
+
+def _rounded(
+    margins: FloatArray, tables: Mapping[Component, FloatArray], axis: Axis, feature: int
+) -> FloatArray:
+    """Set changes of slope that are negative by no more than rounding to 0."""
+    sizes = [float(np.abs(table).max()) for s, table in tables.items() if feature in s]
+    distances = np.diff(axis.values[: axis.n_regular])
+    unit = N_ROUNDINGS * np.finfo(np.float64).eps * sum(sizes)
+    with np.errstate(over="ignore"):
+        rounding = unit / np.minimum(distances[:-1], distances[1:])
+    return np.where((margins < 0) & (margins >= -rounding), 0.0, margins)
+
+
+def _oriented(table: FloatArray, component: Component, feature: int) -> FloatArray:
+    """Table as (M_j, product of the others) with the given feature first."""
+    moved = np.moveaxis(table, component.index(feature), 0)
+    return moved.reshape(len(moved), -1)
+
+
+def _steps(values: FloatArray, axis: Axis, shape: str) -> FloatArray:
+    """Find the steps between nodes, or the changes of slope at them, of values (M, ...)."""
+    known = values[: axis.n_regular]
+    steps = np.diff(known, axis=0) * SIGNS[shape]
+    if shape not in CURVED:
+        return steps
+    widths = np.diff(axis.values[: axis.n_regular]).reshape(-1, *[1] * (values.ndim - 1))
+    with np.errstate(over="ignore"):
+        slopes = np.clip(steps / widths, -LARGEST_SLOPE, LARGEST_SLOPE)
+    return np.diff(slopes, axis=0, prepend=0.0, append=0.0)  # constant beyond outer nodes
+
+
+def _on_finest(steps: FloatArray, coarse: Axis, fine: Axis, shape: str) -> FloatArray:
+    """Carry steps to fine nodes, for a function that is linear between coarse ones.
+
+    Changes of slope are those at the inner fine nodes.
+    """
+    nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
+    if shape in CURVED:
+        answer = np.zeros(len(finer))
+        answer[np.searchsorted(finer, nodes)] = steps
+        return answer[1:-1]
+    interval = np.clip(np.searchsorted(nodes, finer[:-1], side="right") - 1, 0, len(nodes) - 2)
+    inside = (finer[:-1] >= nodes[0]) & (finer[1:] <= nodes[-1])
+    with np.errstate(over="ignore"):  # outside, a share of an interval may be anything
+        shares = np.diff(finer) / np.diff(nodes)[interval]
+    return steps[interval] * np.where(inside, shares, 0.0)
+
+
+def _margins(
+    tables: Mapping[Component, FloatArray],
+    axes: Mapping[int, Sequence[Axis]],
+    feature: int,
+    shape: str,
+) -> FloatArray:
+    """Smallest step of f over all inputs, from each fine node of a feature to the next.
+
+    For curved shapes the smallest change of slope at each inner fine node.
+    """
+    fine = axes[1][feature]
+    total = np.zeros(max(fine.n_regular - (2 if shape in CURVED else 1), 0))
+    if len(total) == 0:
+        return total
+    for component, table in tables.items():
+        axis = axes[len(component)][feature]
+        if feature not in component or axis.n_regular < 2:
+            continue
+        steps = _steps(_oriented(table, component, feature), axis, shape)
+        worst = steps.min(axis=1)
+        if len(component) > 1:
+            worst = np.minimum(worst, 0.0)  # an unknown partner contributes nothing
+        total += _on_finest(worst, axis, fine, shape)
+    return total
+
+
+def constrained(
+    tables: Tables, axes: Mapping[int, Sequence[Axis]], shapes: Mapping[int, str]
+) -> tuple[float, Tables]:
+    """Nearby pure tables whose sum has the shapes, and what moves into the intercept.
+
+    Main effects are projected; interactions are clipped where a main effect cannot make up for
+    them. Whatever still breaks a shape, by curvature, rounding or a conflict between features, is
+    repaired last. Every subset of a component must be a component too; a feature without
+    components, or with no value but missing ones, has every shape.
+    """
+    shaped = dict(tables)
+    shift = 0.0
+    shapes = {j: s for j, s in shapes.items() if (j,) in tables and axes[1][j].n_regular > 0}
+    axes = _magnified(axes, shapes)
+    for feature, shape in shapes.items():
+        shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
+    for _ in range(N_SWEEPS):
+        for feature, shape in shapes.items():
+            if shape not in CURVED:
+                _clip(shaped, axes, feature, SIGNS[shape])
+        moved, shaped = purify_tables(shaped, axes)
+        shift += float(moved)
+        if all((_margins(shaped, axes, j, shape) >= 0).all() for j, shape in shapes.items()):
+            return shift, shaped
+    for feature, shape in shapes.items():
+        shift += _repair(shaped, axes, feature, shape)
+    for feature, shape in shapes.items():
+        if shape in CURVED:
+            shift += _bend(shaped, axes, feature, shape)
+    return shift, shaped
+
+
+def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
+    """Nearest main effect of the given shape under the masses of the nodes, centred."""
+    from sklearn.isotonic import isotonic_regression
+
+    known, weights = table[: axis.n_regular], axis.weights[: axis.n_regular]
+    if not weights.all():  # nodes that an edit has added
+        weights = np.maximum(weights, SMALLEST_MASS)
+    if len(known) == 0:  # missing values have no order
+        fitted = known
+    elif shape in CURVED:
+        fitted = _convex(axis.values[: axis.n_regular], known * SIGNS[shape], weights)
+    else:
+        fitted = isotonic_regression(known * SIGNS[shape], sample_weight=weights)
+    fitted = fitted + RELATIVE_RAMP * np.abs(fitted).max(initial=0.0) * _ramp(axis, shape)
+    projected = np.concatenate([fitted * SIGNS[shape], table[axis.n_regular :]])
+    centred: FloatArray = projected - axis.weights @ projected
+    return centred
+
+
+def _ramp(axis: Axis, shape: str) -> FloatArray:
+    """Strictly increasing or convex function on the nodes, from 0 to 1."""
+    if shape not in CURVED:
+        return np.linspace(0.0, 1.0, axis.n_regular)
+    nodes = axis.values[: axis.n_regular]
+    ramp: FloatArray = ((nodes - nodes[:1]) / (np.ptp(nodes) if len(nodes) > 1 else 1.0)) ** 2
+    return ramp
+
+
+def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted least squares over convex piecewise linear functions on the nodes.
+
+    It is solved for values of size 1: the solver overflows on very large ones.
+    """
+    from scipy.optimize import nnls
+
+    if len(nodes) < 3:
+        return values
+    _, size = np.frexp(np.abs(values).max())  # a power of two, by which to scale is exact
+    x = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
+    hinges = np.maximum(x[:, None] - x[1:-1], 0.0)
+    columns = np.column_stack([np.ones_like(x), -np.ones_like(x), x, -x, hinges])
+    scale = np.sqrt(weights)
+    unit = np.ldexp(values, -size) * scale
+    coefficients, _ = nnls(columns * scale[:, None], unit, maxiter=50 * len(x))
+    fitted: FloatArray = np.ldexp(columns @ coefficients, size)
+    return fitted
+
+
+def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign: float) -> None:
+    """Clip the steps of interactions that the main effect cannot make up for, in place.
+
+    Within a coarse interval where an interaction falls, the main effect becomes linear, so that its
+    whole rise counts; the interactions share that rise in proportion to what they need.
+    """
+    partners = [s for s in tables if feature in s and len(s) > 1]
+    for order in sorted({len(s) for s in partners}):
+        chosen = [s for s in partners if len(s) == order]
+        coarse, fine = axes[order][feature], axes[1][feature]
+        if coarse.n_regular < 2:
+            continue
+        steps = {
+            s: np.diff(_oriented(tables[s], s, feature)[: coarse.n_regular], axis=0) * sign
+            for s in chosen
+        }
+        needs = {s: np.maximum(-step.min(axis=1), 0.0) for s, step in steps.items()}
+        total = np.sum(list(needs.values()), axis=0)
+        main, rise = _linearised(tables[feature,] * sign, coarse, fine, total)
+        tables[feature,] = main * sign
+        share = np.minimum(USABLE_SHARE * rise, total) / np.maximum(total, SMALLEST_NEED)
+        for s in chosen:
+            clipped = np.maximum(steps[s], -(needs[s] * share)[:, None]) - steps[s]
+            tables[s] = _with_steps(tables[s], s, feature, coarse, clipped * sign)
+
+
+def _linearised(
+    main: FloatArray, coarse: Axis, fine: Axis, needs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Make an increasing main effect linear in coarse intervals where something is needed.
+
+    Returns it and its rise over every coarse interval.
+    """
+    nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
+    at_nodes = _interpolated(nodes, finer, main[: fine.n_regular])
+    linear = _interpolated(finer, nodes, at_nodes)
+    interval = np.clip(np.searchsorted(nodes, finer, side="right") - 1, 0, len(nodes) - 2)
+    changed = main.copy()
+    changed[: fine.n_regular] = np.where(needs[interval] > 0, linear, main[: fine.n_regular])
+    return changed, np.maximum(np.diff(at_nodes), 0.0)
+
+
+def _interpolated(x: FloatArray, nodes: FloatArray, values: FloatArray) -> FloatArray:
+    """Interpolate linearly; take the lower node where two nodes are too close for a slope."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.interp(x, nodes, values)
+    lower = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, None)
+    return np.where(np.isfinite(found), found, values[lower])
+
+
+def _with_steps(
+    table: FloatArray, component: Component, feature: int, axis: Axis, added: FloatArray
+) -> FloatArray:
+    """Table whose steps along a feature are changed by ``added`` (n_regular - 1, others)."""
+    moved = np.moveaxis(table, component.index(feature), 0).copy()
+    flat = moved.reshape(len(moved), -1)
+    flat[1 : axis.n_regular] += np.cumsum(added, axis=0)
+    return np.moveaxis(flat.reshape(moved.shape), 0, component.index(feature))
+
+
+def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
+    """Make the margins of a feature not negative, in place; returns what moves to the intercept.
+
+    Interactions are scaled down. At its outer nodes an interaction changes its slope because it
+    ends there; scaling would shrink it to nothing. There the main effect is bent outwards instead,
+    which changes only the tails.
+    """
+    partners = [s for s in tables if feature in s and len(s) > 1]
+    axis = axes[1][feature]
+    main = project_main(tables[feature,], axis, shape)
+    rise = np.maximum(_margins({(feature,): main}, axes, feature, shape), 0.0)
+    fall = -_margins({s: tables[s] for s in partners}, axes, feature, shape)
+    ends = _ends({len(s) for s in partners}, axes, feature) if shape in CURVED else {}
+    scaled = fall > 0
+    scaled[list(ends)] = False
+    with np.errstate(over="ignore"):
+        factor = float(np.min(rise[scaled] / fall[scaled], initial=1.0))
+    if factor < 1.0:
+        fall = fall * (USABLE_SHARE * factor)
+        for s in partners:
+            tables[s] = tables[s] * (USABLE_SHARE * factor)
+    nodes = axis.values[: axis.n_regular]
+    for place, outwards in ends.items():
+        bend = max(fall[place] / USABLE_SHARE - rise[place], 0.0) * SIGNS[shape]
+        main[: axis.n_regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
+    moved = float(axis.weights @ main)
+    tables[feature,] = main - moved
+    return moved
+
+
+def _bend(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
+    """Bend a main effect where f still bends the wrong way, in place; returns what moves.
+
+    What is left after the repair is rounding of the projection; the bends are as small.
+    """
+    axis = axes[1][feature]
+    margins = _margins(tables, axes, feature, shape)
+    missing = np.maximum(-_rounded(margins, tables, axis, feature), 0.0)
+    if not missing.any():
+        return 0.0
+    nodes, main = axis.values[: axis.n_regular], tables[feature,].copy()
+    slopes = np.append(0.0, np.cumsum(missing)) * SIGNS[shape]  # of what is added between nodes
+    main[1 : axis.n_regular] += np.cumsum(slopes * np.diff(nodes))
+    moved = float(axis.weights @ main)
+    tables[feature,] = main - moved
+    return moved
+
+
+def _ends(
+    orders: Iterable[int], axes: Mapping[int, Sequence[Axis]], feature: int
+) -> dict[int, float]:
+    """Where interactions end among the inner fine nodes of a feature, and the way outwards."""
+    fine = axes[1][feature]
+    ends: dict[int, float] = {}
+    for order in orders:
+        nodes = axes[order][feature].values[: axes[order][feature].n_regular]
+        places = np.searchsorted(fine.values[: fine.n_regular], nodes[[0, -1]]) - 1
+        ends |= dict(zip(places.tolist(), (-1.0, 1.0), strict=True))
+    return {place: way for place, way in ends.items() if 0 <= place < fine.n_regular - 2}
+
+
+def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
+    """Refuse an unknown shape, or the shape of a feature without order."""
+    if shape not in SIGNS:
+        raise ValueError(
+            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
+            "Pass 'increasing', for example."
+        )
+    if encoder.features[index].kind == NOMINAL:
+        raise ValueError(
+            f"{argument}: a shape needs an order, found the nominal feature "
+            f"{encoder.feature_names[index]!r}. Leave it out, or make it an ordered category."
+        )

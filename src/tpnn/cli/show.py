@@ -1,0 +1,209 @@
+"""``tpnn explain``: the importance of components, or what moved each row."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import Any
+
+import tpnn
+from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
+from tpnn.cli.tables import read_rows
+from tpnn.model.archive import read_archive
+from tpnn.model.edit_log import check_log, edit_words, first_break
+from tpnn.model.json_form import is_json, read_json
+
+
+def run_explain(given: argparse.Namespace) -> None:
+    """Write the importance of all components or, given rows, the contributions to each row."""
+    check_output(given.output, given.model, given.data)
+    model = tpnn.load_model(given.model)
+    if given.data is None:
+        write_table(ranking(tpnn.Explanation(model)), given.output)
+        return
+    local = tpnn.Explanation(model, read_rows(model, given.data, given))
+    table = _contributions(local) if given.reasons is None else _reasons(local, given.reasons)
+    write_table(table, given.output)
+
+
+def ranking(explanation: tpnn.Explanation) -> Lines:
+    """Components and their importance, largest first."""
+    norms = explanation.importance()
+    relative, shares = explanation.importance(normalise=True), explanation.sobol()
+    return {
+        "component": [" x ".join(names) for names in norms],
+        "importance": list(norms.values()),
+        "relative": [relative[names] for names in norms],
+        "variance_share": [shares[names] for names in norms],
+    }
+
+
+def _contributions(local: tpnn.Explanation) -> Lines:
+    model = local.model
+    columns = [
+        " x ".join(names) + (f" ({output})" if output else "")
+        for names in model.component_names
+        for output in model.output_names or ("",)
+    ]
+    scores = local.scores.reshape(-1, len(columns)).T.tolist()
+    return dict(zip(columns, scores, strict=True))
+
+
+def _reasons(local: tpnn.Explanation, n_reasons: int) -> Lines:
+    lines = [
+        (row, rank + 1, reason.feature, reason.words)
+        for row, reasons in enumerate(local.reasons(n_reasons))
+        for rank, reason in enumerate(reasons)
+    ]
+    names = ("row", "reason", "feature", "words")
+    return {name: [line[place] for line in lines] for place, name in enumerate(names)}
+
+
+FACT_NAMES = {  # of the provenance
+    "version": "fitted_by_version",
+    "n_rows": "n_training_rows",
+    "n_columns": "n_training_columns",
+    "scores": "held_out_scores",
+}
+
+
+def run_summary(given: argparse.Namespace) -> None:
+    """Print facts, features and components of a model, as tables or as JSON."""
+    model = tpnn.load_model(given.model)
+    facts = _facts(model) | {"format_version": _format_version(given.model)}
+    features, components = _features(model), ranking(tpnn.Explanation(model))
+    if given.json:
+        whole = facts | {"features": _records(features), "components": _records(components)}
+        print(json.dumps(whole))
+        return
+    width = max(map(len, facts)) + 2
+    for name, value in facts.items():
+        words = name.removeprefix("n_").removeprefix("has_").replace("_", " ")
+        print(f"{words:<{width}}{_words(value)}")
+    for table in (features, components):
+        print()
+        print_table(table)
+
+
+def _format_version(path: str) -> int:
+    stored = read_json(path) if is_json(path) else read_archive(path)[0]
+    return int(stored["version"])
+
+
+def _records(table: Lines) -> list[dict[str, Any]]:
+    """Lines of a table, each as a dict."""
+    return [dict(zip(table, line, strict=True)) for line in zip(*table.values(), strict=True)]
+
+
+def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
+    return {
+        "link": model.link.name,
+        "classes": list(model.classes),
+        "outputs": list(model.output_names),
+        "intercept": model.intercepts.tolist(),
+        "offset": _offset(model),
+        "has_baseline": model.baseline is not None,
+        "shapes": dict(model.shapes),
+        "n_features": len(model.feature_names),
+        "n_components": len(model.components),
+        "n_components_by_order": dict(Counter(map(len, model.components))),
+        **_provenance(model),
+    }
+
+
+def _provenance(model: tpnn.AnovaModel) -> dict[str, Any]:
+    """Where the model comes from; every fact is None in files that do not say."""
+    names = tpnn.Provenance.__dataclass_fields__
+    known = {} if model.provenance is None else model.provenance.as_dict()
+    return {FACT_NAMES.get(name, name): known.get(name) for name in names}
+
+
+def _offset(model: tpnn.AnovaModel) -> str | None:
+    """Where the known part of the raw score comes from."""
+    column = model.encoder.offset_column
+    if column is not None:
+        return f"logarithm of {column.words}" if column.is_exposure else column.words
+    return "an argument of predict" if model.has_offset else None
+
+
+def _words(value: Any) -> str:
+    """Value in words.
+
+    >>> _words([]), _words(["a", 0.25]), _words({"age": "convex"}), _words(True)
+    ('none', 'a, 0.25', 'age: convex', 'yes')
+    >>> _words({"solver": {"name": "Grow"}, "order": None, "score": 0.123456789})
+    'solver: {name: Grow}, order: none, score: 0.123457'
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_inner(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_words, value)) or "none"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _inner(value: Any) -> str:
+    """Value within another one, in words: one of several parts in braces."""
+    return f"{{{_words(value)}}}" if isinstance(value, dict | list) else _words(value)
+
+
+def _features(model: tpnn.AnovaModel) -> Lines:
+    """Kind, levels, nodes and share of the variance, interactions included, of every feature."""
+    indices, axes = tpnn.Explanation(model).sobol_indices(), model.encoder.axes[1]
+    return {
+        "feature": model.feature_names,
+        "kind": [feature.kind for feature in model.encoder.features],
+        "levels": [len(feature.levels) for feature in model.encoder.features],
+        "nodes": [axis.n_regular for axis in axes],
+        "missing_values": [axis.has_missing for axis in axes],
+        "variance_share": [indices[name].total for name in model.feature_names],
+    }
+
+
+EMPTY = "not said"
+
+
+def run_log(given: argparse.Namespace) -> None:
+    """Print all records of the log, as text or as JSON; a broken chain is an error."""
+    model = tpnn.load_model(given.model)
+    records: list[dict[str, Any]] = [] if model.edits is None else list(model.edits.records)
+    if given.json:
+        print(json.dumps({"whole": first_break(model) is None, "records": records}))
+    else:
+        for record in records:
+            print("\n".join(_lines(record)), end="\n\n")
+    check_log(model)
+    if not given.json:
+        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {model.digest()}")
+
+
+def _lines(record: dict[str, Any]) -> list[str]:
+    """Write one record as lines of text."""
+    changed, effect = record["changed"], record["effect"]
+    sizes = [f"{' x '.join(names)} by up to {size:.6g}" for names, size in changed["components"]]
+    removed = [f"{' x '.join(names)} removed" for names in changed["removed"]]
+    lost = [f"{name} loses its shape" for name in changed["shapes_lost"]]
+    return [
+        f"{record['number']}. {edit_words(record['edit'])}",
+        f"   why: {record['why'] or EMPTY}",
+        f"   by: {record['by'] or EMPTY}, {record['when']}, tpnn {record['version']}",
+        f"   changed: {', '.join([*sizes, *removed, *lost]) or 'the intercept alone'}",
+        f"   intercept: {_numbers(changed['intercept'][0])} -> {_numbers(changed['intercept'][1])}",
+        f"   held-out loss: {_effect_words(effect)}",
+        f"   hash: {record['hash']}",
+    ]
+
+
+def _effect_words(effect: dict[str, Any] | None) -> str:
+    if effect is None:
+        return "unknown, no held-out rows were given"
+    words = f"{effect['before']:.6g} -> {effect['after']:.6g}"
+    return f"{words} ({effect['loss']}, {effect['n_rows']} rows)"
+
+
+def _numbers(values: list[float]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)

@@ -1,1 +1,0 @@
-"""Static pages in the style of the report: headings, tables and charts in one HTML file."""

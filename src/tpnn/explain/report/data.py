@@ -1,0 +1,367 @@
+"""Facts: what a report says about a fit that the frozen model does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from tpnn import __version__
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.explain.explanation import Explanation
+from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
+from tpnn.explain.path import SelectionPath
+from tpnn.explain.report.packing import Packed, pack
+from tpnn.explain.response import base_node, ratio_name
+from tpnn.model.edit_log import edit_words
+from tpnn.model.evidence import Reliability
+from tpnn.model.model import AnovaModel
+from tpnn.model.provenance import Provenance
+from tpnn.model.summary import HEADINGS, Summary
+from tpnn.table.axis import Axis
+from tpnn.table.words import node_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitFacts:
+    """How a model was fitted; every field may be left out.
+
+    Parameters
+    ----------
+    settings : dict from str to str
+        Parameters of the estimator, in words.
+    n_rows : int, optional
+        Number of rows of the fit.
+    power : float, optional
+        Power of the Tweedie deviance that was fitted.
+    scores : dict from str to float
+        Further scores to show, by name.
+    path : SelectionPath, optional
+        Refitted models of several sizes and their losses.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    n_rows: int | None = None
+    power: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    path: SelectionPath | None = None
+
+    @classmethod
+    def of(cls, provenance: Provenance | None) -> FitFacts:
+        """Facts that a model knows about its fit; none without a provenance."""
+        if provenance is None:
+            return cls()
+        return cls(settings=in_words(provenance.settings), n_rows=provenance.n_rows)
+
+
+def in_words(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as a reader expects them, without the quotes of Python.
+
+    >>> in_words({"order": "auto", "monotone": {"age": "increasing"}, "n_bags": 8})
+    {'order': 'auto', 'monotone': 'age: increasing', 'n_bags': '8'}
+    """
+    return {name: _word(value) for name, value in settings.items()}
+
+
+def _word(value: Any) -> str:
+    """Write a text as it is, a dict or a list by its items, anything else as Python does.
+
+    >>> _word([("age", "income"), "age"])
+    '(age, income), age'
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and value:
+        return ", ".join(f"{_word(key)}: {_item(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple) and value:
+        return ", ".join(map(_item, value))
+    return repr(value)
+
+
+def _item(value: Any) -> str:
+    """Write a part of a setting, with brackets around several."""
+    is_several = isinstance(value, Mapping | list | tuple) and len(value) > 0
+    return f"({_word(value)})" if is_several else _word(value)
+
+
+MAX_ROWS = 200  # that the page offers to start from
+UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
+CURVE_DIGITS = 5
+QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+
+
+def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -> dict[str, Any]:
+    """Collect what the page shows of a model.
+
+    What has names is in lists: a page would sort the keys of a dict that look like numbers.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    explanation : Explanation
+        Its explanation, local where rows were given.
+    offset : array of shape (n_rows,)
+        Known part of the raw score of those rows.
+    """
+    shown, known = _shown_rows(explanation), model.summary()
+    indices, places = explanation.sobol_indices(), list(model.feature_names)
+    return {
+        "digest": model.digest(),
+        "edits": _edits(model),
+        "link": model.link.name,
+        "ratio": ratio_name(model),
+        "hasBands": model.posteriors is not None,
+        "hasBaseline": model.baseline is not None,
+        "offset": _offset(model),
+        "outputs": list(model.output_names),
+        "classes": [str(label) for label in model.classes],
+        "intercept": model.intercepts.tolist(),
+        "error": model.identifiability_error(),
+        "orders": list(model.encoder.axes),
+        "features": _features(model),
+        "components": _components(model, explanation),
+        "sobol": [[places.index(name), *found] for name, found in indices.items()],
+        "shapes": list(known.shapes.items()),
+        "table": _table(known),
+        "warnings": _warnings(explanation),
+        "rows": _rows(explanation, shown),
+        "offsets": offset[shown].tolist(),
+        "reliability": _reliability(model),
+        "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
+        "packed": _packed(model, explanation.deviation())._asdict(),
+    }
+
+
+def _offset(model: AnovaModel) -> dict[str, Any] | None:
+    """Name and kind of the known part of the raw score; None for a model that has none."""
+    column = model.encoder.offset_column
+    if column is not None:
+        return {"name": column.name, "isExposure": column.is_exposure}
+    return {"name": None, "isExposure": False} if model.has_offset else None
+
+
+def _edits(model: AnovaModel) -> list[list[str]]:
+    """Every edit that led to the model, and why, by whom and when it was made."""
+    records = () if model.edits is None else model.edits.records
+    return [
+        [
+            edit_words(record["edit"]),
+            "; ".join(filter(None, map(record.get, ("why", "by", "when")))),
+        ]
+        for record in records
+    ]
+
+
+def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
+    """Collect what the page shows of a fit and of its scores.
+
+    Parameters
+    ----------
+    facts : FitFacts
+        How the model was fitted.
+    metrics : Metrics or None
+        What was measured on held-out rows; None without targets.
+    """
+    found = metrics or Metrics()
+    given = [Score(name, value) for name, value in facts.scores.items()]
+    return {
+        "scored": metrics is not None,
+        "scores": [list(score) for score in (*given, *found.scores)],
+        "rocs": [_shortened(roc) for roc in found.rocs],
+        "groups": [_shortened(groups) for groups in found.groups],
+        "survival": [_shortened(curve) for curve in found.survival],
+        "path": facts.path and _path(facts.path),
+        "settings": list(facts.settings.items()),
+        "fitRows": facts.n_rows,
+        "version": __version__,
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def _path(path: SelectionPath) -> dict[str, Any]:
+    """Sizes and losses of the models of a path."""
+    marked = path.landmarks.items()
+    return {
+        "steps": [[step.n_components, step.loss] for step in path.steps],
+        "landmarks": [[name, step.n_components, step.loss] for name, step in marked],
+        "chosen": path.chosen,
+    }
+
+
+def _shortened(record: Roc | Groups | SurvivalCurve | Reliability) -> dict[str, Any]:
+    """Write a record's numbers with ``CURVE_DIGITS`` significant digits."""
+    return {
+        name: [_plain(float(f"{x:.{CURVE_DIGITS}g}")) for x in value.tolist()]
+        if isinstance(value, np.ndarray)
+        else value
+        for name, value in record._asdict().items()
+    }
+
+
+def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
+    """Means of predictions and targets of rows that bags held out, in groups, of each output."""
+    if model.calibration is None:
+        return []
+    found = model.calibration.reliability
+    last = str(model.classes[-1]) if len(model.classes) == 2 else ""
+    names = model.output_names or (last,)
+    shown = zip(names, found, strict=True) if found else ()
+    return [{"output": name} | _shortened(one) for name, one in shown]
+
+
+def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
+    """Features, importance, share of the variance and mean band of every component."""
+    importance, shares = explanation.importance(normalise=True), explanation.sobol()
+    posteriors = model.posteriors or (None,) * len(model.components)
+    return [
+        {
+            "features": list(features),
+            "importance": importance[names],
+            "share": shares[names],
+            "band": float(np.mean(width)),
+            "hasBand": known is not None,
+            "base": base_node(model.axes(features)[0]) if len(features) == 1 else None,
+        }
+        for features, names, width, known in zip(
+            model.components, model.component_names, _half_widths(model), posteriors, strict=True
+        )
+    ]
+
+
+def _half_widths(model: AnovaModel) -> list[FloatArray]:
+    """Half the width of the pointwise band of 95 % of every component; zero without bands."""
+    if model.posteriors is None:
+        return [np.zeros_like(table) for table in model.tables]
+    return [
+        np.zeros_like(table) if known is None else known.uncertainty().half_widths()
+        for table, known in zip(model.tables, model.posteriors, strict=True)
+    ]
+
+
+def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
+    """Half the width of the band of the difference to the base, (n_outputs, M), of main effects."""
+    found = []
+    for place, component in enumerate(model.components):
+        if len(component) > 1:
+            continue
+        width = np.zeros_like(model.tables[place])
+        posterior = None if model.posteriors is None else model.posteriors[place]
+        if posterior is not None:
+            (axis,) = model.axes(component)
+            at_base = np.arange(axis.n_nodes) == base_node(axis)
+            width = posterior.uncertainty().minus(at_base.astype(float)).half_widths()
+        found.append(_outputs_first(width))
+    return found
+
+
+def _features(model: AnovaModel) -> list[dict[str, Any]]:
+    """Kind, levels, axes of every order and summary of every feature."""
+    features = []
+    for number, (name, feature) in enumerate(
+        zip(model.feature_names, model.encoder.features, strict=True)
+    ):
+        by_order = {order: axes[number] for order, axes in model.encoder.axes.items()}
+        features.append(
+            {
+                "name": name,
+                "kind": feature.kind,
+                "levels": [str(level) for level in feature.levels],
+                "axes": [_axis(axis) for axis in by_order.values()],
+                "quantiles": _quantiles(by_order[1]),
+                "missing": float(by_order[1].weights[by_order[1].n_regular :].sum()),
+            }
+        )
+    return features
+
+
+def _table(summary: Summary) -> dict[str, Any]:
+    """Heading, lines and notes of the table of all components, as text."""
+    return {
+        "heading": list(HEADINGS),
+        "lines": [summary.words(line) for line in summary.lines],
+        "notes": list(summary.notes),
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    """Everything about an axis but its numbers, which are packed."""
+    words = node_words(axis)[: axis.n_regular] if axis.levels is not None else None
+    groups = None if axis.groups is None else axis.groups.tolist()
+    return {
+        "size": axis.n_nodes,
+        "missing": axis.has_missing,
+        "unseen": axis.has_unseen,
+        "words": words,
+        "groups": groups,
+    }
+
+
+def _quantiles(axis: Axis) -> list[float]:
+    """Smallest, 5 %, middle, 95 % and largest value, of ordered features with values."""
+    if axis.is_nominal or axis.n_regular == 0:
+        return []
+    regular = axis.values[: axis.n_regular]
+    ranks = np.cumsum(axis.weights[: axis.n_regular])
+    nodes = np.searchsorted(ranks, np.array(QUANTILES) * ranks[-1])
+    return [float(value) for value in regular[np.minimum(nodes, len(regular) - 1)]]
+
+
+def _warnings(explanation: Explanation) -> list[str]:
+    """Concurvity warnings where rows were given, worst first; of the first output of several."""
+    if explanation.rows is None or explanation.rows.n_rows == 0:
+        return []
+    names = explanation.model.output_names
+    one = explanation.of(names[0]) if names else explanation
+    return [found.warning for found in one.concurvity().values() if found.warning]
+
+
+def _shown_rows(explanation: Explanation) -> IntArray:
+    """Numbers of the rows to start from, spread evenly over those given."""
+    n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
+    spread = np.linspace(0, n_rows - 1, min(n_rows, MAX_ROWS))
+    return np.unique(spread.astype(np.intp))
+
+
+def _rows(explanation: Explanation, shown: IntArray) -> list[list[float | str | None]]:
+    """Rows to start from; None is missing, ``UNSEEN_LEVEL`` a level that fit has not seen."""
+    if len(shown) == 0:
+        return []
+    table = np.column_stack([column[shown] for column in explanation.columns])
+    return [[_plain(value) for value in row] for row in table.tolist()]
+
+
+def _plain(value: float) -> float | int | str | None:
+    """Return a number as JSON writes it shortest.
+
+    >>> _plain(2.0), _plain(0.5), _plain(float("nan")), _plain(float("inf"))
+    (2, 0.5, None, 'unseen')
+    """
+    if not np.isfinite(value):
+        return None if np.isnan(value) else UNSEEN_LEVEL
+    return int(value) if value.is_integer() else value
+
+
+def _packed(model: AnovaModel, deviation: float) -> Packed:
+    """Node values, node masses, two bands of each main effect, and all tables, output by output.
+
+    The second band is that of the difference to the base.
+
+    ``deviation`` is the standard deviation of the raw score.
+    """
+    by_order = model.encoder.axes.values()
+    nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
+    weights = [axis.weights for axes in by_order for axis in axes]
+    widths = zip(model.components, _half_widths(model), strict=True)
+    mains = [_outputs_first(width) for component, width in widths if len(component) == 1]
+    bands = [band for pair in zip(mains, _ratio_widths(model), strict=True) for band in pair]
+    tables = [table for values in model.tables for table in _outputs_first(values)]
+    return pack(nodes, weights, tables, deviation, bands)
+
+
+def _outputs_first(table: FloatArray) -> FloatArray:
+    """Table as (n_outputs, M_1, ..., M_d)."""
+    return np.moveaxis(table, -1, 0)

@@ -1,0 +1,156 @@
+"""Report: a page that was written, as a path and as something that a notebook shows."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tpnn._utils.files import write_file
+from tpnn.explain.explanation import Explanation
+from tpnn.explain.metrics import measure
+from tpnn.explain.report.data import FitFacts, describe, summarise
+from tpnn.loss.targets import checked_offset
+from tpnn.model.model import AnovaModel
+
+FRAME_HEIGHT = 640  # of the page in a notebook, in pixels
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page that was written: its path, which ``open`` accepts too; a notebook shows the page.
+
+    Parameters
+    ----------
+    path : Path
+        Where the page is.
+
+    Examples
+    --------
+    >>> report = Report(Path("report.html"))
+    >>> os.fspath(report)
+    'report.html'
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def _repr_html_(self) -> str:
+        """Link to the page and, as long as the file is there, show it in a frame.
+
+        The frame holds the page itself: notebooks may not open files of other folders.
+        """
+        link = f'<a href="{escape(self.path.as_posix())}">{escape(str(self.path))}</a>'
+        if not self.path.is_file():
+            return link
+        page = escape(self.path.read_text(encoding="utf-8"))
+        style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
+        return f'{link}<iframe style="{style}" srcdoc="{page}"></iframe>'
+
+
+PAGE = Path(__file__).parent / "page"
+SCRIPTS = (
+    "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js", "edits.js",
+    "editor.js", "view.js",
+)  # fmt: skip
+
+
+def write_report(
+    model: AnovaModel,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    *,
+    title: str = "Model report",
+    target: str = "prediction",
+    offset: Any = None,
+    facts: FitFacts | None = None,
+) -> Report:
+    """Write one self-contained HTML page in which the model runs.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    path : path
+        Where to write the page.
+    X : table, optional
+        Rows to measure concurvity on and to start from; the page holds up to 200 of them.
+    y : array, optional
+        Targets of these rows, if they were held out: the page then shows scores.
+    title : str, default="Model report"
+        Heading of the page.
+    target : str, default="prediction"
+        What is predicted.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of these rows, as in ``predict``. A column of X that is the
+        offset counts by itself.
+    facts : FitFacts, optional
+        How the model was fitted.
+
+    Returns
+    -------
+    Report
+        The page's path; a notebook shows the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tpnn import TPNNRegressor, datasets
+    >>> X, y = datasets.load("abalone")
+    >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(X[500:], y[500:])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = write_report(model.model_, f"{folder}/report.html", X[:500], y[:500])
+    ...     report.path.name
+    'report.html'
+    """
+    if y is not None and X is None:
+        raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
+    model = model.pruned()
+    explanation = Explanation(model, X)
+    n_rows = 0 if X is None else explanation.rows.n_rows
+    known = offset if X is None else model.offset_of(explanation.rows, offset)
+    fit, metrics = facts or FitFacts.of(model.provenance), None
+    if y is not None:
+        passed = known if model.encoder.offset_column is None else None  # it is in the rows
+        metrics = measure(model, explanation.rows, y, passed, power=fit.power)
+    texts = {"title": title, "target": target}
+    shown = summarise(model, explanation, checked_offset(known, n_rows))
+    summary = texts | shown | describe(fit, metrics)
+    page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
+    write_file(path, page)
+    return Report(Path(path))
+
+
+def render(summary: Mapping[str, Any]) -> str:
+    """Put the summary, the styles and the scripts into the page."""
+    data = json.dumps(finite(summary), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    parts = {
+        "/*STYLE*/": (PAGE / "style.css").read_text(encoding="utf-8"),
+        "/*SCRIPT*/": "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "/*DATA*/": data.replace("<", "\\u003c"),  # no text of the data can end the script
+    }
+    page = (PAGE / "page.html").read_text(encoding="utf-8")
+    for mark, text in parts.items():
+        page = page.replace(mark, text)
+    return page
+
+
+def finite(value: Any) -> Any:
+    """Replace numbers that JSON does not have, NaN and infinities, by None.
+
+    >>> finite({"a": [1.0, float("inf")], "b": "text"})
+    {'a': [1.0, None], 'b': 'text'}
+    """
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,389 @@
+"""Bands: the values of one feature in a few groups, shared by all components that use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import COUNT, check_parameters
+from tpnn.anova.components import Component
+from tpnn.export.sheets.tidy import title, values_at
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.encoder import Feature
+from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, Table
+from tpnn.table.words import MISSING_WORD, SECONDS_PER_DAY, UNSEEN_WORD, value_word
+
+MAX_LEVELS_NAMED = 5  # in the label of a band
+MAX_DIGITS = 17  # of a double
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bands:
+    """Groups of the values of one feature.
+
+    Parameters
+    ----------
+    numbers : array of shape (n_points,)
+        Points that the bands were found on: nodes, or numbers of levels, then missing (NaN) and,
+        for a feature with levels, unseen (inf).
+    masses : array of shape (n_points,)
+        Share of the training mass at each point.
+    of_point : array of shape (n_points,)
+        Band of each point; missing and unseen values have bands of their own, the last ones.
+    cuts : array of shape (n_regular_bands - 1,)
+        Where a new band begins, for a feature without levels.
+    labels : tuple of str
+        Every band in words.
+    has_levels : bool
+        Whether the numbers are those of levels.
+    """
+
+    numbers: FloatArray
+    masses: FloatArray
+    of_point: IntArray
+    cuts: FloatArray
+    labels: tuple[str, ...]
+    has_levels: bool
+
+    @property
+    def n_bands(self) -> int:
+        """Number of bands, those of missing and unseen values included."""
+        return len(self.labels)
+
+    @property
+    def n_regular(self) -> int:
+        """Number of bands of values that fit has seen and that are not missing."""
+        return self.n_bands - 1 - self.has_levels
+
+    @property
+    def band_masses(self) -> FloatArray:
+        """Mass of each band, (n_bands,)."""
+        masses = np.zeros(self.n_bands)
+        np.add.at(masses, self.of_point, self.masses)
+        return masses
+
+    @property
+    def averaging(self) -> FloatArray:
+        """Matrix (n_bands, n_points) of the mean over each band under the masses."""
+        matrix = np.zeros((self.n_bands, len(self.numbers)))
+        empty = self.band_masses[self.of_point] == 0
+        matrix[self.of_point, np.arange(len(self.numbers))] = np.where(empty, 1.0, self.masses)
+        means: FloatArray = matrix / matrix.sum(1, keepdims=True)
+        return means
+
+    def locate(self, column: FloatArray) -> IntArray:
+        """Band of each value of a column of numbers, (n_rows,)."""
+        odd = ~np.isfinite(column)
+        known = np.where(odd, 0.0, column)
+        if self.has_levels:
+            bands = self.of_point[known.astype(np.intp)]
+        else:
+            bands = np.searchsorted(self.cuts, known, side="right")
+        return np.where(odd, self.n_regular + np.isinf(column), bands)
+
+
+def feature_bands(model: AnovaModel, feature: int, max_bands: int) -> Bands:
+    """Find the bands of a feature that lose least in all components that use it.
+
+    The loss is the variance within bands, summed over the components: of the main effect and, for
+    every interaction, averaged over its other features.
+    """
+    known, axis = (
+        model.encoder.features[feature],
+        model.encoder.axes[min(model.encoder.axes)][feature],
+    )
+    regular, masses = _points(model, feature, known, axis)
+    order = np.arange(len(regular))
+    profile = _profile(model, feature, regular)
+    if known.kind == NOMINAL:
+        order = np.lexsort(profile.T[::-1])
+    of_regular = np.empty(len(regular), np.intp)
+    of_regular[order] = best_segments(profile[order], masses[order], max_bands)
+    specials = [np.nan, UNSEEN_LEVEL] if known.levels else [np.nan]
+    n_regular = int(of_regular.max(initial=-1)) + 1
+    cuts = np.empty(0) if known.levels else _cuts(known, regular, of_regular)
+    labels = _level_labels(known, of_regular) if known.levels else _range_labels(known, cuts)
+    return Bands(
+        numbers=np.append(regular, specials),
+        masses=np.append(masses, _special_masses(axis)[: len(specials)]),
+        of_point=np.append(of_regular, n_regular + np.arange(len(specials))),
+        cuts=cuts,
+        labels=(*labels[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(known.levels)),
+        has_levels=bool(known.levels),
+    )
+
+
+def _points(
+    model: AnovaModel, feature: int, known: Feature, axis: Axis
+) -> tuple[FloatArray, FloatArray]:
+    """Values of a feature at which some component bends, and the mass of each."""
+    if axis.groups is not None:
+        numbers = np.arange(float(len(known.levels)))
+        nodes, _ = axis.locate(numbers)
+        sizes = np.bincount(nodes, minlength=axis.n_nodes)
+        return numbers, (axis.weights / np.maximum(sizes, 1))[nodes]
+    used = {len(s) for s in model.components if feature in s} | {min(model.encoder.axes)}
+    axes = [model.encoder.axes[order][feature] for order in sorted(used)]
+    numbers = np.unique(np.concatenate([a.values[: a.n_regular] for a in axes]))
+    if known.levels:
+        numbers = np.arange(float(len(known.levels)))
+    masses = np.zeros(len(numbers))
+    masses[np.searchsorted(numbers, axis.values[: axis.n_regular])] = axis.weights[: axis.n_regular]
+    return numbers, masses
+
+
+def _special_masses(axis: Axis) -> FloatArray:
+    """Mass of missing values and of unseen levels."""
+    padded = np.append(axis.weights, 0.0)
+    return padded[[axis.missing_node, axis.unseen_node]]
+
+
+def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray:
+    """Values of all components of a feature at its points, times the root of the other masses."""
+    columns = [np.zeros((len(regular), 1))]
+    for component in model.components:
+        if feature not in component:
+            continue
+        place, axes = component.index(feature), model.axes(component)
+        numbers = [regular if j == feature else _node_numbers(axis) for j, axis in
+                   zip(component, axes, strict=True)]  # fmt: skip
+        values = np.moveaxis(values_at(model, component, numbers), place, 0)
+        for axis in (axis for k, axis in enumerate(axes) if k != place):
+            values = values * np.sqrt(axis.weights).reshape(-1, *[1] * (values.ndim - 2))
+            values = np.moveaxis(values, 1, -1)
+        columns.append(values.reshape(len(regular), -1))
+    return np.hstack(columns[1:] or columns)
+
+
+def _node_numbers(axis: Axis) -> FloatArray:
+    """Numbers that lie on each node of an axis."""
+    if axis.groups is None:
+        return axis.values
+    numbers = np.full(axis.n_nodes, np.nan)
+    numbers[axis.groups] = np.arange(len(axis.groups))
+    if axis.has_unseen:
+        numbers[axis.unseen_node] = UNSEEN_LEVEL
+    return numbers
+
+
+def _cuts(known: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
+    """Values at which a new band begins, as short as the nodes on both sides allow."""
+    unit = SECONDS_PER_DAY if known.kind in (DATE, DURATION) else 1.0
+    cuts = []
+    for last in np.flatnonzero(np.diff(of_regular)):
+        low, high = regular[last], regular[last + 1]
+        cut = short_between(low / unit, high / unit) * unit
+        cuts.append(cut if low < cut <= high else high)
+    return np.array(cuts)
+
+
+def short_between(low: float, high: float) -> float:
+    """Shortest decimal above ``low`` and at most ``high``, close to their middle.
+
+    >>> short_between(24.0, 25.0), short_between(0.4312, 0.4398), short_between(-1.0, 1.0)
+    (25.0, 0.435, 0.0)
+    """
+    middle = low / 2 + high / 2
+    for digits in range(MAX_DIGITS):
+        rounded = float(f"{middle:.{digits}e}")
+        if low < rounded <= high:
+            return rounded
+        if float(f"{high:.{digits}e}") == high:
+            return float(high)
+    return float(high)
+
+
+def _range_labels(known: Feature, cuts: FloatArray) -> list[str]:
+    """Bands as half-open ranges, in words."""
+    if not len(cuts):
+        return ["all values"]
+    words = [
+        repr(float(cut)).removesuffix(".0") if known.kind == NUMBER else value_word(known, cut)
+        for cut in cuts
+    ]
+    inner = [f"{low} to < {high}" for low, high in pairwise(words)]
+    return [f"< {words[0]}", *inner, f">= {words[-1]}"]
+
+
+def _level_labels(known: Feature, of_regular: IntArray) -> list[str]:
+    n_bands = int(of_regular.max(initial=-1)) + 1
+    return [_joined([str(known.levels[i]) for i in np.flatnonzero(of_regular == band)])
+            for band in range(n_bands)]  # fmt: skip
+
+
+def _joined(levels: Sequence[str]) -> str:
+    named = " | ".join(levels[:MAX_LEVELS_NAMED])
+    more = len(levels) - MAX_LEVELS_NAMED
+    return f"{named} | {more} more" if more > 0 else named
+
+
+MAX_POINTS = 2048  # the programme needs the square of this; more points are joined in advance
+
+
+def best_segments(values: FloatArray, masses: FloatArray, max_segments: int) -> IntArray:
+    """Segment of each point, (n_points,), numbered from 0.
+
+    Among all ways to cut the points into at most ``max_segments`` runs of neighbours, it is one
+    with the smallest loss sum_i w_i |v_i - mean of its segment|^2, found by dynamic programming.
+
+    Parameters
+    ----------
+    values : array of shape (n_points, n_values)
+        v_i, what each point stands for.
+    masses : array of shape (n_points,)
+        w_i, not negative.
+    max_segments : int
+        Largest number of segments.
+
+    >>> best_segments(np.array([[0.0], [0.1], [5.0], [5.2]]), np.ones(4), 2)
+    array([0, 0, 1, 1])
+    """
+    runs = _equal_runs(values)
+    starts = np.flatnonzero(np.diff(runs, prepend=-1))
+    if len(starts) > MAX_POINTS:
+        starts = starts[np.linspace(0, len(starts), MAX_POINTS, endpoint=False).astype(np.intp)]
+        runs = np.searchsorted(starts, np.arange(len(values)), side="right") - 1
+    if len(starts) <= max_segments:
+        return runs
+    return _cut(_losses(values, masses, starts), max_segments)[runs]
+
+
+def segment_loss(values: FloatArray, masses: FloatArray, segments: IntArray) -> float:
+    """Sum of w_i |v_i - mean of its segment|^2."""
+    total = 0.0
+    for segment in np.unique(segments):
+        inside, weights = values[segments == segment], masses[segments == segment]
+        if weights.sum() > 0:
+            mean = weights @ inside / weights.sum()
+            total += float(weights @ ((inside - mean) ** 2).sum(1))
+    return total
+
+
+def _equal_runs(values: FloatArray) -> IntArray:
+    """Return the number of the run of equal neighbours that each point is in."""
+    changed = (np.diff(values, axis=0) != 0).any(1)
+    return np.concatenate([[0], np.cumsum(changed)])[: len(values)].astype(np.intp)
+
+
+def _losses(values: FloatArray, masses: FloatArray, starts: IntArray) -> FloatArray:
+    """Loss of every segment from run a to run b, both included, (n_runs, n_runs)."""
+    centred = values - values.mean(0)
+    mass = np.add.reduceat(masses, starts)
+    first = np.add.reduceat(masses[:, None] * centred, starts)
+    second = np.add.reduceat(masses * (centred**2).sum(1), starts)
+    w, f, s = (
+        np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, 0)]) for x in (mass, first, second)
+    )
+    weight = w[None, 1:] - w[:-1, None]
+    square = sum((g[None, 1:] - g[:-1, None]) ** 2 for g in f.T)
+    loss = s[None, 1:] - s[:-1, None]
+    loss -= np.divide(square, weight, out=np.zeros_like(loss), where=weight > 0)
+    return np.where(np.tri(len(mass), k=-1, dtype=bool), np.inf, np.maximum(loss, 0.0))
+
+
+def _cut(losses: FloatArray, n_segments: int) -> IntArray:
+    """Segment of each run: best[k, b] = min_a best[k - 1, a - 1] + losses[a, b]."""
+    best, origins = losses[0], []
+    for _ in range(1, n_segments):
+        before = np.append(np.inf, best[:-1])  # the least loss of the runs before a
+        totals = before[:, None] + losses
+        origins.append(totals.argmin(0))
+        best = totals.min(0)
+    segments, last = np.zeros(len(losses), np.intp), len(losses) - 1
+    for k in range(n_segments - 1, 0, -1):
+        first = origins[k - 1][last]
+        segments[first : last + 1] = k
+        last = first - 1
+    return segments
+
+
+@dataclass(frozen=True, eq=False)
+class BandedModel:
+    """A model on bands.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model itself.
+    bands : dict of int to Bands
+        Bands of every feature that a component uses.
+    tables : dict of tuple of int to array of shape (n_bands_1, ..., n_bands_d)
+        Mean of each component over its cells, under the product of the masses.
+    """
+
+    model: AnovaModel
+    bands: Mapping[int, Bands]
+    tables: Mapping[Component, FloatArray]
+
+    def codes(self, table: Table) -> dict[int, IntArray]:
+        """Band of every row in each feature; ``table`` is one that the encoder has read."""
+        columns = self.model.encoder.columns(table)
+        return {feature: bands.locate(columns[feature]) for feature, bands in self.bands.items()}
+
+    def masses(self, component: Component) -> FloatArray:
+        """Product of the band masses, (n_bands_1, ..., n_bands_d)."""
+        masses = [self.bands[feature].band_masses for feature in component]
+        return reduce(np.multiply.outer, masses)
+
+    def lines(self, component: Component) -> dict[str, Any]:
+        """Columns that say which cell each line of a frame is about: a band for each feature."""
+        places = np.indices(self.tables[component].shape).reshape(len(component), -1)
+        return {
+            self.model.feature_names[feature]: np.array(self.bands[feature].labels, object)[place]
+            for feature, place in zip(component, places, strict=True)
+        }
+
+    def names(self) -> dict[Component, str]:
+        """Name of each component."""
+        return {s: title([self.model.feature_names[j] for j in s]) for s in self.tables}
+
+    def variances(self, component: Component) -> tuple[float, float]:
+        """Variance of a component under the product of the masses, and what the bands lose."""
+        bands = [self.bands[feature] for feature in component]
+        values = values_at(self.model, component, [b.numbers for b in bands])
+        masses = reduce(np.multiply.outer, [b.masses for b in bands])
+        banded = self.tables[component][np.ix_(*(b.of_point for b in bands))]
+        return float((masses * values**2).sum()), float((masses * (values - banded) ** 2).sum())
+
+
+def banded(model: AnovaModel, max_bands: int) -> BandedModel:
+    """Put a model with one output on bands."""
+    check_parameters({"max_bands": max_bands}, {"max_bands": COUNT})
+    used = sorted({feature for component in model.components for feature in component})
+    bands = {feature: feature_bands(model, feature, max_bands) for feature in used}
+    return BandedModel(model, bands, {s: cell_means(model, s, bands) for s in model.components})
+
+
+def cell_means(model: AnovaModel, component: Component, bands: Mapping[int, Bands]) -> FloatArray:
+    """Mean of a component over every cell of its bands, (n_bands_1, ..., n_bands_d)."""
+    own = [bands[feature] for feature in component]
+    means = values_at(model, component, [b.numbers for b in own])
+    for place, one in enumerate(own):
+        means = np.moveaxis(np.tensordot(one.averaging, means, (1, place)), 0, place)
+    return means
+
+
+def summed(
+    tables: Mapping[Component, FloatArray], codes: Mapping[int, IntArray], n_rows: int
+) -> FloatArray:
+    """Sum of all components on rows with the given bands, (n_rows,)."""
+    total = np.zeros(n_rows)
+    for component, table in tables.items():
+        total += table[tuple(codes[feature] for feature in component)]
+    return total
+
+
+def refuse_unless(link_names: Sequence[str], model: AnovaModel, what: str) -> None:
+    """Refuse a model with another link, or with several outputs."""
+    if model.link.name not in link_names or len(model.intercepts) > 1:
+        raise ValueError(
+            f"model: {what} need one output and a {' or '.join(link_names)} link, found "
+            f"{len(model.intercepts)} output(s) and the {model.link.name} link. Use to_table()."
+        )

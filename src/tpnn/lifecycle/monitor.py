@@ -1,0 +1,426 @@
+"""Bins: the values of a feature in a reference and in new rows, and how far the two are apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.explain.metrics.scores import checked_truth, coded, estimate, hazards
+from tpnn.lifecycle.merge import as_model
+from tpnn.loss.links import CLASS_LINKS
+from tpnn.loss.targets import checked_survival
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+N_BINS = 10  # of a feature without levels, besides that of missing values
+SMALLEST_SHARE = 1e-4  # of an empty bin in the stability index, whose logarithm must be finite
+LEAST_ROWS = 5.0  # that a bin must hold for the test to be sound
+
+
+class Shares(NamedTuple):
+    """Shares of rows in bins.
+
+    Parameters
+    ----------
+    reference, new : array of shape (n_bins,)
+        Share of the reference and of the new rows in each bin.
+    n_reference : float
+        Number of rows of the reference; infinite where it is not known.
+    n_new : int
+        Number of new rows.
+    """
+
+    reference: FloatArray
+    new: FloatArray
+    n_reference: float
+    n_new: int
+
+    def psi(self) -> float:
+        """Return the population stability index, sum_b (q_b - p_b) log(q_b / p_b).
+
+        >>> round(Shares(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 100, 100).psi(), 4)
+        0.0405
+        """
+        used = (self.reference > 0) | (self.new > 0)
+        p, q = (np.maximum(share[used], SMALLEST_SHARE) for share in (self.reference, self.new))
+        return float(((q - p) * np.log(q / p)).sum())
+
+    def p_value(self) -> float:
+        """Chance of such a distance without drift, by the chi-squared test of two samples.
+
+        Bins with too few rows are one. Rows that lie between two nodes are shared by two bins of
+        masses, which makes the test conservative.
+        """
+        from scipy.stats import chi2
+
+        p, q, pooled = self._without_sparse_bins()
+        if len(p) < 2:
+            return 1.0
+        size = 1 / (1 / self.n_new + 1 / self.n_reference)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(p == q, 0.0, (q - p) ** 2 / pooled)
+        return float(chi2.sf(size * parts.sum(), len(p) - 1))
+
+    def _without_sparse_bins(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Shares of the reference, of the new rows and of both, in bins with enough rows."""
+        p, q = self.reference, self.new
+        known = np.isfinite(self.n_reference)
+        weight = self.n_new / (self.n_new + self.n_reference) if known else 0.0
+        typical = weight * q + (1 - weight) * p if known else (p + q) / 2
+        enough = typical * min(self.n_new, self.n_reference) >= LEAST_ROWS
+        if not enough.all():
+            p, q, typical = (np.append(s[enough], s[~enough].sum()) for s in (p, q, typical))
+            if typical[-1] * min(self.n_new, self.n_reference) < LEAST_ROWS and len(p) > 1:
+                p, q = (_last_joined(share, int(typical[:-1].argmax())) for share in (p, q))
+        return p, q, weight * q + (1 - weight) * p
+
+
+def _last_joined(shares: FloatArray, place: int) -> FloatArray:
+    """Add the last bin to another one."""
+    joined = shares[:-1].copy()
+    joined[place] += shares[-1]
+    return joined
+
+
+def shares_of_rows(feature: Feature, reference: FloatArray, new: FloatArray) -> Shares:
+    """Bins of two samples: levels, or tenths of the reference; missing values have their own.
+
+    Numbers are as the encoder reads them: NaN is missing, inf an unseen level.
+    """
+    if feature.levels:
+        edges = np.arange(len(feature.levels) + 1.0) - 0.5
+    else:
+        known = reference[~np.isnan(reference)]
+        ranks = np.arange(1, N_BINS) / N_BINS
+        edges = np.unique(np.quantile(known, ranks)) if len(known) else np.empty(0)
+    counts = [_counts(edges, column) for column in (reference, new)]
+    p, q = (count / max(count.sum(), 1) for count in counts)
+    return Shares(p, q, len(reference), len(new))
+
+
+def _counts(edges: FloatArray, column: FloatArray) -> FloatArray:
+    """Rows up to each edge, beyond the last one, and without a value."""
+    missing = np.isnan(column)
+    bins = np.searchsorted(edges, column[~missing], side="left")
+    return np.append(np.bincount(bins, minlength=len(edges) + 1), missing.sum()).astype(np.float64)
+
+
+def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
+    """Bins of nodes: levels, or tenths of the training mass; the masses are the reference.
+
+    New rows give their mass to the two neighbouring nodes, as those of the training did.
+    """
+    lower, fraction = axis.locate(new)
+    masses = np.zeros(axis.n_nodes + 2)  # what fit has not seen is beyond the nodes
+    np.add.at(masses, lower, 1 - fraction)
+    np.add.at(masses, lower + 1, fraction)
+    bins = np.arange(axis.n_nodes + 1)
+    if axis.levels is None:
+        regular = np.minimum(
+            (axis.positions[: axis.n_regular] * N_BINS).astype(np.intp), N_BINS - 1
+        )
+        bins = np.append(regular, N_BINS + np.arange(axis.n_nodes + 1 - axis.n_regular))
+    p = np.bincount(bins, np.append(axis.weights, 0.0)).astype(np.float64)
+    q = np.bincount(bins, masses[: axis.n_nodes + 1]) / max(len(new), 1)
+    return Shares(p, q, n_reference, len(new))
+
+
+def calibration_p_value(model: AnovaModel, y: Any, raw: FloatArray) -> float | None:
+    """Chance of such errors if the model is right; None for a survival model without baseline.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The model.
+    y : array
+        Targets of the rows, like those of fit.
+    raw : array of shape (n_rows,) or (n_rows, n_outputs)
+        Their raw scores, with the offset.
+    """
+    from scipy.stats import chi2, f
+
+    found = _sums(model, y, raw)
+    if found is None:
+        return None
+    sums, covariance = found
+    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
+    rank = max(int(np.linalg.matrix_rank(covariance, hermitian=True)), 1)
+    if model.link.name in CLASS_LINKS:
+        return float(chi2.sf(statistic, rank))
+    n_left = len(raw) - rank  # Hotelling's test, because rows show the covariance
+    return float(f.sf(statistic * n_left / (rank * (len(raw) - 1)), rank, n_left))
+
+
+def _sums(model: AnovaModel, y: Any, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return the sums of z_i e_i, and their covariance."""
+    truth, mean = checked_truth(y, len(raw)), model.link.inverse(raw)
+    if model.link.name in CLASS_LINKS:
+        return _class_sums(model, truth, mean, raw)
+    if model.baseline is not None:
+        times, events = checked_survival(y)
+        return _robust(_tilted(events - hazards(model, times, raw), raw))
+    if model.link.name == "log" and truth.shape == (len(raw), 2):
+        return None
+    if model.link.name == "quantiles":
+        levels = np.array([float(name) for name in model.output_names])
+        return _robust((truth[:, None] <= mean) - levels)
+    errors = truth.astype(np.float64) - mean
+    if errors.ndim == 1:
+        return _robust(_tilted(errors, raw))
+    return _robust(np.hstack([_tilted(e, r) for e, r in zip(errors.T, raw.T, strict=True)]))
+
+
+def _class_sums(
+    model: AnovaModel, truth: Any, mean: FloatArray, raw: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Errors of labels, whose variance the predicted probabilities say."""
+    codes, classes = coded(model, truth, mean.shape[1] if mean.ndim == 2 else 2)
+    if mean.ndim == 1:
+        z = np.column_stack([np.ones(len(raw)), raw - raw.mean()])
+        return z.T @ (codes - mean), z.T @ (z * (mean * (1 - mean))[:, None])
+    errors = np.eye(len(classes))[codes] - mean
+    return errors.sum(0), np.diag(mean.sum(0)) - mean.T @ mean
+
+
+def _tilted(errors: FloatArray, raw: FloatArray) -> FloatArray:
+    """Columns e_i and (raw_i - mean) e_i."""
+    return np.column_stack([errors, (raw - raw.mean()) * errors])
+
+
+def _robust(parts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums of columns, and their covariance as the rows show it."""
+    scale = np.sqrt((parts**2).mean(0))
+    unit = parts / np.where(scale > 0, scale, 1.0)
+    return unit.sum(0), len(unit) * np.atleast_2d(np.cov(unit.T))
+
+
+FALSE_ALARM_RATE = 0.05
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Drift:
+    """What ``tpnn.monitor`` found.
+
+    Parameters
+    ----------
+    features : DataFrame
+        For each feature its stability index ``psi``, the ``p_value`` of no drift, and ``alarm``.
+    components : DataFrame
+        For each component, and output, the ``shift`` of its mean from the reference to the new
+        rows and its ``standard_error``. The shifts sum to that of the mean raw score.
+    score : DataFrame
+        For each output the mean raw score of the reference and of the new rows, its ``shift``, and
+        the ``p_value`` and ``alarm`` of a shift.
+    calibration : DataFrame
+        Where targets were given: the ``p_value`` and ``alarm`` of errors that the model does not
+        expect. Empty without them.
+    scores : DataFrame
+        Where targets were given: scores of the model on the new rows, with ``lower`` and ``upper``
+        end of a confidence interval of 95 %.
+    alarms : tuple of str
+        What is alarming, in words; empty where nothing is.
+    false_alarm_rate : float
+        Chance of any alarm at all where nothing has changed.
+    """
+
+    features: pd.DataFrame
+    components: pd.DataFrame
+    score: pd.DataFrame
+    calibration: pd.DataFrame
+    scores: pd.DataFrame
+    alarms: tuple[str, ...]
+    false_alarm_rate: float
+
+    def __repr__(self) -> str:
+        return f"Drift({'; '.join(self.alarms) if self.alarms else 'no alarm'})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values that JSON can hold."""
+        frames = {name: getattr(self, name).to_dict("records") for name in
+                  ("features", "components", "score", "calibration", "scores")}  # fmt: skip
+        return frames | {"alarms": list(self.alarms), "false_alarm_rate": self.false_alarm_rate}
+
+
+def monitor(
+    model: Any,
+    X_reference: Any,
+    X_new: Any,
+    y_new: Any = None,
+    *,
+    offset: Any = None,
+    false_alarm_rate: float = FALSE_ALARM_RATE,
+) -> Drift:
+    """Find out whether new rows, their scores and their targets are still what they were.
+
+    Features are compared in bins, tenths of the reference or levels: by the population stability
+    index, and by a chi-squared test. The shift of the mean raw score is split into components,
+    exactly. With targets, a score test asks whether they have the mean that the model predicts.
+    All tests together raise any false alarm with probability ``false_alarm_rate`` at most (Holm).
+
+    Without reference rows the model's own masses are the reference, so that its file is enough: the
+    stability index then uses bins of nodes, and the mean of every component over the reference is
+    zero. For main effects that is the mean over the training rows. Means of interactions over these
+    rows are not in the file, so the test of the score is about main effects alone.
+
+    Parameters
+    ----------
+    model : AnovaModel, fitted estimator or loaded model
+        The model in use.
+    X_reference : table, or None
+        Rows of a time when all was well.
+    X_new : table
+        New rows.
+    y_new : array, optional
+        Their targets, like those of fit.
+    offset : array of shape (n_rows,), optional
+        Known part of the raw score of each new row; it matters for targets only.
+    false_alarm_rate : float, default=0.05
+        Chance of any alarm where nothing has changed.
+
+    Returns
+    -------
+    Drift
+    """
+    if not 0 < false_alarm_rate < 1:
+        raise ValueError(
+            "false_alarm_rate: must be a number above 0 and below 1, found "
+            f"{false_alarm_rate!r}. Pass 0.05 for one false alarm in twenty."
+        )
+    frozen = as_model(model)
+    features = _features(frozen, X_reference, X_new)
+    components, score = _shifts(frozen, X_reference, X_new)
+    calibration, scores = _targets(frozen, X_new, y_new, offset)
+    frames = {"feature": features, "score": score, "calibration": calibration}
+    p_values = np.concatenate([frame["p_value"].to_numpy(float) for frame in frames.values()])
+    is_alarm = holm(p_values, false_alarm_rate)
+    alarms, start = [], 0
+    for word, frame in frames.items():
+        frame["alarm"] = is_alarm[start : start + len(frame)]
+        start += len(frame)
+        alarms += [f"{word} {name}".strip() for name in frame[frame["alarm"]].iloc[:, 0]]
+    return Drift(
+        features=features,
+        components=components,
+        score=score,
+        calibration=calibration,
+        scores=scores,
+        alarms=tuple(alarms),
+        false_alarm_rate=false_alarm_rate,
+    )
+
+
+def holm(p_values: FloatArray, rate: float) -> Any:
+    """Which hypotheses to reject so that any false rejection has probability ``rate`` at most.
+
+    >>> holm(np.array([0.001, 0.06, 0.03, 0.2]), 0.1)
+    array([ True, False,  True, False])
+    """
+    order = np.argsort(p_values)
+    limits = rate / (len(p_values) - np.arange(len(p_values)))
+    passed = np.logical_and.accumulate(p_values[order] <= limits)
+    rejected = np.zeros(len(p_values), bool)
+    rejected[order[passed]] = True
+    return rejected
+
+
+def _reference_rows(model: AnovaModel) -> float:
+    """Return the number of rows behind the masses, where the model knows it."""
+    return np.inf if model.provenance is None else float(model.provenance.n_rows)
+
+
+def _features(model: AnovaModel, X_reference: Any, X_new: Any) -> pd.DataFrame:
+    """Stability index and p-value of every feature."""
+    import pandas as pd
+
+    encoder = model.encoder
+    new = encoder.read(X_new)
+    reference = None if X_reference is None else encoder.read(X_reference)
+    found: list[Shares] = []
+    for feature in range(encoder.n_features):
+        column = encoder.numbers(new, feature)
+        if reference is None:
+            axis = encoder.axes[min(encoder.axes)][feature]
+            found.append(shares_of_masses(axis, column, _reference_rows(model)))
+        else:
+            before = encoder.numbers(reference, feature)
+            found.append(shares_of_rows(encoder.features[feature], before, column))
+    return pd.DataFrame({
+        "feature": model.feature_names,
+        "psi": [shares.psi() for shares in found],
+        "p_value": [shares.p_value() for shares in found],
+    })  # fmt: skip
+
+
+def _shifts(model: AnovaModel, X_reference: Any, X_new: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Shift of each component's mean, and of the mean raw score."""
+    import pandas as pd
+
+    new = _scores(model, X_new)
+    shape = (1, *new.shape[1:])
+    reference = np.zeros(shape) if X_reference is None else _scores(model, X_reference)
+    n_reference = _reference_rows(model) if X_reference is None else len(reference)
+    spread = _squares(new) if X_reference is None else _squares(reference)
+    shift = new.mean(0) - reference.mean(0)  # (n_components, n_outputs)
+    errors = np.sqrt(_squares(new) / len(new) + spread / n_reference)
+    outputs = model.output_names or ("",)
+    names = [" x ".join(names) for names in model.component_names]
+    lines = [(name, output, shift[k, o], errors[k, o]) for k, name in enumerate(names)
+             for o, output in enumerate(outputs)]  # fmt: skip
+    components = pd.DataFrame(lines, columns=["component", "output", "shift", "standard_error"])
+    tested = [len(s) == 1 or X_reference is not None for s in model.components]
+    before = model.intercepts + reference.mean(0).sum(0)
+    score = pd.DataFrame({
+        "output": outputs,
+        "reference": before,
+        "new": before + shift.sum(0),
+        "shift": shift.sum(0),
+        "p_value": _mean_p_values(new[:, tested].sum(1), reference[:, tested].sum(1), n_reference),
+    })  # fmt: skip
+    return (components if model.output_names else components.drop(columns="output")), score
+
+
+def _squares(scores: FloatArray) -> FloatArray:
+    """Variance over rows, zero where there is one only."""
+    return scores.var(0, ddof=1) if len(scores) > 1 else np.zeros(scores.shape[1:])
+
+
+def _mean_p_values(new: FloatArray, reference: FloatArray, n_reference: float) -> FloatArray:
+    """Two-sided p-values of equal means, for each output, (n_outputs,)."""
+    from scipy.special import ndtr
+
+    spread = _squares(reference) if len(reference) > 1 else _squares(new)
+    error = np.sqrt(_squares(new) / len(new) + spread / n_reference)
+    shift = np.abs(new.mean(0) - reference.mean(0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(shift > 0, shift / error, 0.0)
+    return np.asarray(2 * ndtr(-ratio))
+
+
+def _scores(model: AnovaModel, X: Any) -> FloatArray:
+    """Component scores, (n_rows, n_components, n_outputs)."""
+    scores = model.component_scores(X)
+    return scores if model.n_outputs > 1 else scores[..., None]
+
+
+def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Test of calibration, and scores with intervals; empty without targets."""
+    import pandas as pd
+
+    calibration = pd.DataFrame({"test": [], "p_value": []})
+    scores = pd.DataFrame(columns=["score", "value", "lower", "upper"])
+    if y is None:
+        return calibration, scores
+    raw = model.raw_scores(X, offset)
+    found = calibration_p_value(model, y, raw)
+    if found is not None:
+        calibration = pd.DataFrame({"test": ["mean and slope"], "p_value": [found]})
+    lines = [(one.name, one.value, *one.interval()) for one in estimate(model, y, raw)]
+    return calibration, pd.DataFrame(lines, columns=list(scores.columns))

@@ -1,1 +1,0 @@
-"""A model in use: whether new rows, their scores and their targets are still what they were."""

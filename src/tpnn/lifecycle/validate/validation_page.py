@@ -1,0 +1,164 @@
+"""Headings under which a person must write, because no software knows the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tpnn.explain.report.static import Line, Section, chart, charts, field, page, paragraph, table
+from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+ANNEX_IV = (  # of the EU AI Act, by number
+    "1. General description: purpose, provider, version, how it is used and by whom",
+    "2. Elements and development: design choices, data and their origin, human oversight",
+    "3. Monitoring, functioning and control: capabilities, limits, foreseeable misuse",
+    "4. Why these performance metrics are appropriate",
+    "5. Risk management system",
+    "6. Changes through the lifecycle",
+    "7. Harmonised standards and other specifications applied",
+    "8. EU declaration of conformity",
+    "9. Post-market monitoring plan",
+)
+SR_26_2 = (
+    "Purpose, use and materiality tier",
+    "Conceptual soundness: assumptions, alternatives considered",
+    "Data: sources, quality, representativeness",
+    "Outcomes analysis: conclusions from the figures in this document",
+    "Ongoing monitoring: thresholds, frequency, owner",
+    "Governance: developer, validator, approvals, dates",
+    "Limitations and compensating controls",
+)
+
+
+class Validated(Protocol):
+    """What the page shows of a ``Validation``; see there."""
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Scores."""
+
+    @property
+    def calibration(self) -> pd.DataFrame:
+        """Calibration."""
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """Weak slices."""
+
+    @property
+    def n_slices(self) -> int:
+        """Number of tests."""
+
+    @property
+    def robustness(self) -> Robustness:
+        """What changes of values do."""
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Protected groups."""
+
+    @property
+    def group_components(self) -> pd.DataFrame:
+        """Their differences by component."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Settings and provenance."""
+
+    @property
+    def false_alarm_rate(self) -> float:
+        """Chance of any false finding."""
+
+
+def validation_page(found: Validated) -> str:
+    """Write the page."""
+    import pandas as pd
+
+    facts = [("Rows", found.facts["rows"]), ("Weak slices", len(found.slices)),
+             ("Components", len(found.facts["components"]))]  # fmt: skip
+    settings = {**found.facts, **found.facts["provenance"].get("settings", {})}
+    lines = [(name, str(value)) for name, value in settings.items() if name != "provenance"]
+    rate = f"{100 * found.false_alarm_rate:g} %"
+    sections = [
+        Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
+                (table(found.scores),)),
+        Section("Calibration", "Mean prediction and mean target, from the smallest to the largest "
+                "prediction.", (charts(_curves(found.calibration)), table(found.calibration))),
+        Section("Weak slices", f"{found.n_slices} tests on slices of one and two features. If the "
+                f"model is right everywhere, the chance of any line here is {rate} at most.",
+                (table(found.slices),)),
+        _robust_section(found.robustness),
+        Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
+                "and the components that it is the sum of.",
+                (table(found.groups), table(found.group_components))),
+        Section("Settings and provenance", "",
+                (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
+        Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
+        Section("SR 26-2", "To be written by a person.", tuple(map(field, SR_26_2))),
+    ]  # fmt: skip
+    lede = "Discrimination, calibration, weak slices, robustness and group differences."
+    return page("Validation", lede, facts, sections)
+
+
+def _robust_section(found: Robustness) -> Section:
+    """Write what changes of values do, a table for each kind of change."""
+    note = (
+        f"What happens when values change, on {found.n_rows} rows. Changes of predictions are "
+        f"absolute; the score is: {found.score}. The draws are the same each time."
+    )
+    share = f"{100 * found.noise:g} % of the distance from the lower to the upper tenth"
+    parts = [
+        paragraph(f"Normal noise in each number; its standard deviation is {share} of the "
+                  "training rows."), _changes(found, NOISE_WORD),
+        paragraph("Each feature replaced by the values of other rows."),
+        _changes(found, OTHERS_WORD),
+        paragraph("Each feature missing."), _changes(found, MISSING_WORD),
+        paragraph(f"{found.n_outside} rows have values that the fit has not seen. Beyond the outer "
+                  "nodes the model stays at the effect of the outer node; a level or missing value "
+                  "that is new has no effect."), table(found.extrapolation),
+        paragraph(_worst_words(found)), table(found.worst_case),
+        table(found.worst_case_components.sort_values("rise", ascending=False, kind="stable")),
+    ]  # fmt: skip
+    return Section("Robustness", note, tuple(parts))
+
+
+def _changes(found: Robustness, kind: str) -> str:
+    frame = found.changes[found.changes["change"] == kind].drop(columns="change")
+    return table(frame if kind == NOISE_WORD else frame.drop(columns="amount"))
+
+
+def _worst_words(found: Robustness) -> str:
+    """Say what the worst case is, and whether it is attained."""
+    kind = (
+        "Features do not interact, so the bound is exact: some values attain it on every row."
+        if found.is_exact
+        else "Features interact: each component's bound is exact by itself, but a feature cannot "
+        "be at the worst place of several components at once, so the truth lies between a move "
+        "that a search attained and the bound, which nothing exceeds."
+    )
+    kept = found.decisions_kept
+    words = "" if kept is None else f" The decision of {100 * kept:.1f} % of rows cannot change."
+    return (
+        f"Worst case, on {found.n_worst_rows} rows: how far the raw score can rise and fall if "
+        f"every number moves by at most {100 * found.noise:g} % of that distance, and its split "
+        f"into components. {kind}{words}"
+    )
+
+
+def _curves(calibration: pd.DataFrame) -> list[str]:
+    """Draw targets above predictions for each output, beside the diagonal."""
+    drawn: list[str] = []
+    if not len(calibration):
+        return drawn
+    for output, frame in calibration.groupby("output", sort=False):
+        x = frame["time" if "time" in frame else "predicted"].to_numpy(np.float64)
+        pair = [Line("predicted", x, frame["predicted"].to_numpy(np.float64)),
+                Line("actual", x, frame["actual"].to_numpy(np.float64))]  # fmt: skip
+        drawn.append(chart(str(output) or "Calibration", pair))
+    return drawn

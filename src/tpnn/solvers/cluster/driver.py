@@ -1,0 +1,382 @@
+"""Growth of main effects and pairs by a driver that never sees a row.
+
+The growth of one bag is a generator of requests, to which it is sent the answers. All bags ask at
+the same time: one message carries the steps and questions of all of them, because a message to a
+cluster costs some milliseconds however short it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn.solvers.cluster.messages import (
+    LARGEST_LOSS,
+    LOSS,
+    SUMS,
+    Answer,
+    Message,
+    Question,
+    Request,
+    Step,
+    divided,
+)
+from tpnn.solvers.cluster.messages import SLOPES as SLOPES_OF_ROWS
+from tpnn.solvers.cluster.resuming import HeldEntry
+from tpnn.solvers.cluster.storage import Folders, Share, Storage, dealt, write_blocks
+from tpnn.solvers.cluster.worker import Beginning, PackedStep, Session
+from tpnn.solvers.grow.backend import Bags, GrowthTask
+from tpnn.solvers.grow.engine import SLOPES, VISIT, BagGrower, Entry, Grown, Tables
+from tpnn.solvers.grow.forest import SLOPE_REFRESH_ROUNDS, Extent, RectangleForest
+from tpnn.solvers.grow.rounds import NOTHING, begin_round, decide, grid_shape
+from tpnn.solvers.problem.coded import Codes
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.rows import TrainingRows
+from tpnn.solvers.problem.sums import sum_scale, totals
+
+Growing = Generator[Request, list[Answer], Grown]  # of one bag
+Asking = Generator[Request, list[Answer], list[Step]]  # for a while; the last steps come at the end
+NO_SCORES = np.zeros((0, 1), np.float32)
+
+
+def growing(
+    number: int,
+    grower: BagGrower,
+    forest: RectangleForest,
+    mass: float,
+    entry: Entry | None = None,
+) -> Growing:
+    """Grow a forest without rows until the held-out loss stops falling.
+
+    Parameters
+    ----------
+    number : int
+        Number of this growth among those that ask together.
+    grower : BagGrower
+        Knows the stages.
+    forest : RectangleForest
+        What grows.
+    mass : float
+        Sum of the weights of all held-out rows.
+    entry : Entry, optional
+        Place of the growth among states. Where its state is known, holders begin with its slopes.
+    """
+    stages, checked, steps = grower.stages(forest, entry), None, list[Step]()
+    have_slopes = entry is not None and entry.find() is not None
+    while True:
+        try:
+            stage, rounds = stages.send(checked)
+        except StopIteration as end:
+            best: Grown = end.value
+            return best
+        if stage == VISIT:
+            steps = yield from _visit(number, forest, rounds, steps)
+        elif stage == SLOPES and have_slopes:
+            have_slopes = False  # those that follow must be computed
+        elif stage == SLOPES:
+            steps = yield from _new_slopes(number, forest, steps)
+        else:
+            loss, steps = yield from _loss(number, steps)
+            checked = NO_SCORES, loss / mass
+
+
+def _new_slopes(number: int, forest: RectangleForest, steps: list[Step]) -> Asking:
+    """Let the slopes be computed; the largest of all rows choose the scales."""
+    n_outputs = len(forest.grown)
+    question = Question(SLOPES_OF_ROWS, number, n_sums=1, n_largest=2 * n_outputs)
+    ((n_rows, largest),) = yield Request(steps, [question], forest.tables())
+    for slopes, values in zip(forest.growths, largest.reshape(-1, 2), strict=True):
+        slopes.scales[:] = [sum_scale(float(value), int(n_rows[0])) for value in values]
+    forest.age_masses()
+    return []
+
+
+def _loss(
+    number: int, steps: list[Step]
+) -> Generator[Request, list[Answer], tuple[float, list[Step]]]:
+    """Sum of the weighted losses of the held-out rows."""
+    question = Question(LARGEST_LOSS, number, n_sums=1, n_largest=1)
+    ((n_rows, largest),) = yield Request(steps, [question])
+    scale = sum_scale(float(largest[0]), int(n_rows[0]))
+    question = Question(LOSS, number, n_sums=1, scales=np.array([scale]))
+    ((sums, _),) = yield Request([], [question])
+    return float(sums[0] / np.float64(scale)), []
+
+
+def _visit(number: int, forest: RectangleForest, rounds: int, steps: list[Step]) -> Asking:
+    """Visit components for a few rounds; the outputs, which do not interfere, ask together."""
+    also_pairs = forest.visits_pairs(rounds)
+    lanes = [Lane(number, forest, output, also_pairs) for output in range(len(forest.grown))]
+    while lanes:
+        answers = yield Request(steps, [lane.question() for lane in lanes])
+        steps = [lane.step(answer.sums) for lane, answer in zip(lanes, answers, strict=True)]
+        lanes = [lane for lane in lanes if not lane.is_done]
+    return steps
+
+
+class Lane:
+    """A few rounds of one output of one growth: ``grow_rounds`` without rows.
+
+    Parameters
+    ----------
+    number : int
+        Number of the growth.
+    forest : RectangleForest
+        What grows.
+    output : int
+        Number of the output.
+    with_pairs : bool
+        Whether pairs are visited too.
+    """
+
+    def __init__(self, number: int, forest: RectangleForest, output: int, with_pairs: bool) -> None:
+        self.number, self.output, self.with_pairs = number, output, with_pairs
+        self.plan, self.growth = forest.plan, forest.grown[output]
+        self.scales = forest.growths[output].scales
+        self._rounds_left = SLOPE_REFRESH_ROUNDS
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._rounds_left -= 1
+        begin_round(self.growth, self.plan, self.with_pairs)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing more to ask."""
+        return bool(self.growth.asked[0] == NOTHING)
+
+    def question(self) -> Question:
+        """Ask for sums over the cells of the next component."""
+        component, with_masses = map(int, self.growth.asked)
+        n_cells = self._n_cells(component)
+        return Question(
+            kind=SUMS, growth=self.number, n_sums=n_cells * (1 + with_masses), output=self.output,
+            component=component, with_masses=bool(with_masses), scales=self.scales,
+        )  # fmt: skip
+
+    def step(self, sums: NDArray[np.int64]) -> Step:
+        """Turn the answer into a step, and choose what to ask next."""
+        component = int(self.growth.asked[0])
+        n_cells = self._n_cells(component)
+        by_kind = sums.reshape(-1, n_cells)
+        self.growth.sums[: len(by_kind), :n_cells] = by_kind
+        decide(self.growth, self.plan, self.scales, self.with_pairs)
+        if self.is_done and self._rounds_left:
+            self._begin_round()
+        return Step(self.number, self.output, component, self.growth.step[:n_cells].copy())
+
+    def _n_cells(self, component: int) -> int:
+        n_rows, n_columns = grid_shape(self.plan, component)
+        return int(n_rows * n_columns)
+
+
+def in_lockstep(
+    growths: Mapping[int, Growing], ask: Callable[[Mapping[int, Request]], Answer]
+) -> Iterator[tuple[int, Grown]]:
+    """Let several growths ask together until all have ended; yield each with its number.
+
+    ``ask`` answers the questions of all requests, in their order.
+    """
+    answers: dict[int, Any] = dict.fromkeys(growths)  # a growth that has not begun is sent None
+    while answers:
+        requests = {}
+        for number, own in answers.items():
+            try:
+                requests[number] = growths[number].send(own)
+            except StopIteration as end:
+                yield number, end.value
+        questions = [question for request in requests.values() for question in request.questions]
+        parts = iter(divided(ask(requests), questions) if requests else ())
+        answers = {
+            number: [next(parts) for _ in request.questions] for number, request in requests.items()
+        }
+
+
+class Record:
+    """Grids of values at which slopes were last computed, and all steps since then.
+
+    Parameters
+    ----------
+    session : Session
+        The growths, as they began.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._growths, self._number = session, dict(session.growths), -1
+
+    def message(self, requests: Mapping[int, Request]) -> Message:
+        """Next message, with the requests of all growths that still grow."""
+        self._number += 1
+        steps = [step for request in requests.values() for step in request.steps]
+        questions = [asked for request in requests.values() for asked in request.questions]
+        return Message(self._number, steps, questions)
+
+    def add(self, requests: Mapping[int, Request], packed: Sequence[PackedStep]) -> None:
+        """Note that requests, with their steps packed, are answered; other growths have ended."""
+        self._growths = {
+            number: self._growths[number]
+            if request.tables is None
+            else replace(self._growths[number], tables=request.tables, steps=[])
+            for number, request in requests.items()
+        }
+        for step in packed:
+            steps = self._growths[step.growth].steps
+            if steps is not None and requests[step.growth].tables is None:
+                steps.append(step)
+
+    def growth(self, number: int) -> Beginning:
+        """Where a holder begins that takes part in a growth from now on."""
+        return self._growths[number]
+
+    def session(self) -> Session:
+        """Session in which a new holder goes on where the others are."""
+        return replace(self._session, growths=self._growths)
+
+
+HELD_ORDERS = (1, 2)  # whose components grow where the rows are
+
+
+class Team(Protocol):
+    """Holders of rows, whose answers are combined.
+
+    Parameters
+    ----------
+    size : int
+        Number of holders.
+    record : Record, optional
+        What was asked since growths began.
+    """
+
+    size: int
+    record: Record | None
+
+    def hold(self, shares: Sequence[Share]) -> None:
+        """Let every holder load its blocks."""
+
+    def begin(self, session: Session) -> None:
+        """Begin growths that ask together."""
+
+    def ask(self, requests: Mapping[int, Request]) -> Answer:
+        """Pass on the steps of all growths, and answer their questions in order."""
+
+
+class HeldElsewhere:
+    """Writes coded rows to a storage, and lets bags grow where a team holds them.
+
+    Parameters
+    ----------
+    storage : Storage
+        Where the blocks are.
+    team : Team
+        Who holds the rows.
+    """
+
+    def __init__(self, storage: Storage, team: Team) -> None:
+        self.storage, self.team = storage, team
+        self._known: list[tuple[Codes, TrainingRows, list[Share]]] = []
+        self._held: list[Share] | None = None
+
+    def grow(self, bags: Bags, tasks: Sequence[GrowthTask]) -> Iterator[tuple[int, Grown]]:
+        """Yield the number of each task and what has grown, in the order in which they end.
+
+        Growths go on from their states in the storage; those that were over ask nobody.
+        """
+        nobody = bags.sides.of(np.zeros(len(bags.problem.rows.y), np.float32))
+        extents = _extents(bags, tasks)
+
+        def forest(task: GrowthTask, tables: Tables) -> RectangleForest:
+            return RectangleForest(
+                layout=bags.layout, objective=bags.problem.objective, training=nobody,
+                start=tables, seed=task.seed, pair_tree=task.pair_tree, extent=extents[task.bag],
+            )  # fmt: skip
+
+        growths, beginnings = dict[int, Growing](), dict[int, Beginning]()
+        for number, task in enumerate(tasks):
+            grows = forest(task, task.start)
+            entry = self._entry(bags, grows, number, task.bag)
+            mass = _held_out_mass(bags, task.bag)
+            growths[number] = growing(number, bags.grower, grows, mass, entry)
+            new = Beginning(task.bag, task.start, extents[task.bag], task.pair_tree)
+            beginnings[number] = new if entry is None else entry.beginning(number, new)
+        for number, grown in in_lockstep(growths, self._asking(bags, beginnings)):
+            task = tasks[number]
+            scores = forest(task, grown.tables).scores(bags.sides.held_out(task.bag))
+            yield number, replace(grown, held_out=scores)
+
+    def _entry(
+        self, bags: Bags, forest: RectangleForest, number: int, bag: int
+    ) -> HeldEntry | None:
+        """Place of a growth among the states of its fit; None if it leaves none behind."""
+        if bags.grower.states is None:
+            return None
+
+        def recorded() -> Beginning:
+            assert self.team.record is not None
+            return self.team.record.growth(number)
+
+        folders = self._shares(bags.problem)[0].folders
+        return HeldEntry(bags.grower, forest, (folders.rows, folders.bags, bag), recorded)
+
+    def _asking(
+        self, bags: Bags, beginnings: Mapping[int, Beginning]
+    ) -> Callable[[Mapping[int, Request]], Answer]:
+        """Return what asks the team, which gets rows and growths when it is first asked."""
+        has_begun = False
+
+        def ask(requests: Mapping[int, Request]) -> Answer:
+            nonlocal has_begun
+            if not has_begun:
+                shares = self._shares(bags.problem)
+                if shares is not self._held:
+                    self.team.hold(shares)
+                    self._held = shares
+                self.team.begin(_session(bags, {number: beginnings[number] for number in requests}))
+                has_begun = True
+            return self.team.ask(requests)
+
+        return ask
+
+    def _shares(self, problem: Problem) -> list[Share]:
+        """Shares of the holders; rows and bags that are new are written first."""
+        for codes, rows, shares in self._known:
+            if codes is problem.codes and rows is problem.rows:
+                return shares
+        folders = Folders.of(problem)
+        blocks = write_blocks(self.storage, problem, folders, self.team.size)
+        orders = [order for order in HELD_ORDERS if order in problem.encoder.axes]
+        shares = [
+            Share(folders, part, orders, problem.rows.sizes)
+            for part in dealt(blocks, self.team.size)
+        ]
+        self._known.append((problem.codes, problem.rows, shares))
+        return shares
+
+
+def _extents(bags: Bags, tasks: Sequence[GrowthTask]) -> dict[int, Extent]:
+    """All training rows of each bag."""
+    rows = bags.problem.rows
+    by_bag = {}
+    for bag in {task.bag for task in tasks}:
+        weights = rows.training[:, bag] * rows.sizes[bag]
+        by_bag[bag] = Extent.of(weights[np.flatnonzero(weights), None])
+    return by_bag
+
+
+def _held_out_mass(bags: Bags, bag: int) -> float:
+    weights = bags.problem.rows.validation[:, bag]
+    return float(totals(weights[np.flatnonzero(weights), None])[0])
+
+
+def _session(bags: Bags, beginnings: Mapping[int, Beginning]) -> Session:
+    coded = bags.problem.coded
+    return Session(
+        objective=bags.problem.objective,
+        layout=bags.layout,
+        features=[part.features for part in coded],
+        n_nodes=[part.n_nodes for part in coded],
+        growths=beginnings,
+    )

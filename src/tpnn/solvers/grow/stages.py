@@ -1,0 +1,391 @@
+"""Components of three or more features, grown on the residual of what was grown before them.
+
+Every bag starts from its fitted components and adds to the grids of the higher orders until its
+held-out loss stops falling. If there is nothing to find, it stops at once and the model does not
+change. The result is purified: the lower-order parts of each grid move to the components of those
+orders.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, RealArray
+from tpnn._utils.threads import ONE_BLAS_THREAD
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.purify import purify_tables
+from tpnn.anova.shapes import constrained
+from tpnn.solvers.grow.backend import Bags, GrowthTask, current_place
+from tpnn.solvers.grow.card.card import Card
+from tpnn.solvers.grow.card.card_forests import CardForest
+from tpnn.solvers.grow.card.card_rows import RowsOnCard, SidesOnCard
+from tpnn.solvers.grow.engine import BagGrower, Grown, Sides, Tables, held_out_loss
+from tpnn.solvers.grow.forest import Layout, RectangleForest
+from tpnn.solvers.grow.pinned import Frozen
+from tpnn.solvers.grow.rectangles import TreeSettings
+from tpnn.solvers.grow.ridge_start import measures, smooth_starts, zero_start
+from tpnn.solvers.grow.widths import choose_widths
+from tpnn.solvers.problem.coded import CodedComponents
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.solution import Event, Progress, Solution
+
+
+class HigherBags(Protocol):
+    """Grows the components of some orders, bag by bag.
+
+    Parameters
+    ----------
+    problem : Problem
+        Components of every order, including all subsets of those that grow.
+    grower : BagGrower
+        Grows one bag.
+    parts : list of CodedComponents
+        The components that grow, one entry per order.
+    """
+
+    problem: Problem
+    grower: BagGrower
+    parts: list[CodedComponents]
+
+    def grow(self, bag: int, raw: FloatArray) -> Grown:
+        """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
+
+
+class HigherOrders:
+    """Adds the components of higher orders to a solution.
+
+    Parameters
+    ----------
+    bags : Bags
+        What grows.
+    note : str
+        What the history of the fit calls it.
+    """
+
+    def __init__(self, bags: HigherBags, note: str) -> None:
+        self.bags, self.note = bags, note
+        self.problem, self.axes = bags.problem, bags.problem.encoder.axes
+
+    def fit(self, lower: Solution, progress: Progress) -> Solution:
+        """Add higher orders to a solution of lower ones, and purify the sum."""
+        began = time.monotonic()
+        n_bags = self.problem.n_bags
+        raw = self.problem.raw_scores_by_bag(lower)
+        events: list[Event] = []
+
+        def grow(bag: int) -> Grown:
+            grown = self.bags.grow(bag, raw[bag])
+            event = Event(
+                stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
+                n_components=len(self.problem.components), validation_loss=grown.loss,
+                seconds=time.monotonic() - began,
+            )  # fmt: skip
+            events.append(event)
+            progress.advance(event)
+            return grown
+
+        progress.begin(n_bags, "growth")
+        with self.bags.grower.limits.workers() as workers:
+            grown = workers.map(grow, range(n_bags))
+        events.sort(key=lambda event: event.bag or 0)
+        known = dict(zip(lower.components, lower.tables, strict=True))
+        constants, pure = purify_tables(self._combined(known, grown), self.axes)
+        components = self.problem.ordered
+        return replace(
+            lower,
+            components=components,
+            intercepts=lower.intercepts + constants,
+            tables=[pure[component] for component in components],
+            events=[*lower.events, *events],
+        )
+
+    def _combined(
+        self, lower: Mapping[Component, FloatArray], bags: Sequence[Grown]
+    ) -> dict[Component, FloatArray]:
+        """Grids (M_1, ..., M_d, n_bags * K): those of the lower orders, plus what has grown."""
+        n_lanes = self.problem.n_bags * self.problem.objective.n_outputs
+        combined = {}
+        for component in self.problem.ordered:
+            sizes = (self.axes[len(component)][feature].n_nodes for feature in component)
+            combined[component] = lower.get(component, np.zeros((*sizes, n_lanes)))
+        for number, part in enumerate(self.bags.parts):
+            shape = [part.n_nodes] * part.features.shape[1]
+            lanes = np.concatenate([bag.tables.by_order[number] for bag in bags])
+            for index, component in enumerate(map(tuple, part.features.tolist())):
+                cells = tuple(map(slice, combined[component].shape[:-1]))
+                grown = np.moveaxis(lanes[:, index].reshape(n_lanes, *shape), 0, -1)
+                combined[component] = combined[component] + grown[cells]
+        return combined
+
+
+def with_higher(problem: Problem, lower: Solution) -> Problem:
+    """Problem with a solution's components, the requested higher ones and all their subsets."""
+    higher = [component for component in problem.components if len(component) > 2]
+    components = ComponentSet((*lower.components, *higher)).with_subsets()
+    return problem.with_components(components)
+
+
+LAST_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate weights of the last way in the mixture
+N_SEEDS_PER_BAG = 3
+AHEAD_SHARE, FEWEST_AHEAD = 0.25, 4  # of the bags, which grow in both ways before the others
+CLEAR_GAIN = 0.005  # of the held-out loss
+KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of features with a shape
+
+
+class Way(NamedTuple):
+    """One of the ways in which every bag grows.
+
+    Parameters
+    ----------
+    start : {"zero", "smooth"}
+        What it grows from.
+    pair_tree : TreeSettings
+        Trees of pairs.
+    note : str
+        What the history of the fit calls it.
+    """
+
+    start: str
+    pair_tree: TreeSettings
+    note: str
+
+
+def _mixed(one: Tables, other: Tables, share: float) -> Tables:
+    """Weighted mean of the models grown in one bag in two ways."""
+
+    def mean(a: RealArray, b: RealArray) -> RealArray:
+        return (1 - share) * a + share * b
+
+    by_order = [
+        mean(a, b).astype(np.float32) for a, b in zip(one.by_order, other.by_order, strict=True)
+    ]
+    intercepts: FloatArray = (1 - share) * one.intercepts + share * other.intercepts
+    return Tables(by_order, intercepts)
+
+
+def _grids(tables: Tables) -> list[FloatArray]:
+    """Grids of values (M_1, ..., M_d, K), main effects first, then pairs."""
+    mains, pairs = (part.astype(np.float64) for part in tables.by_order)
+    return [*np.moveaxis(mains[..., 0], 0, -1), *np.moveaxis(pairs, 0, -1)]
+
+
+class LowerOrders:
+    """Grows the main effects and pairs of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Coded rows, targets, bags and shapes; its components are main effects and pairs.
+    grower : BagGrower
+        Grows one bag.
+    ways : tuple of one or two Way
+        How each bag grows; two models are mixed, and the mixture grows on as the second did.
+    l2 : float, optional
+        Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
+    card : Card, optional
+        Card that holds the rows; by default they are in memory.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        grower: BagGrower,
+        ways: tuple[Way, ...],
+        l2: float | None,
+        card: Card | None = None,
+    ) -> None:
+        self.problem, self.grower = problem, grower
+        self.ways, self.l2 = ways, l2
+        self.mains = problem.coded[0].features[:, 0]
+        self.layout = Layout.of(*measures(problem), self.mains.tolist(), problem.shapes)
+        self.frozen = Frozen.of(problem)
+        self.sides = Sides(problem.coded, problem.rows, problem.codes.shelf)
+        self.on_card = None
+        if card is not None:
+            self.sides = SidesOnCard.of_problem(problem)
+            self.on_card = RowsOnCard(card, [part.codes for part in self.sides.coded])
+
+    def fit(self, progress: Progress) -> Solution:
+        """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
+        self.progress, self.events, self.began = progress, list[Event](), time.monotonic()
+        progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "growth")
+        starts = self._starts()
+        if len(self.ways) == 1:
+            bags = self._grown_in_ways((0,), range(self.problem.n_bags), starts)[0]
+        else:
+            bags = self._polished(self._mixtures(starts))
+        if self.problem.shapes:
+            bags = self._all_shaped(bags)
+        intercepts, tables = self._purified(bags)
+        if not self.problem.objective.couples_outputs:
+            held_out = [np.asarray(bag.held_out, np.float64) for bag in bags]
+            tables = choose_widths(self.problem, tables, held_out)
+        self.events.sort(key=lambda event: (event.bag, event.note))
+        return Solution(
+            components=list(tables),
+            intercepts=intercepts,
+            tables=list(tables.values()),
+            terms=None,
+            events=self.events,
+        )
+
+    def _starts(self) -> dict[str, list[Tables]]:
+        """Grids of every bag that its ways start from."""
+        n_bags, limits = self.problem.n_bags, self.grower.limits
+        starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+        if any(way.start == "smooth" for way in self.ways):
+            with ONE_BLAS_THREAD, limits.workers() as workers:
+                starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)
+        return starts
+
+    def _grown_in_ways(
+        self, numbers: Sequence[int], bags: range, starts: dict[str, list[Tables]]
+    ) -> list[list[Grown]]:
+        """Grow some bags in the ways of these numbers; return the bags of each way."""
+        tasks = [
+            GrowthTask(bag, starts[way.start][bag], way.pair_tree, self._seed(bag, n), way.note)
+            for bag in bags
+            for n, way in ((number, self.ways[number]) for number in numbers)
+        ]
+        grown = self._all_grown(tasks)
+        return [grown[place :: len(numbers)] for place in range(len(numbers))]
+
+    def _mixtures(self, starts: dict[str, list[Tables]]) -> list[Tables]:
+        """Mix the two models of every bag to minimise the held-out loss.
+
+        If the last way alone is clearly best for the bags that go ahead, it is the only one of the
+        others.
+        """
+        n_bags = self.problem.n_bags
+        n_ahead = min(max(int(AHEAD_SHARE * n_bags), FEWEST_AHEAD), n_bags)
+        first, last = self._grown_in_ways((0, 1), range(n_ahead), starts)
+        others = range(n_ahead, n_bags)
+        losses = self._losses_by_share(first, last)
+        alone = losses.pop(1.0)
+        if min(losses.values()) - alone > CLEAR_GAIN * abs(alone):
+            return [bag.tables for bag in (*last, *self._grown_in_ways((1,), others, starts)[0])]
+        more = self._grown_in_ways((0, 1), others, starts)
+        first, last = [*first, *more[0]], [*last, *more[1]]
+        losses = self._losses_by_share(first, last)
+        share = min(losses, key=losses.__getitem__)
+        pairs = zip(first, last, strict=True)
+        return [_mixed(one.tables, other.tables, share) for one, other in pairs]
+
+    def _polished(self, mixtures: Sequence[Tables]) -> list[Grown]:
+        """Let the mixture of every bag grow on."""
+        tree = self.ways[-1].pair_tree
+        tasks = [
+            GrowthTask(bag, mixture, tree, self._seed(bag, 2), "mixed")
+            for bag, mixture in enumerate(mixtures)
+        ]
+        return self._all_grown(tasks)
+
+    def _seed(self, bag: int, number: int) -> int:
+        """Seed of one growth of a bag."""
+        return (self.problem.seed * self.problem.n_bags + bag) * N_SEEDS_PER_BAG + number
+
+    def _all_grown(self, tasks: Sequence[GrowthTask], is_told: bool = True) -> list[Grown]:
+        """Grow in the threads of this process or, if the fit grows elsewhere, there.
+
+        The history is told of each growth that has ended, unless it is only one to try.
+        """
+
+        def tell(task: GrowthTask, grown: Grown) -> Grown:
+            if is_told:
+                self._tell(task, grown)
+            return grown
+
+        place = current_place()
+        if place is not None:
+            bags = Bags(self.problem, self.layout, self.grower, self.sides)
+            by_task = {n: tell(tasks[n], grown) for n, grown in place.grow(bags, tasks)}
+            return [by_task[number] for number in range(len(tasks))]
+        with ONE_BLAS_THREAD, self.grower.limits.workers() as workers:
+            return workers.map(lambda task: tell(task, self._grow(task)), tasks)
+
+    def _tell(self, task: GrowthTask, grown: Grown) -> None:
+        event = Event(
+            stage="grow", note=self.grower.noted(task.note), bag=task.bag, step=grown.rounds,
+            n_components=len(self.problem.ordered), validation_loss=grown.loss,
+            seconds=time.monotonic() - self.began,
+        )  # fmt: skip
+        self.events.append(event)
+        self.progress.advance(event)
+
+    def _grow(self, task: GrowthTask) -> Grown:
+        training, validation = self.sides.training(task.bag), self.sides.held_out(task.bag)
+        forest_of = RectangleForest if self.on_card is None else partial(CardForest, self.on_card)
+        forest = forest_of(
+            layout=self.layout, objective=self.problem.objective, training=training,
+            start=task.start, seed=task.seed, pair_tree=task.pair_tree,
+            frozen=self.frozen,
+        )  # fmt: skip
+        return self.grower.grow(forest, training, validation)
+
+    def _losses_by_share(self, first: Sequence[Grown], last: Sequence[Grown]) -> dict[float, float]:
+        """Held-out loss of the first bags for each weight of the last way in the mixture."""
+        sides = [self.sides.held_out(bag) for bag in range(len(first))]
+
+        def loss(share: float) -> float:
+            return sum(
+                held_out_loss(
+                    self.problem.objective, side, (1 - share) * a.held_out + share * b.held_out
+                )
+                for side, a, b in zip(sides, first, last, strict=True)
+            )
+
+        with self.grower.limits.workers() as workers:
+            return dict(zip(LAST_SHARES, workers.map(loss, LAST_SHARES), strict=True))
+
+    def _purified(self, bags: Sequence[Grown]) -> tuple[FloatArray, dict[Component, FloatArray]]:
+        """Return intercepts (n_bags * K,) and pure grids (M_1, ..., n_bags * K) of the bags."""
+        axes, grids = self.problem.encoder.axes, [_grids(bag.tables) for bag in bags]
+        raw: dict[Component, FloatArray] = {}
+        for index, component in enumerate(self.problem.ordered):
+            cells = tuple(slice(axes[len(component)][j].n_nodes) for j in component)
+            raw[component] = np.concatenate([bag[index][cells] for bag in grids], -1)
+        constants, pure = purify_tables(raw, axes)
+        return np.concatenate([bag.tables.intercepts for bag in bags]) + constants, pure
+
+    def _all_shaped(self, bags: Sequence[Grown]) -> list[Grown]:
+        """Impose the shapes on all bags, scaling interactions to minimise the held-out loss.
+
+        Interactions of a feature with a shape are clipped, and the clipped ones may do more harm
+        than good, so the held-out rows decide how much of them to keep.
+        """
+
+        def shaped(share: float) -> list[Grown]:
+            with self.grower.limits.workers() as workers:
+                starts = workers.map(lambda bag: self._shaped_start(bag, share), bags)
+            tasks = [
+                GrowthTask(bag, start, None, self.problem.seed + bag, "shaped")
+                for bag, start in enumerate(starts)
+            ]
+            return self._all_grown(tasks, is_told=False)
+
+        return min(map(shaped, KEPT_SHARES), key=lambda grown: sum(bag.loss for bag in grown))
+
+    def _shaped_start(self, grown: Grown, share: float) -> Tables:
+        """Impose the shapes on a bag, whose main effects then grow on within them."""
+        axes, shapes = self.problem.encoder.axes, self.problem.shapes
+        constants, pure = self._purified([grown])
+        start = zero_start(self.problem, constants)
+        mains, pairs = start.by_order
+        bound = {s: share for s in pure if len(s) > 1 and not shapes.keys().isdisjoint(s)}
+        for output in range(len(constants)):
+            one = {s: table[..., output] * bound.get(s, 1.0) for s, table in pure.items()}
+            shift, tables = constrained(one, axes, shapes)
+            constants[output] += shift
+            for index, component in enumerate(self.problem.ordered):
+                cells = tuple(map(slice, tables[component].shape))
+                if len(component) == 1:
+                    mains[output, index][cells] = tables[component][:, None]
+                else:
+                    pairs[output, index - len(self.mains)][cells] = tables[component]
+        return start

@@ -1,0 +1,194 @@
+"""Raw scores of training rows by interpolation, as a frozen model computes them.
+
+Solvers see every row at its nearest nodes; a model interpolates between nodes. What is to hold for
+predictions is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.anova.components import Component, canonical
+from tpnn.model.flat import FlatTable, flatten_tables
+from tpnn.model.interpolate import Predictor
+from tpnn.model.model import AnovaModel
+from tpnn.solvers.problem.problem import Base, Problem
+from tpnn.solvers.problem.rows import read_columns
+from tpnn.table.encoder import TableEncoder, of_rows
+from tpnn.table.table import Table
+
+
+def training_columns(
+    problem: Problem, components: Iterable[Component], rows: IntArray
+) -> list[FloatArray]:
+    """Columns of some rows of the user's table as numbers; empty where no component needs them."""
+    table, encoder, shelf = problem.codes.table, problem.encoder, problem.codes.shelf
+    columns = [np.empty(0) for _ in range(encoder.n_features)]
+    for feature in used_features(components):
+        found = of_rows(table, partial(_column, encoder, feature), rows)
+        columns[feature] = shelf.keep(found)
+    return columns
+
+
+def used_features(components: Iterable[Component]) -> list[int]:
+    """Features of some components, in order."""
+    return sorted({feature for component in components for feature in component})
+
+
+def _column(
+    encoder: TableEncoder,
+    feature: int,
+    table: Table,
+    rows: IntArray | None,
+    n_threads: int | None = None,
+) -> FloatArray:
+    values = encoder.numbers(table, feature)
+    return values if rows is None else values[rows]
+
+
+def interpolated(
+    encoder: TableEncoder,
+    tables: Sequence[FlatTable],
+    intercepts: FloatArray,
+    columns: list[FloatArray],
+) -> FloatArray:
+    """Add intercepts (K,) and K tables of each component, in their order, on rows: (n, K)."""
+    n_rows = max(map(len, columns), default=0)
+    raw = np.empty((len(intercepts), n_rows))
+    raw[:] = intercepts[:, None]
+    Predictor(encoder.axes, tables).add(columns, raw)
+    return raw.T
+
+
+def training_scores(
+    tables: Mapping[Component, FloatArray], intercepts: FloatArray, problem: Problem
+) -> FloatArray:
+    """Raw scores (n, K) of the distinct training rows, without their offset.
+
+    They are what a model predicts with these grids (M_1, ..., M_d, K), whose components are in the
+    user's order. Components are added in canonical order, so that the order of the columns changes
+    no bit.
+    """
+    ordered = canonical(tables, problem.features)
+    given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
+    scores = partial(_scores, problem.encoder, given, intercepts)
+    return of_rows(problem.codes.table, scores, problem.distinct.rows)
+
+
+def _scores(
+    encoder: TableEncoder,
+    tables: Mapping[Component, FloatArray],
+    intercepts: FloatArray,
+    table: Table,
+    rows: IntArray,
+    n_threads: int | None,
+) -> FloatArray:
+    """Raw scores (n, K) of some rows."""
+    used, columns = used_features(tables), [np.empty(0) for _ in range(encoder.n_features)]
+
+    def read(feature: int) -> FloatArray:
+        return table.shelf.keep(_column(encoder, feature, table, rows))
+
+    for feature, column in zip(used, read_columns(read, used, table, n_threads), strict=True):
+        columns[feature] = column
+    return interpolated(encoder, flatten_tables(tables), intercepts, columns)
+
+
+def based(problem: Problem, base: Base) -> Problem:
+    """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
+    raw = training_scores(base.tables, base.intercepts, problem)
+    known = problem.rows.offset + (raw - problem.shift) / problem.scale
+    offset = problem.codes.shelf.keep(known.astype(np.float32))
+    return replace(
+        problem, rows=replace(problem.rows, offset=offset), start=0 * base.intercepts, base=base
+    )
+
+
+N_STEPS = 100
+LONGEST_NEWTON_STEP = 2.0  # in units of the raw score; longer ones overshoot
+CLOSE_ENOUGH = 1e-12  # relative distance of a sum from what it must be
+
+
+def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
+    """Move the intercepts of a model, all of whose features are there, to balance its predictions.
+
+    A model that does not predict means is returned as it is: quantiles, relative risks, and losses
+    that few outliers must not move.
+    """
+    if not problem.objective.predicts_means:
+        return model
+    rows, weights = problem.distinct.rows, problem.distinct.weights
+    y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
+    raw = training_scores(model.by_component(), model.intercepts, problem) + offset
+    with np.errstate(all="ignore"):  # where nothing can be done, nothing is
+        shift = SHIFTS[model.link.name](raw, y, weights)
+    if not np.isfinite(shift).all():
+        return model
+    return replace(model, intercepts=model.intercepts + shift)
+
+
+def mean_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    """Shift of every target (K,) that balances means."""
+    return np.asarray(weights @ (y - raw))
+
+
+def log_mean_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    """Shift (1,) that balances means of a log link: the logarithm of actual over expected."""
+    largest = raw.max()
+    expected = np.log(weights @ np.exp(raw - largest)) + largest
+    return np.asarray(np.log(weights @ y) - expected)
+
+
+def logit_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    """Shift (1,) that balances probabilities of the second of two classes."""
+    both = np.column_stack([np.zeros(len(raw)), raw])
+    shift = softmax_shift(both, np.column_stack([1 - y, y]), weights)
+    return shift[1:] - shift[:1]
+
+
+def softmax_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    """Shifts (K,), of sum zero, that balance the probabilities of each class.
+
+    They minimise sum_i w_i log sum_k exp(raw_ik + c_k) - sum_k c_k ybar_k, a convex function of c.
+    Steps are Newton's where these bring the sums closer, else c_k += log(ybar_k / pbar_k), which
+    never increases it.
+    """
+    target, shift = weights @ y, np.zeros(raw.shape[1])
+    means, curvature = _class_means(raw, weights)
+    for _ in range(N_STEPS):
+        if _distance(means, target) <= CLOSE_ENOUGH:
+            break
+        step = np.linalg.lstsq(curvature, target - means, rcond=None)[0]
+        tried = _class_means(raw + shift + step, weights)
+        is_near = np.abs(step).max() <= LONGEST_NEWTON_STEP
+        if not is_near or _distance(tried[0], target) > _distance(means, target) / 2:
+            step = np.log(target / means)
+            tried = _class_means(raw + shift + step, weights)
+        shift, (means, curvature) = shift + step, tried
+    return np.asarray(shift - shift.mean())
+
+
+def _distance(means: FloatArray, target: FloatArray) -> float:
+    """Largest relative distance of a class's sum from its target."""
+    return float(np.abs(means / target - 1).max())
+
+
+def _class_means(raw: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean probability of each class (K,), and its derivative in the shifts (K, K)."""
+    odds = np.exp(raw - raw.max(1, keepdims=True))
+    shares = odds / odds.sum(1, keepdims=True)
+    means = weights @ shares
+    return means, np.diag(means) - (shares * weights[:, None]).T @ shares
+
+
+SHIFTS = {
+    "identity": mean_shift,
+    "log": log_mean_shift,
+    "logit": logit_shift,
+    "softmax": softmax_shift,
+}

@@ -1,0 +1,81 @@
+"""Solver: what the pipeline expects of a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from tpnn._utils.rules import Rule
+from tpnn.anova.components import Component
+from tpnn.solvers.limits import Limits
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.solution import Progress, Solution, Verdict
+
+FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
+TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
+
+
+class Solver(Protocol):
+    """An object that solves problems and declares as data what it can do.
+
+    Parameters
+    ----------
+    devices : tuple of str
+        Devices that it can compute on.
+    rules : dict from parameter to Rule
+        Valid values of its parameters.
+    judges : bool
+        Whether it can judge many candidate pairs or triples at once.
+    needs_subsets : bool
+        Whether it can fit a component only together with all subsets of it.
+    continues : bool
+        Whether it can start from a model.
+    screens_on_card : bool
+        Whether interactions are screened on its card too, where they are rounded otherwise.
+    """
+
+    devices: ClassVar[tuple[str, ...]]
+    rules: ClassVar[Mapping[str, Rule]]
+    judges: ClassVar[bool]
+    needs_subsets: ClassVar[bool]
+    continues: ClassVar[bool]
+    screens_on_card: ClassVar[bool]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+
+    def finest_nodes(self, n_features: int) -> Mapping[int, int]:
+        """Largest number of nodes per feature that is worth its cost, by order."""
+
+    def enough_nodes(self, n_rows: float) -> Mapping[int, int]:
+        """Nodes per feature beyond which more gain little on so many rows, by order."""
+
+    def enough_bags(self, n_rows: float, n_outputs: int) -> int:
+        """Return the number of bags of a fit to so many rows, unless the user sets it."""
+
+    def bytes_per_component(self, order: int, n_nodes: int) -> float:
+        """Peak memory of one component of one bag."""
+
+    def solve(
+        self,
+        problem: Problem,
+        limits: Limits,
+        progress: Progress,
+        start: Solution | None = None,
+    ) -> Solution:
+        """Fit the components of a problem; ``start`` is a solution that lacks some of them."""
+
+    def judge(
+        self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits
+    ) -> Verdict:
+        """Ask held-out rows about pairs or triples, given a solution of lower orders."""
+
+
+def triple_nodes(n_rows: float) -> int:
+    """Nodes per feature that triples can use on so many rows.
+
+    >>> triple_nodes(125), triple_nodes(1000)
+    (10, 20)
+    """
+    root: float = n_rows ** (1 / 3)
+    return max(round(TRIPLE_NODES_PER_CUBE_ROOT * root), 2)

@@ -1,0 +1,216 @@
+"""Telling: who waits at a screen is told every few seconds how far the reading has come."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.compile import announcer
+from tpnn._utils.shelf import Shelf
+from tpnn.table.columns import Elsewhere, StoredColumns
+from tpnn.table.files.source import Source, import_arrow, kind_of
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Telling:
+    """Says how much is done and how long the rest takes.
+
+    Parameters
+    ----------
+    total : int
+        Amount of work; the clock starts now.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._began = self._last = time.monotonic()
+
+    def tell(self, words: str, done: int) -> None:
+        """Say where the work is, and the remaining time, unless the last line is too recent."""
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            announcer().tell(f"{words}, about {self.seconds_left(done, now):.0f} s left.")
+
+    def seconds_left(self, done: int, now: float) -> float:
+        """Estimate the remaining time from the time that the work took so far."""
+        return (now - self._began) * (self.total / max(done, 1) - 1)
+
+
+Reader = Callable[[Source], Elsewhere | None]  # None for a source that others cannot read
+
+_READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
+
+
+@contextmanager
+def reading_by(reader: Reader) -> Iterator[None]:
+    """Let tables of fits of this thread be read elsewhere for the duration of the context."""
+    token = _READER.set(reader)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
+
+
+def current_reader() -> Reader | None:
+    """Return who reads the tables of a fit of this thread; None for this process."""
+    return _READER.get()
+
+
+MOST_EXACT_BITS = 32  # of whole numbers that doubles hold exactly, whatever they are
+
+
+class SourceColumns(StoredColumns):
+    """Some columns of a source.
+
+    A fit reads every column a few times: for its nodes, for the keys of the rows, for their codes.
+    Each time the files, the number of rows and the values must be those of the first time.
+
+    Parameters
+    ----------
+    source : Source
+        The rows.
+    columns : sequence of str
+        Names of the columns.
+    shelf : Shelf
+        Where large arrays that are made of the columns are kept.
+    elsewhere : Elsewhere, optional
+        Who makes passes over all rows, if not this process.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[str],
+        shelf: Shelf,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        super().__init__(tuple(columns), source.n_rows, shelf, elsewhere)
+        self.source = source
+        self._state, self._sums = source.state(), dict[str, int]()
+        self._reading = Reading(source.n_rows, len(columns))
+
+    def __getitem__(self, name: str) -> Any:
+        """Column as an array of doubles if they hold it exactly, else as a column of Arrow."""
+        self._reading.begin(name)
+        self.check_files()  # a file that changed may not be readable any more
+        as_doubles = _fits_doubles(self.source.dataset.schema.field(name).type)
+        column, n_rows = self._doubles(name) if as_doubles else self._arrow(name)
+        self.check_files()
+        found = checksum(column)
+        if n_rows != self.shape[0] or found != self._sums.setdefault(name, found):
+            raise self.changed(
+                f"column {name!r} of {self.source.words} changed ({n_rows} rows read, "
+                f"{self.shape[0]} before)"
+            )
+        return column
+
+    def _doubles(self, name: str) -> tuple[FloatArray, int]:
+        """Column as doubles, and the number of rows that were found."""
+        values, start = np.empty(self.shape[0]), 0
+        for batch in self.source.batches([name]):
+            part = batch.column(0).to_numpy(zero_copy_only=False)
+            room = values[start : start + len(part)]
+            room[:] = part[: len(room)]
+            start += len(part)
+            self._reading.tell(start)
+        return values, start
+
+    def _arrow(self, name: str) -> tuple[Any, int]:
+        """Column as Arrow has it, text as levels, and the number of rows that were found."""
+        arrow, _ = import_arrow()
+        parts: list[Any] = []
+        n_rows = 0
+        for batch in self.source.batches([name]):
+            part = batch.column(0)
+            parts.append(part.dictionary_encode() if kind_of(part.type) == "text" else part)
+            n_rows += len(part)
+            self._reading.tell(n_rows)
+        column = arrow.chunked_array(parts)
+        is_levels = arrow.types.is_dictionary(column.type)
+        return column.unify_dictionaries() if is_levels else column, n_rows
+
+    def check_files(self) -> None:
+        """Refuse files of another size or age than at first."""
+        changed = set(self.source.state()) ^ set(self._state)
+        if changed:
+            raise self.changed(f"{min(file[0] for file in changed)!r} changed")
+
+    def changed(self, what: str) -> ValueError:
+        """Return the error that says what changed."""
+        return ValueError(
+            f"X: the files must not change during a fit, found {what}. Fit again when nothing "
+            "writes to them."
+        )
+
+
+def _fits_doubles(arrow_type: Any) -> bool:
+    from pyarrow import types
+
+    is_small = types.is_integer(arrow_type) and arrow_type.bit_width <= MOST_EXACT_BITS
+    return bool(is_small or types.is_floating(arrow_type))
+
+
+def checksum(column: Any) -> int:
+    """Return a number that tells whether a column is the same, in the same order.
+
+    Where an Arrow column is neither numbers nor times nor levels, it is that of its length.
+    """
+    if isinstance(column, np.ndarray):
+        return zlib.crc32(np.ascontiguousarray(column).data)
+    parts = [getattr(part, "indices", part) for part in column.chunks]
+    total = len(column)
+    for part in parts:
+        values = part.to_numpy(zero_copy_only=False)
+        if values.dtype.kind in "biufmM":
+            total = zlib.crc32(np.ascontiguousarray(values).tobytes(), total)
+    return total
+
+
+class Reading:
+    """Counts what is read of a table, in passes over its columns, and tells it.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Size of the table.
+    """
+
+    def __init__(self, n_rows: int, n_columns: int) -> None:
+        self.n_rows, self.n_columns = n_rows, n_columns
+        self._reads: Counter[str] = Counter()
+
+    def begin(self, name: str) -> None:
+        """Begin with a column; with the first one of a pass over all columns, the clock starts."""
+        self._reads[name] += 1
+        self.number = self._reads[name]
+        self.n_begun = sum(count >= self.number for count in self._reads.values())
+        if self.n_begun == 1:
+            self._telling = Telling(self.n_rows * self.n_columns)
+
+    def tell(self, n_read: int) -> None:
+        """Say how many rows of the column are read, and how long the rest of the pass takes."""
+        done = (self.n_begun - 1) * self.n_rows + n_read
+        self._telling.tell(self.words(n_read), done)
+
+    def words(self, n_read: int) -> str:
+        """Say where a pass is.
+
+        >>> reading = Reading(n_rows=1_000, n_columns=4)
+        >>> reading.begin("a")
+        >>> reading.words(500)
+        'Reading the table, pass 1: column 1 of 4, 500 of 1,000 rows'
+        """
+        return (
+            f"Reading the table, pass {self.number}: column {self.n_begun} of {self.n_columns}, "
+            f"{n_read:,} of {self.n_rows:,} rows"
+        )
