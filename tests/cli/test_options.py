@@ -10,7 +10,7 @@ import pytest
 
 from tpnn import TPNNRegressor
 from tpnn.anova.shapes import SIGNS
-from tpnn.cli.command import MODULES, OBJECTIVES, SHAPES, make_parser
+from tpnn.cli.command import HOMES, OBJECTIVES, SHAPES, make_parser
 from tpnn.estimators.parameters import REGRESSION, RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
@@ -25,12 +25,12 @@ def test_every_line_of_the_page_is_understood(line: str) -> None:
 
 def test_the_page_names_every_command() -> None:
     assert len(LINES) >= 8
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(MODULES)
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(HOMES)
 
 
 def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:
     known = set[str]()
-    for command in MODULES:
+    for command in HOMES:
         with pytest.raises(SystemExit):
             make_parser().parse_args([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))

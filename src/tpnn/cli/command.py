@@ -284,7 +284,7 @@ ADVICE = {  # by error of the system
     errno.EPERM: "Change its mode or that of its folder, or name another.",
     errno.EROFS: "Write elsewhere.",
 }
-HOMES = {  # function of each command; its module is imported late, because pandas takes a second
+HOMES = {  # module and function of each command; imported late, because pandas takes a second
     "compare": ("tpnn.cli.pages", "run_compare"),
     "demo": ("tpnn.cli.demo", "run"),
     "explain": ("tpnn.cli.show", "run_explain"),

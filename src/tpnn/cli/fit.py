@@ -16,9 +16,8 @@ import tpnn
 from tpnn._utils.arrays import BoolArray
 from tpnn._utils.files import is_stream
 from tpnn.cli.csv_files import CsvFormat
-from tpnn.cli.frames import read_training_table
+from tpnn.cli.frames import column_of, features_of, read_training_table, targets_of
 from tpnn.cli.output import check_output, counted
-from tpnn.cli.tables import column_of, features_of, targets_of
 from tpnn.explain.metrics import measure
 from tpnn.loss.objectives import resolve
 

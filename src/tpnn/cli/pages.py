@@ -9,8 +9,9 @@ import pandas as pd
 
 import tpnn
 from tpnn._utils.files import is_stream
+from tpnn.cli.frames import check_event, features_of, targets_of
 from tpnn.cli.output import check_output, write_table
-from tpnn.cli.tables import check_event, features_of, read_rows, targets_of
+from tpnn.cli.tables import read_rows
 from tpnn.explain.metrics import measure
 from tpnn.explain.report import write_report
 
