@@ -210,6 +210,24 @@ def test_an_import_of_an_unknown_room_is_refused() -> None:
         imported_by(ast.parse("import_module(f'tpnn.{name}')"))
 
 
+def test_few_modules_know_which_node_is_that_of_missing_values() -> None:
+    """All others ask the axis for ``regular``, ``seen``, ``unseen``, ``missing`` and the like."""
+    word = re.compile(r"\b(missing|unseen)_node\b")
+    knowing = [name for name, path in FILES.items() if word.search(path.read_text("utf-8"))]
+    assert knowing == ["export.sheets.workbook", "model.locate", "model.locate_numba", "table.axis"]
+
+
+def test_no_module_counts_where_regular_nodes_end() -> None:
+    end = re.compile(r"len\(\S*ax[ie]s\S*\.values\)|has_(missing|unseen)")
+    counting = {
+        module
+        for module, path in FILES.items()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Slice) and end.search(ast.unparse(node))
+    }
+    assert sorted(counting - {"table.axis"}) == ["model.codec"]  # a file has a value for every node
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef]:
     nodes = ast.walk(ast.parse(path.read_text("utf-8")))
     return (node for node in nodes if isinstance(node, ast.FunctionDef))

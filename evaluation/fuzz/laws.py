@@ -315,7 +315,7 @@ def shapes(trial: Trial) -> None:
         name = trial.model.feature_names[feature]
         require(trial.model.certificate(name).holds, "certificate")
         nodes = trial.model.encoder.axes[1][feature]
-        regular = nodes.values[: nodes.n_regular]
+        regular = nodes.values
         exact = np.abs(regular).max(initial=0) > SMALLEST_EXACT or shape in MONOTONE
         if nodes.levels is None and len(regular) > 1 and exact:
             _check_shape(trial, feature, shape, regular)

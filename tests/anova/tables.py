@@ -47,16 +47,13 @@ def random_tables(rng: np.random.Generator, axes: Axes, order: int = 2) -> Table
 
 def value(table: np.ndarray, axes: Sequence[Axis], x: Sequence[float]) -> float:
     """Value of a component at a point of numbers: linear between nodes, constant beyond them."""
-    at = [
-        np.clip(x_j, a.values[: a.n_regular][0], a.values[: a.n_regular][-1])
-        for x_j, a in zip(x, axes, strict=True)
-    ]
-    regular = table[tuple(slice(axis.n_regular) for axis in axes)]
-    several = [place for place, axis in enumerate(axes) if axis.n_regular > 1]
-    regular = regular.reshape([axes[place].n_regular for place in several])
+    at = [np.clip(x_j, a.values[0], a.values[-1]) for x_j, a in zip(x, axes, strict=True)]
+    regular = table[tuple(axis.regular for axis in axes)]
+    several = [place for place, axis in enumerate(axes) if len(axis.values) > 1]
+    regular = regular.reshape([len(axes[place].values) for place in several])
     if not several:
         return float(regular)
-    nodes = [axes[place].values[: axes[place].n_regular] for place in several]
+    nodes = [axes[place].values for place in several]
     return float(RegularGridInterpolator(nodes, regular)([at[place] for place in several])[0])
 
 
@@ -69,7 +66,7 @@ def total(tables: Mapping[Component, np.ndarray], axes: Axes, x: Sequence[float]
 
 def on_grid(tables: Tables, axes: Axes, features: Sequence[int]) -> np.ndarray:
     """Sum of all components on the grid of the fine nodes of some features, which must be all."""
-    nodes = [axes[1][j].values[: axes[1][j].n_regular] for j in features]
+    nodes = [axes[1][j].values for j in features]
     points = [total(tables, axes, x) for x in product(*nodes)]
     return np.reshape(points, [len(n) for n in nodes])
 

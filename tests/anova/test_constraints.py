@@ -35,9 +35,9 @@ def smallest_margin(tables: Tables, axes: Axes, feature: int, shape: str) -> flo
     A partner may also have a level that fit has not seen, where its components are zero.
     """
     fine = axes[1][feature]
-    nodes = fine.values[: fine.n_regular]
+    nodes = fine.values
     others = [j for j in range(len(axes[1])) if j != feature]
-    choices = [[*axes[1][j].values[: axes[1][j].n_regular], None] for j in others]
+    choices = [[*axes[1][j].values, None] for j in others]
     smallest = np.inf
     for chosen in product(*choices):
         x = dict(zip(others, chosen, strict=True))
@@ -167,8 +167,8 @@ def test_projection_of_a_main_effect_is_the_nearest(shape: str, missing: bool) -
     axis = random_axes(rng, sizes=(6,), missing=[0] * missing)[1][0]
     table = rng.normal(size=axis.n_nodes)
     table -= axis.weights @ table
-    known = slice(axis.n_regular)
-    nodes, weights = axis.values[known], axis.weights[known]
+    known = axis.regular
+    nodes, weights = axis.values, axis.weights[known]
     steps = np.diff(np.eye(len(nodes)), axis=0) * SIGNS[shape]
     if shape in CURVED:
         steps = np.diff(steps / np.diff(nodes)[:, None], axis=0)
@@ -221,7 +221,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 def steps_of(model: Any, X: np.ndarray, feature: int, n_rows: int = 60) -> np.ndarray:
     """Steps of the raw score along a feature, from many rows, over all its nodes."""
     axis = model.axes((feature,))[0]
-    values = axis.values[: axis.n_regular]
+    values = axis.values
     rows = np.random.default_rng(1).choice(len(X), n_rows)
     grid = np.repeat(X[rows], len(values), axis=0)
     grid[:, feature] = np.tile(values, n_rows)
@@ -249,7 +249,7 @@ def test_constrained_functions_never_step_back(data: Any, solver: str) -> None:
 
 def smallest(model: Any, feature: int, shape: str) -> float:
     """Smallest step, or change of slope at an inner node, over the grid of all nodes."""
-    values = [np.append(a.values[: a.n_regular], np.nan) for a in model.encoder.axes[1]]
+    values = [np.append(a.values, np.nan) for a in model.encoder.axes[1]]
     others = np.meshgrid(*[nodes for j, nodes in enumerate(values) if j != feature])
     rows = np.column_stack([grid.ravel() for grid in others])
     nodes = values[feature][:-1]
@@ -292,7 +292,7 @@ def test_curvature_of_the_whole_function(data: Any, shape: str) -> None:
     model = TPNNRegressor(**QUICK, monotone={"x0": shape}).fit(X, y).model_
     assert model.certificate("x0").minimum >= 0
     axis = model.axes((0,))[0]
-    widths = np.diff(axis.values[: axis.n_regular])
+    widths = np.diff(axis.values)
     bends = np.diff(steps_of(model, X, 0) / widths, axis=1)
     assert (bends if shape == "convex" else -bends).min() >= -1e-8
 

@@ -93,6 +93,6 @@ def test_levels_and_missing_values_are_free() -> None:
     free = [marginal.free[feature, : axis.n_nodes].tolist() for feature, axis in enumerate(axes)]
     assert free[0] == [False] * axes[0].n_nodes
     assert free[1] == [True] * axes[1].n_nodes
-    assert free[2] == [False] * axes[2].n_regular + [True]
+    assert free[2] == [False] * len(axes[2].values) + [True]
     sizes = [axis.n_nodes for axis in axes]
     assert marginal.free.sum() == sizes[1] + 1  # none of the padding

@@ -92,7 +92,7 @@ def fuzzed_rows(model: AnovaModel, n_rows: int = 2000) -> pd.DataFrame:
         known = model.encoder.features[feature]
         if known.kind == "number" and name != "flag":
             nodes = model.encoder.axes[1][feature]
-            nodes = nodes.values[: nodes.n_regular]
+            nodes = nodes.values
             near = [np.nextafter(nodes, -np.inf), nodes, np.nextafter(nodes, np.inf)]
             odd = np.concatenate([*near, [-0.0, 0.0, 1e300, -1e300, np.nan, np.inf * 0]])
             pick = rng.random(n_rows) < 0.6

@@ -19,15 +19,15 @@ ODD_VALUES = [0.0, -0.0, 1e300, -1e300, 5e-324, np.nan, np.inf, -np.inf, 1.0, 2.
 
 
 def number_axis(rng: np.random.Generator, n_nodes: int, has_missing: bool) -> Axis:
-    nodes = np.append(np.sort(rng.normal(size=n_nodes)), [np.nan] * has_missing)
-    return Axis(nodes, np.full(len(nodes), 1 / len(nodes)), has_missing=has_missing)
+    weights = np.full(n_nodes + has_missing, 1 / (n_nodes + has_missing))
+    return Axis(np.sort(rng.normal(size=n_nodes)), weights, has_missing=has_missing)
 
 
 def level_axis(rng: np.random.Generator, n_levels: int, has_missing: bool) -> Axis:
     n_nodes = max(n_levels - 1, 1)
     groups = np.minimum(rng.permutation(n_levels), n_nodes - 1)
-    nodes = np.append(np.arange(float(n_nodes)), [np.nan] * has_missing)
-    weights = np.full(len(nodes), 1 / len(nodes))
+    nodes = np.arange(float(n_nodes))
+    weights = np.full(n_nodes + has_missing, 1 / (n_nodes + has_missing))
     return Axis(nodes, weights, "nominal", groups=groups, has_missing=has_missing)
 
 
@@ -100,7 +100,7 @@ def test_compiled_codes_are_the_codes_of_the_bundles(seed: int) -> None:
         for m in rng.integers(0, 2, 4)
     ]
     bundles = [Bundle([2, 0], [axes[2], axes[0]]), Bundle([3, 1], [axes[3], axes[1]])]
-    values = [axis.values if axis.groups is None else range(len(axis.groups)) for axis in axes]
+    values = [axis.numbers if axis.groups is None else range(len(axis.groups)) for axis in axes]
     n_rows = 2 * MAX_ROWS_ONE_BY_ONE
     columns = [rng.choice([*known, -0.0, 7.0, np.nan, np.inf], n_rows) for known in values]
     codes, known = CompiledCodes([bundle.points for bundle in bundles]).code(columns)

@@ -46,7 +46,7 @@ def random_value(model: AnovaModel, feature: int, rng: np.random.Generator) -> A
     if known.levels:
         levels = [*known.levels, "never seen" if isinstance(known.levels[0], str) else -17]
         return levels[rng.integers(len(levels))]
-    nodes = axis.values[: axis.n_regular]
+    nodes = axis.values
     value = float(rng.choice(nodes))
     change = rng.integers(4)
     if change == 1:

@@ -22,7 +22,7 @@ def values_on(axis: Axis, rng: np.random.Generator, n_rows: int) -> np.ndarray:
     """Nodes, values beside and beyond them, and odd ones; levels that the axis knows."""
     if axis.groups is not None:
         return rng.choice([*range(len(axis.groups)), np.nan, np.inf], n_rows)
-    nodes = axis.values[: axis.n_regular]
+    nodes = axis.values
     beside = [*np.nextafter(nodes, np.inf), *np.nextafter(nodes, -np.inf), *rng.normal(size=9)]
     return rng.choice([*nodes, *beside, *ODD_VALUES], n_rows)
 
@@ -48,7 +48,7 @@ def test_every_axis_is_located_as_it_is_alone(seed: int, kinds: list[bool], n_ro
 
 
 def test_an_axis_without_values_has_a_place_for_missing_ones_alone() -> None:
-    for axis in (Axis(np.array([np.nan]), np.ones(1), has_missing=True), Axis(*np.empty((2, 0)))):
+    for axis in (Axis(np.empty(0), np.ones(1), has_missing=True), Axis(*np.empty((2, 0)))):
         lower, fraction = Locator([0], [axis]).locate([np.array([np.nan, np.inf])])
         assert lower.tolist() == [[axis.missing_node, axis.unseen_node]]
         assert fraction.tolist() == [[0.0, 0.0]]

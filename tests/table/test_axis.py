@@ -117,7 +117,7 @@ def test_missing_values_have_a_node_of_their_own(x: np.ndarray, most: int) -> No
     (axis,) = nested_axes(values, masses, [most], "number", ())
     plain = axis_of(x, most)
     assert axis.has_missing
-    assert axis.n_nodes == axis.n_regular + 1 == plain.n_nodes + 1
+    assert axis.n_nodes == len(axis.values) + 1 == plain.n_nodes + 1
     assert axis.weights[-1] == pytest.approx(3 / len(gaps))
     assert np.allclose(axis.weights[:-1] / axis.weights[:-1].sum(), plain.weights)
     assert np.allclose(axis.positions[:-1], plain.positions)
@@ -148,7 +148,7 @@ def test_what_fit_has_not_seen_lies_beyond_the_last_node() -> None:
     lower, fraction = axis.locate(np.array([0.25, np.nan, UNSEEN_LEVEL]))
     assert lower.tolist() == [0, 2, 2]
     assert fraction.tolist() == [0.25, 0.0, 0.0]
-    gaps = Axis(np.array([0.0, 1.0, np.nan]), np.full(3, 1 / 3), has_missing=True)
+    gaps = Axis(np.array([0.0, 1.0]), np.full(3, 1 / 3), has_missing=True)
     assert gaps.locate(np.array([np.nan, UNSEEN_LEVEL]))[0].tolist() == [2, 3]
 
 
@@ -219,7 +219,7 @@ def test_levels_share_nodes_by_frequency(
     assert axis.has_missing == gaps
     assert axis.groups is not None
     assert axis.levels is not None
-    assert axis.n_regular == len(axis.levels) <= size
+    assert len(axis.values) == len(axis.levels) <= size
     assert axis.weights.sum() == pytest.approx(1.0)
     for node, label in enumerate(axis.levels):
         members = np.flatnonzero(axis.groups == node)
@@ -227,8 +227,8 @@ def test_levels_share_nodes_by_frequency(
         assert axis.weights[node] == pytest.approx(mass)
         if label != OTHERS:
             assert [labels[member] for member in members] == [label]
-            assert masses[members[0]] >= least or axis.n_regular == len(counts)
-    alone = axis.weights[: axis.n_regular - 1]
+            assert masses[members[0]] >= least or len(axis.values) == len(counts)
+    alone = axis.weights[axis.regular][:-1]
     assert (np.diff(alone) <= 1e-12).all()  # most frequent first
 
 
@@ -246,7 +246,7 @@ def test_levels_are_located_on_their_group() -> None:
 
 def test_a_feature_without_values_has_the_node_of_missing_ones() -> None:
     axis = make_axis(np.array([np.nan]), np.array([4.0]), np.empty(0))
-    assert (axis.n_nodes, axis.n_regular, axis.missing_node) == (1, 0, 0)
+    assert (axis.n_nodes, len(axis.values), axis.missing_node) == (1, 0, 0)
     assert axis.weights.tolist() == [1.0]
     assert axis.positions.tolist() == [1.0]
 
@@ -283,7 +283,7 @@ def test_neighbouring_doubles_are_nodes_of_their_own(first: float) -> None:
 
 def test_unseen_levels_are_on_their_node_where_they_have_one() -> None:
     closed = Axis(
-        np.append(np.arange(2.0), np.nan),
+        np.arange(2.0),
         np.full(3, 1 / 3),
         "nominal",
         ("u", "v"),
@@ -291,7 +291,7 @@ def test_unseen_levels_are_on_their_node_where_they_have_one() -> None:
         has_missing=True,
     )
     opened = Axis(
-        np.append(np.arange(3.0), np.nan),
+        np.arange(3.0),
         np.full(4, 1 / 4),
         "nominal",
         ("u", "v", "?"),
@@ -304,6 +304,35 @@ def test_unseen_levels_are_on_their_node_where_they_have_one() -> None:
     assert opened.locate(x)[0].tolist() == [0, 1, 2, 3]
 
 
+@given(st.integers(0, 6), st.booleans(), st.booleans(), st.booleans())
+def test_every_node_is_seen_unseen_or_missing(
+    n_seen: int, has_levels: bool, has_missing: bool, has_unseen: bool
+) -> None:
+    """And lies where the axis locates its own number."""
+    has_unseen = has_unseen and has_levels
+    n_values = n_seen + has_unseen
+    axis = Axis(
+        np.arange(float(n_values)),
+        np.ones(n_values + has_missing),
+        groups=np.arange(n_seen)[::-1] if has_levels else None,
+        has_missing=has_missing,
+        has_unseen=has_unseen,
+    )
+    nodes = range(axis.n_nodes)
+    parts = [nodes[axis.seen], nodes[axis.unseen], nodes[axis.missing]]
+    assert [len(part) for part in parts] == [n_seen, has_unseen, has_missing]
+    assert sorted(node for part in parts for node in part) == list(nodes)
+    assert [*parts[0], *parts[1]] == list(nodes[axis.regular])
+    if n_seen or not has_levels:
+        assert axis.locate(axis.numbers)[0].tolist() == list(nodes)
+    assert np.isnan(axis.numbers).nonzero()[0].tolist() == list(parts[2])
+    assert np.isinf(axis.numbers).nonzero()[0].tolist() == list(parts[1])
+    shares = axis.with_missing(np.full((n_values, 2), 1.0), np.array([[2.0, 3.0]]))
+    assert shares.shape == (axis.n_nodes, 2)
+    assert (shares[axis.regular] == 1).all()
+    assert shares[axis.missing].tolist() == [[2.0, 3.0]] * has_missing
+
+
 @given(columns, st.integers(2, 20), st.booleans())
 def test_blended_positions_increase_within_the_unit_interval(
     x: np.ndarray, most: int, gaps: bool
@@ -311,12 +340,12 @@ def test_blended_positions_increase_within_the_unit_interval(
     values, masses = distinct(np.append(x, [np.nan] * gaps), None)
     (axis,) = nested_axes(values, masses, [most], "number", ())
     blended = axis.blended_positions
-    regular = blended[: axis.n_regular]
+    regular = blended[axis.regular]
     assert len(blended) == axis.n_nodes
     assert (np.diff(regular) > 0).all()
     assert regular.min() >= 0
     assert regular.max() <= 1
-    assert not gaps or blended[-1] == 1.0
+    assert not gaps or blended[axis.missing] == [1.0]
 
 
 def test_blended_positions_are_means_of_ranks_and_clipped_values() -> None:
@@ -382,15 +411,15 @@ def test_a_coarsened_axis_is_the_one_placed_directly(
     values, masses = distinct(np.append(x, [np.nan] * gaps), None)
     (fine,) = nested_axes(values, masses, [most], "number", ())
     coarse = fine.coarsened(fewer)
-    assert coarse.n_regular <= fewer
-    assert set(coarse.values[: coarse.n_regular]) <= set(fine.values[: fine.n_regular])
-    direct = make_axis(values, masses, coarse.values[: coarse.n_regular])
+    assert len(coarse.values) <= fewer
+    assert set(coarse.values) <= set(fine.values)
+    direct = make_axis(values, masses, coarse.values)
     assert coarse.has_missing == gaps
-    assert np.array_equal(coarse.values, direct.values, equal_nan=True)
+    assert np.array_equal(coarse.values, direct.values)
     assert np.allclose(coarse.weights, direct.weights, rtol=0, atol=1e-12)
     if fewer < most:
         _, nested = nested_axes(values, masses, [most, fewer], "number", ())
-        assert np.array_equal(coarse.values, nested.values, equal_nan=True)
+        assert np.array_equal(coarse.values, nested.values)
     else:
         assert coarse is fine
 
@@ -418,6 +447,6 @@ def test_coarser_levels_are_those_placed_directly(
     coarse = fine.coarsened(fewer)
     assert coarse.levels == direct.levels
     assert np.array_equal(coarse.groups, direct.groups)
-    assert np.array_equal(coarse.values, direct.values, equal_nan=True)
+    assert np.array_equal(coarse.values, direct.values)
     assert np.allclose(coarse.weights, direct.weights, rtol=0, atol=1e-12)
     assert coarse.has_missing == gaps

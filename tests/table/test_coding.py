@@ -20,7 +20,7 @@ any_numbers = arrays(float, st.integers(2, 60), elements=st.floats(allow_infinit
 
 def nearest(axis: Axis, x: np.ndarray) -> np.ndarray:
     """Node of each value by NumPy, from the definition: the middle belongs to the lower node."""
-    nodes = axis.values[: axis.n_regular]
+    nodes = axis.values
     middles = np.minimum(nodes[:-1] / 2 + nodes[1:] / 2, np.nextafter(nodes[1:], -np.inf))
     return np.where(np.isnan(x), axis.missing_node, np.searchsorted(middles, x, side="left"))
 

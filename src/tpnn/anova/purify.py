@@ -15,7 +15,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
-from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.axis import Axis
 
 
 def purify_tables(
@@ -66,7 +66,7 @@ def moved(part: FloatArray, coarse: Sequence[Axis], fine: Sequence[Axis]) -> Flo
     for axis, (old, new) in enumerate(zip(coarse, fine, strict=True)):
         if old is new or _has_same_nodes(old, new):
             continue
-        lower, fraction = old.locate(as_numbers(new))
+        lower, fraction = old.locate(new.numbers)
         fraction = fraction.reshape(-1, *[1] * (part.ndim - axis - 1))
         left = part.take(lower, axis)
         right = part.take(np.minimum(lower + 1, old.n_nodes - 1), axis)
@@ -79,12 +79,3 @@ def _has_same_nodes(one: Axis, two: Axis) -> bool:
     if one.n_nodes != two.n_nodes:
         return False
     return one.groups is None or two.groups is None or np.array_equal(one.groups, two.groups)
-
-
-def as_numbers(axis: Axis) -> FloatArray:
-    """Nodes as numbers that another axis of the same feature can locate."""
-    if axis.groups is None:
-        return axis.values
-    first_level = np.unique(axis.groups, return_index=True)[1].astype(np.float64)
-    unseen, missing = [UNSEEN_LEVEL] * axis.has_unseen, [np.nan] * axis.has_missing
-    return np.concatenate([first_level, unseen, missing])

@@ -104,8 +104,7 @@ def _magnified(
 
 
 def _is_tiny(axis: Axis) -> bool:
-    nodes = axis.values[: axis.n_regular]
-    return len(nodes) > 1 and bool(np.abs(nodes).max() < SMALLEST_NODE)
+    return len(axis.values) > 1 and bool(np.abs(axis.values).max() < SMALLEST_NODE)
 
 
 def _rounded(
@@ -113,7 +112,7 @@ def _rounded(
 ) -> FloatArray:
     """Set changes of slope that are negative by no more than rounding to 0."""
     sizes = [float(np.abs(table).max()) for s, table in tables.items() if feature in s]
-    distances = np.diff(axis.values[: axis.n_regular])
+    distances = np.diff(axis.values)
     unit = N_ROUNDINGS * np.finfo(np.float64).eps * sum(sizes)
     with np.errstate(over="ignore"):
         rounding = unit / np.minimum(distances[:-1], distances[1:])
@@ -128,11 +127,11 @@ def _oriented(table: FloatArray, component: Component, feature: int) -> FloatArr
 
 def _steps(values: FloatArray, axis: Axis, shape: str) -> FloatArray:
     """Find the steps between nodes, or the changes of slope at them, of values (M, ...)."""
-    known = values[: axis.n_regular]
+    known = values[axis.regular]
     steps = np.diff(known, axis=0) * SIGNS[shape]
     if shape not in CURVED:
         return steps
-    widths = np.diff(axis.values[: axis.n_regular]).reshape(-1, *[1] * (values.ndim - 1))
+    widths = np.diff(axis.values).reshape(-1, *[1] * (values.ndim - 1))
     with np.errstate(over="ignore"):
         slopes = np.clip(steps / widths, -LARGEST_SLOPE, LARGEST_SLOPE)
     return np.diff(slopes, axis=0, prepend=0.0, append=0.0)  # constant beyond outer nodes
@@ -143,7 +142,7 @@ def _on_finest(steps: FloatArray, coarse: Axis, fine: Axis, shape: str) -> Float
 
     Changes of slope are those at the inner fine nodes.
     """
-    nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
+    nodes, finer = coarse.values, fine.values
     if shape in CURVED:
         answer = np.zeros(len(finer))
         answer[np.searchsorted(finer, nodes)] = steps
@@ -166,12 +165,12 @@ def _margins(
     For curved shapes the smallest change of slope at each inner fine node.
     """
     fine = axes[1][feature]
-    total = np.zeros(max(fine.n_regular - (2 if shape in CURVED else 1), 0))
+    total = np.zeros(max(len(fine.values) - (2 if shape in CURVED else 1), 0))
     if len(total) == 0:
         return total
     for component, table in tables.items():
         axis = axes[len(component)][feature]
-        if feature not in component or axis.n_regular < 2:
+        if feature not in component or len(axis.values) < 2:
             continue
         steps = _steps(_oriented(table, component, feature), axis, shape)
         worst = steps.min(axis=1)
@@ -193,7 +192,7 @@ def constrained(
     """
     shaped = dict(tables)
     shift = 0.0
-    shapes = {j: s for j, s in shapes.items() if (j,) in tables and axes[1][j].n_regular > 0}
+    shapes = {j: s for j, s in shapes.items() if (j,) in tables and not axes[1][j].is_empty}
     axes = _magnified(axes, shapes)
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
@@ -217,17 +216,17 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
     """Nearest main effect of the given shape under the masses of the nodes, centred."""
     from sklearn.isotonic import isotonic_regression
 
-    known, weights = table[: axis.n_regular], axis.weights[: axis.n_regular]
+    known, weights = table[axis.regular], axis.weights[axis.regular]
     if not weights.all():  # nodes that an edit has added
         weights = np.maximum(weights, SMALLEST_MASS)
     if len(known) == 0:  # missing values have no order
         fitted = known
     elif shape in CURVED:
-        fitted = _convex(axis.values[: axis.n_regular], known * SIGNS[shape], weights)
+        fitted = _convex(axis.values, known * SIGNS[shape], weights)
     else:
         fitted = isotonic_regression(known * SIGNS[shape], sample_weight=weights)
     fitted = fitted + RELATIVE_RAMP * np.abs(fitted).max(initial=0.0) * _ramp(axis, shape)
-    projected = np.concatenate([fitted * SIGNS[shape], table[axis.n_regular :]])
+    projected = axis.with_missing(fitted * SIGNS[shape], table[axis.missing])
     centred: FloatArray = projected - axis.weights @ projected
     return centred
 
@@ -235,8 +234,8 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
 def _ramp(axis: Axis, shape: str) -> FloatArray:
     """Strictly increasing or convex function on the nodes, from 0 to 1."""
     if shape not in CURVED:
-        return np.linspace(0.0, 1.0, axis.n_regular)
-    nodes = axis.values[: axis.n_regular]
+        return np.linspace(0.0, 1.0, len(axis.values))
+    nodes = axis.values
     ramp: FloatArray = ((nodes - nodes[:1]) / (np.ptp(nodes) if len(nodes) > 1 else 1.0)) ** 2
     return ramp
 
@@ -271,10 +270,10 @@ def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign
     for order in sorted({len(s) for s in partners}):
         chosen = [s for s in partners if len(s) == order]
         coarse, fine = axes[order][feature], axes[1][feature]
-        if coarse.n_regular < 2:
+        if len(coarse.values) < 2:
             continue
         steps = {
-            s: np.diff(_oriented(tables[s], s, feature)[: coarse.n_regular], axis=0) * sign
+            s: np.diff(_oriented(tables[s], s, feature)[coarse.regular], axis=0) * sign
             for s in chosen
         }
         needs = {s: np.maximum(-step.min(axis=1), 0.0) for s, step in steps.items()}
@@ -294,12 +293,12 @@ def _linearised(
 
     Returns it and its rise over every coarse interval.
     """
-    nodes, finer = coarse.values[: coarse.n_regular], fine.values[: fine.n_regular]
-    at_nodes = _interpolated(nodes, finer, main[: fine.n_regular])
+    nodes, finer = coarse.values, fine.values
+    at_nodes = _interpolated(nodes, finer, main[fine.regular])
     linear = _interpolated(finer, nodes, at_nodes)
     interval = np.clip(np.searchsorted(nodes, finer, side="right") - 1, 0, len(nodes) - 2)
     changed = main.copy()
-    changed[: fine.n_regular] = np.where(needs[interval] > 0, linear, main[: fine.n_regular])
+    changed[fine.regular] = np.where(needs[interval] > 0, linear, main[fine.regular])
     return changed, np.maximum(np.diff(at_nodes), 0.0)
 
 
@@ -314,10 +313,10 @@ def _interpolated(x: FloatArray, nodes: FloatArray, values: FloatArray) -> Float
 def _with_steps(
     table: FloatArray, component: Component, feature: int, axis: Axis, added: FloatArray
 ) -> FloatArray:
-    """Table whose steps along a feature are changed by ``added`` (n_regular - 1, others)."""
+    """Table whose steps along a feature are changed by ``added`` (n_values - 1, others)."""
     moved = np.moveaxis(table, component.index(feature), 0).copy()
     flat = moved.reshape(len(moved), -1)
-    flat[1 : axis.n_regular] += np.cumsum(added, axis=0)
+    flat[axis.regular][1:] += np.cumsum(added, axis=0)
     return np.moveaxis(flat.reshape(moved.shape), 0, component.index(feature))
 
 
@@ -342,10 +341,10 @@ def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sh
         fall = fall * (USABLE_SHARE * factor)
         for s in partners:
             tables[s] = tables[s] * (USABLE_SHARE * factor)
-    nodes = axis.values[: axis.n_regular]
+    nodes = axis.values
     for place, outwards in ends.items():
         bend = max(fall[place] / USABLE_SHARE - rise[place], 0.0) * SIGNS[shape]
-        main[: axis.n_regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
+        main[axis.regular] += bend * np.maximum(outwards * (nodes - nodes[place + 1]), 0.0)
     moved = float(axis.weights @ main)
     tables[feature,] = main - moved
     return moved
@@ -361,9 +360,9 @@ def _bend(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shap
     missing = np.maximum(-_rounded(margins, tables, axis, feature), 0.0)
     if not missing.any():
         return 0.0
-    nodes, main = axis.values[: axis.n_regular], tables[feature,].copy()
+    nodes, main = axis.values, tables[feature,].copy()
     slopes = np.append(0.0, np.cumsum(missing)) * SIGNS[shape]  # of what is added between nodes
-    main[1 : axis.n_regular] += np.cumsum(slopes * np.diff(nodes))
+    main[axis.regular][1:] += np.cumsum(slopes * np.diff(nodes))
     moved = float(axis.weights @ main)
     tables[feature,] = main - moved
     return moved
@@ -376,10 +375,10 @@ def _ends(
     fine = axes[1][feature]
     ends: dict[int, float] = {}
     for order in orders:
-        nodes = axes[order][feature].values[: axes[order][feature].n_regular]
-        places = np.searchsorted(fine.values[: fine.n_regular], nodes[[0, -1]]) - 1
+        nodes = axes[order][feature].values
+        places = np.searchsorted(fine.values, nodes[[0, -1]]) - 1
         ends |= dict(zip(places.tolist(), (-1.0, 1.0), strict=True))
-    return {place: way for place, way in ends.items() if 0 <= place < fine.n_regular - 2}
+    return {place: way for place, way in ends.items() if 0 <= place < len(fine.values) - 2}
 
 
 def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:

@@ -158,7 +158,7 @@ def _features(model: tpnn.AnovaModel) -> Lines:
         "feature": model.feature_names,
         "kind": [feature.kind for feature in model.encoder.features],
         "levels": [len(feature.levels) for feature in model.encoder.features],
-        "nodes": [axis.n_regular for axis in axes],
+        "nodes": [len(axis.values) for axis in axes],
         "missing_values": [axis.has_missing for axis in axes],
         "variance_share": [indices[name].total for name in model.feature_names],
     }

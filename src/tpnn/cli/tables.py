@@ -102,7 +102,7 @@ def _kinds(
             kinds[name] = TEXT
         elif feature.kind == "date":
             kinds[name] = DATES
-        elif feature.kind == "number" and axis.n_regular:
+        elif feature.kind == "number" and not axis.is_empty:
             kinds[name] = NUMBERS
     for option in ("event", "target"):
         named: str | None = getattr(given, option, None)

@@ -68,7 +68,7 @@ class Start:
                 if order in known.axes:
                     axes[order][place] = known.axes[order][number]
                 else:
-                    few = max(fresh.axes[order][place].n_regular, 1)
+                    few = max(len(fresh.axes[order][place].values), 1)
                     axes[order][place] = axes[order - 1][place].coarsened(few)
         by_order = {order: tuple(of_order) for order, of_order in axes.items()}
         encoder = replace(fresh, features=tuple(features), axes=by_order)
@@ -197,7 +197,7 @@ def _check_kinds(known: TableEncoder, fresh: TableEncoder, places: Mapping[int, 
     """Refuse a feature that is of another kind in the new rows than in the old model."""
     for number, place in places.items():
         kinds = [known.features[number].kind, fresh.features[place].kind]
-        are_known = known.axes[1][number].n_regular and fresh.axes[1][place].n_regular
+        are_known = not (known.axes[1][number].is_empty or fresh.axes[1][place].is_empty)
         if are_known and kinds[0] != kinds[1]:
             raise ValueError(
                 f"start: a feature must be of the same kind as in the old model, found {kinds} for "

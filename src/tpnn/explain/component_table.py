@@ -131,7 +131,9 @@ class ComponentTable:
         for name, axis, place in zip(self.names, self.axes, places, strict=False):
             while name in OWN_COLUMNS or name in columns:
                 name += " (feature)"
-            values = originals(axis.kind, _numbers(axis), axis.levels)[place]
+            numbers = axis.values if axis.levels is None else np.arange(float(len(axis.values)))
+            nodes = axis.with_missing(numbers, np.nan)
+            values = originals(axis.kind, nodes, axis.levels)[place]
             columns[name] = pd.Series(values, dtype=values.dtype)  # levels are whatever they are
         if self.output_names:
             columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
@@ -171,10 +173,3 @@ def _is_at(node: tuple[int, ...] | None, places: IntArray) -> BoolArray:
         return np.zeros(places.shape[1], bool)
     at: BoolArray = (places[: len(node)] == np.array(node)[:, None]).all(0)
     return at
-
-
-def _numbers(axis: Axis) -> FloatArray:
-    """Nodes as places in the list of their labels where they have labels, else as they are."""
-    if axis.levels is None:
-        return axis.values
-    return np.append(np.arange(float(axis.n_regular)), [np.nan] * axis.has_missing)

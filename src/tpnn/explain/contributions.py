@@ -256,9 +256,10 @@ def _standing(axis: Axis, number: float) -> str:
     """
     if axis.is_nominal or not np.isfinite(number):
         return ""
-    regular, weights = axis.values[: axis.n_regular], axis.weights[: axis.n_regular]
+    weights = axis.weights[axis.regular]
     below, above = (
-        float(weights[side].sum() / weights.sum()) for side in (regular < number, regular > number)
+        float(weights[side].sum() / weights.sum())
+        for side in (axis.values < number, axis.values > number)
     )
     side, share = ("higher", below) if below >= above else ("lower", above)
     return f", {side} than in {100 * share:.0f} % of cases," if share >= 0.5 else ""

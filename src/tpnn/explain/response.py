@@ -211,8 +211,8 @@ def _place(name: str, axis: Axis, value: Any) -> tuple[int, float]:
 
 def base_node(axis: Axis) -> int:
     """Node of the most frequent level or of the median, with which others are compared."""
-    masses = axis.weights[: axis.n_regular]
-    if axis.levels is not None and axis.n_regular:
+    masses = axis.weights[axis.regular]
+    if axis.levels is not None and not axis.is_empty:
         return int(np.argmax(masses))
     up_to = np.cumsum(masses)
     return int(np.searchsorted(up_to, up_to[-1:].sum() / 2))  # no value but missing ones: node 0

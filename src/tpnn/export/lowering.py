@@ -17,7 +17,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.model.model import AnovaModel
-from tpnn.table.axis import Axis
+from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
@@ -181,7 +181,7 @@ def input_of(encoder: TableEncoder, feature: int) -> Input:
     name, known = encoder.feature_names[feature], encoder.features[feature]
     _check_levels(name, known)
     axes = [per_order[feature] for per_order in encoder.axes.values()]
-    nodes = np.concatenate([axis.values[: axis.n_regular] for axis in axes])
+    nodes = np.concatenate([axis.values for axis in axes])
     values = known.levels or nodes.tolist()
     with np.errstate(over="ignore"):
         overflows = bool(len(nodes)) and not np.isfinite(nodes.max() - nodes.min())
@@ -206,19 +206,16 @@ def _check_levels(name: str, known: Feature) -> None:
 
 def _place(axis: Axis, known: Input, number: int) -> Place:
     """Place of one axis; its last node, where nothing is added, is there only if it is reached."""
-    nodes = axis.values[: axis.n_regular]
-    is_number = not known.levels and axis.n_regular > 0
-    lower, fraction = [axis.missing_node, axis.unseen_node], [0.0, 0.0]
-    if known.levels:
-        nodes_of, fractions = axis.locate(np.arange(float(len(known.levels))))
-        lower, fraction = lower + nodes_of.tolist(), fraction + fractions.tolist()
-    reached = [axis.missing_node] if is_number else lower
+    is_number = not known.levels and not axis.is_empty
+    numbers = np.append([np.nan, UNSEEN_LEVEL], np.arange(float(len(known.levels))))
+    lower, fraction = axis.locate(numbers)
+    reached = lower[:1] if is_number else lower
     return Place(
         input=number,
-        nodes=nodes / known.unit if is_number else np.empty(0),
-        lower=np.array(lower, np.intp),
-        fraction=np.array(fraction),
-        size=max(axis.n_nodes, 1 + max(reached)),
+        nodes=axis.values / known.unit if is_number else np.empty(0),
+        lower=lower,
+        fraction=fraction,
+        size=max(axis.n_nodes, 1 + int(reached.max())),
     )
 
 
@@ -281,7 +278,7 @@ def probes(model: AnovaModel) -> list[FloatArray]:
     columns = []
     for feature, known in enumerate(encoder.features):
         axes = [per_order[feature] for per_order in encoder.axes.values()]
-        nodes = np.unique(np.concatenate([axis.values[: axis.n_regular] for axis in axes]))
+        nodes = np.unique(np.concatenate([axis.values for axis in axes]))
         if known.levels or not len(nodes):
             column = np.append(np.arange(float(len(known.levels))), [np.nan, np.inf])
         else:

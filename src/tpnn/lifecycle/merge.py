@@ -56,7 +56,7 @@ class Share:
     @property
     def is_empty(self) -> bool:
         """Whether fit saw missing values alone, so that the feature has no kind."""
-        return self.finest.n_regular == 0
+        return self.finest.is_empty
 
 
 def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -> TableEncoder:
@@ -146,7 +146,7 @@ def _common_feature(
             f"{name!r}. Convert the column, and fit the models again."
         )
     kind = kinds.pop() if kinds else NUMBER
-    missing = sum(share.weight * share.finest.weights[share.finest.n_regular :].sum()
+    missing = sum(share.weight * share.finest.weights[share.finest.missing].sum()
                   for share in shares)  # fmt: skip
     if kind in (NOMINAL, ORDERED):
         return _common_levels(name, kind, shares, orders, missing)
@@ -161,14 +161,13 @@ def _common_numbers(
     union = np.empty(0)
     for order in reversed(orders):
         axes = [share.axes[order] for share in shares if order in share.axes]
-        union = np.unique(np.concatenate([union, *(a.values[: a.n_regular] for a in axes)]))
+        union = np.unique(np.concatenate([union, *(a.values for a in axes)]))
         nodes[order] = union
     nodes = {order: union[:1] if not len(own) else own for order, own in nodes.items()}
     masses = np.zeros(len(union))
     for share in shares:
-        regular = share.finest.values[: share.finest.n_regular]
-        own = share.finest.weights[: share.finest.n_regular]
-        masses[np.searchsorted(union, regular)] += share.weight * own
+        axis = share.finest
+        masses[np.searchsorted(union, axis.values)] += share.weight * axis.weights[axis.regular]
     return {order: _open_axis(kind, union, masses, nodes[order], missing) for order in orders}
 
 
@@ -176,18 +175,13 @@ def _open_axis(
     kind: str, values: FloatArray, masses: FloatArray, nodes: FloatArray, missing: float
 ) -> Axis:
     """Axis with a node for missing values; the mass of a value is shared by its neighbours."""
-    shared = np.zeros(len(nodes) + 1)
+    axis, shared = Axis(nodes, np.empty(0), kind, has_missing=True), np.zeros(len(nodes) + 1)
     if len(nodes):
-        lower, fraction = Axis(nodes, np.empty(0)).locate(values)
+        lower, fraction = axis.locate(values)
         np.add.at(shared, lower, (1 - fraction) * masses)
         np.add.at(shared, lower + 1, fraction * masses)
-    weights = np.append(shared[: len(nodes)], missing)
-    return Axis(
-        values=np.append(nodes, np.nan),
-        weights=weights / weights.sum(),
-        kind=kind,
-        has_missing=True,
-    )
+    weights = axis.with_missing(shared[:-1], missing)
+    return replace(axis, weights=weights / weights.sum())
 
 
 def _common_levels(
@@ -239,7 +233,7 @@ def _level_masses(share: Share, feature: Feature) -> FloatArray:
     """Mass of each of the common levels in one model; levels of one node share its mass."""
     nodes, _ = share.finest.locate(own_numbers(share.feature, feature.levels, feature.are_text))
     padded = np.append(share.finest.weights, 0.0)
-    padded[share.finest.unseen_node] = 0.0  # of an EBM, it belongs to no level
+    padded[share.finest.unseen] = 0.0  # of an EBM, it belongs to no level
     return padded[nodes] / np.bincount(nodes, minlength=len(padded))[nodes]
 
 
@@ -259,16 +253,18 @@ def _joint_groups(
 def _level_axis(feature: Feature, groups: IntArray, masses: FloatArray, missing: float) -> Axis:
     """Axis of levels with nodes for unseen and for missing ones."""
     n_nodes = int(groups.max()) + 1
-    weights = np.concatenate([np.bincount(groups, masses, minlength=n_nodes), [0.0, missing]])
-    return Axis(
-        values=np.append(np.arange(n_nodes + 1.0), np.nan),
-        weights=weights / weights.sum(),
+    axis = Axis(
+        values=np.arange(n_nodes + 1.0),
+        weights=np.empty(0),
         kind=feature.kind,
         levels=(*_group_labels(feature, groups), UNSEEN_WORD),
         groups=groups,
         has_missing=True,
         has_unseen=True,
     )
+    by_level = np.append(np.bincount(groups, masses, minlength=n_nodes), 0.0)
+    weights = axis.with_missing(by_level, missing)
+    return replace(axis, weights=weights / weights.sum())
 
 
 def _group_labels(feature: Feature, groups: IntArray) -> list[Any]:

@@ -124,10 +124,8 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
     np.add.at(masses, lower + 1, fraction)
     bins = np.arange(axis.n_nodes + 1)
     if axis.levels is None:
-        regular = np.minimum(
-            (axis.positions[: axis.n_regular] * N_BINS).astype(np.intp), N_BINS - 1
-        )
-        bins = np.append(regular, N_BINS + np.arange(axis.n_nodes + 1 - axis.n_regular))
+        regular = np.minimum((axis.positions[axis.regular] * N_BINS).astype(np.intp), N_BINS - 1)
+        bins = np.append(axis.with_missing(regular, N_BINS), N_BINS + axis.has_missing)
     p = np.bincount(bins, np.append(axis.weights, 0.0)).astype(np.float64)
     q = np.bincount(bins, masses[: axis.n_nodes + 1]) / max(len(new), 1)
     return Shares(p, q, n_reference, len(new))

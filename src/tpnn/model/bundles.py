@@ -97,8 +97,8 @@ class Bundle:
 def _points(axis: Axis) -> list[tuple[float, int]]:
     """Values that are exactly a node, each with its node."""
     if axis.groups is None:
-        return [(float(value), node) for node, value in enumerate(axis.values)]
-    missing = [(np.nan, axis.missing_node)] if axis.has_missing else []
+        return [(float(value), node) for node, value in enumerate(axis.numbers)]
+    missing = [(np.nan, node) for node in range(axis.n_nodes)[axis.missing]]
     return [(float(level), int(node)) for level, node in enumerate(axis.groups)] + missing
 
 

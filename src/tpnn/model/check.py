@@ -94,20 +94,19 @@ def _check_axis(axis: Axis, feature: Feature) -> None:
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
     rows = (axis.values, axis.values if axis.groups is None else axis.groups)
     _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")
-    nodes, masses = axis.values[: axis.n_regular], axis.weights
+    nodes, masses = axis.values, axis.weights
     increasing = _is_finite(nodes) and bool((np.diff(nodes) > 0).all())
     _require(increasing, "nodes must be finite and increasing")
     is_time = feature.kind in (DATE, DURATION)
     _require(not is_time or bool((abs(nodes) < LONGEST_TIME).all()), "nodes must be dates")
-    _require(not axis.has_missing or bool(np.isnan(axis.values[-1])), "missing values come last")
     shared = _is_finite(masses) and (masses >= 0).all() and abs(masses.sum() - 1) < MASS_TOLERANCE
     _require(bool(shared), "masses must not be negative and sum to one")
-    _require(masses.shape == axis.values.shape, "every node must have a mass")
+    _require(masses.shape == (axis.n_nodes,), "every node must have a mass")
     _check_levels(axis, feature)
 
 
 def _check_levels(axis: Axis, feature: Feature) -> None:
-    levels, n_regular = feature.levels, axis.n_regular
+    levels = feature.levels
     _require(axis.groups is not None or not axis.has_unseen, "only levels can be unseen")
     texts = all(isinstance(level, str) for level in levels)
     _require(texts or not feature.are_text, "levels that are text must be strings")
@@ -117,15 +116,15 @@ def _check_levels(axis: Axis, feature: Feature) -> None:
         return
     labels = axis.levels or ()
     _require(len(levels) > 0 and axis.levels is not None, "levels must have labels")
-    labelled = len(labels) == n_regular and _are_labels(labels)
+    labelled = len(labels) == len(axis.values) and _are_labels(labels)
     _require(labelled, "every node of a level must have a label")
     _require(axis.groups is not None or feature.kind == ORDERED, "levels must have nodes")
     if axis.groups is None:
-        numbers = axis.values[:n_regular]
+        numbers = axis.values
         inside = (numbers >= 0) & (numbers < len(levels)) & (numbers == np.floor(numbers))
         _require(bool(inside.all()), "nodes must be levels")
     else:
-        inside = (axis.groups >= 0) & (axis.groups < n_regular - axis.has_unseen)
+        inside = (axis.groups >= 0) & (axis.groups < axis.seen.stop)
         all_inside = len(inside) == len(levels) and bool(inside.all())
         _require(all_inside, "levels must have nodes")
 

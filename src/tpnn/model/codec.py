@@ -196,7 +196,7 @@ def pack(fields: Fields) -> tuple[Header, Arrays]:
     if fields["facts"] is not None:
         header["facts"] = fields["facts"].as_dict()
     arrays = {
-        "node_values": _flatten([axis.values for axis in axes]),
+        "node_values": _flatten([axis.with_missing(axis.values, np.nan) for axis in axes]),
         "node_weights": _flatten([axis.weights for axis in axes]),
         "level_nodes": _flatten([*groups, np.empty(0, np.intp)]).astype(np.uint16),
         "intercept": fields["intercepts"],
@@ -300,7 +300,8 @@ def _unpack_posteriors(
 
 def _unpack_encoder(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableEncoder:
     sizes = [(size,) for size in header["n_nodes"]]
-    values = _unflatten(arrays["node_values"], sizes)
+    nodes = zip(_unflatten(arrays["node_values"], sizes), header["has_missing"], strict=True)
+    values = [row[: len(row) - has_missing] for row, has_missing in nodes]
     weights = _unflatten(arrays["node_weights"], sizes)
     features = tuple(
         Feature(kind, tuple(levels), *text) for kind, levels, *text in header["features"]

@@ -37,7 +37,7 @@ def digest(model: AnovaModel) -> str:
     for component, table in model.by_component().items():
         for axis in model.axes(component):
             whole.update(bytes([axis.has_missing, axis.has_unseen]))
-            _add(whole, axis.values[: axis.n_regular])
+            _add(whole, axis.values)
             _add(whole, axis.weights)
             _add(whole, np.empty(0) if axis.groups is None else axis.groups)
         _add(whole, table)

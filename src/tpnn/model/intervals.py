@@ -198,14 +198,9 @@ def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:
 
 
 def _group_nodes(model: AnovaModel, table: Table, feature: int) -> IntArray:
-    """Node of each row's value (n_rows,), -1 where no node has it."""
+    """Node of each row's value (n_rows,), M where no node has it."""
     axis, x = model.encoder.axes[1][feature], model.encoder.numbers(table, feature)
-    missing = axis.missing_node if axis.has_missing else -1
-    if axis.groups is not None:
-        is_level = np.isfinite(x) & (x < len(axis.groups))
-        nodes = np.where(is_level, axis.groups[np.where(is_level, x, 0).astype(np.intp)], -1)
-    else:
-        values = axis.values[: axis.n_regular]
-        near = np.searchsorted(values, x).clip(0, len(values) - 1)
-        nodes = np.where(values[near] == x, near, -1)
-    return np.where(np.isnan(x), missing, nodes)
+    nodes, _ = axis.locate(x)
+    if axis.groups is None:
+        nodes[np.isfinite(x) & ~np.isin(x, axis.values)] = axis.n_nodes
+    return nodes

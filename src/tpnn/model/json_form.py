@@ -82,7 +82,7 @@ def json_text(fields: Fields) -> str:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     return {
-        "values": axis.values[: axis.n_regular].tolist(),
+        "values": axis.values.tolist(),
         "masses": axis.weights.tolist(),
         "labels": axis.levels,
         "level_nodes": None if axis.groups is None else axis.groups.tolist(),
@@ -209,9 +209,8 @@ def _encoder(document: Mapping[str, Any]) -> TableEncoder:
 
 def _read_axis(axis: Mapping[str, Any], kind: str) -> Axis:
     labels, groups = axis["labels"], axis["level_nodes"]
-    values = _numbers(axis["values"])
     return Axis(
-        values=np.append(values, np.nan) if axis["has_missing"] else values,
+        values=_numbers(axis["values"]),
         weights=_numbers(axis["masses"]),
         kind=kind,
         levels=None if labels is None else tuple(labels),

@@ -31,12 +31,12 @@ class Locator:
         self.features = sorted(set(features))
         self.rows = np.array([self.features.index(feature) for feature in features], np.intp)
         self.groups = [axis.groups for axis in axes]
-        self.inner = [axis.values[1 : axis.n_regular] for axis in axes]  # all nodes but the first
-        self.halves = np.concatenate([_padded(np.nan_to_num(axis.values) / 2) for axis in axes])
+        self.inner = [axis.values[1:] for axis in axes]  # all nodes but the first
+        self.halves = np.concatenate([_padded(axis.values / 2) for axis in axes])
         self.steps = np.concatenate([_half_steps(axis) for axis in axes])
-        self.starts = _upright(np.cumsum([0, *(max(axis.n_nodes, 1) for axis in axes[:-1])]))
-        self.firsts = _upright([_ends(axis)[0] for axis in axes])
-        self.lasts = _upright([_ends(axis)[1] for axis in axes])
+        self.starts = _upright(np.cumsum([0, *(max(len(axis.values), 1) for axis in axes[:-1])]))
+        self.firsts = _upright([ends_of(axis)[0] for axis in axes])
+        self.lasts = _upright([ends_of(axis)[1] for axis in axes])
         self.missing = _upright([axis.missing_node for axis in axes])
         self.unseen = _upright([axis.unseen_node for axis in axes])
 
@@ -69,18 +69,18 @@ def _padded(values: FloatArray) -> FloatArray:
 
 def _half_steps(axis: Axis) -> FloatArray:
     """Half of the distance from each node to the next, infinite where there is none."""
-    steps = np.full(max(axis.n_nodes, 1), np.inf)
-    if axis.groups is None and axis.n_regular > 1:
-        gaps = np.diff(axis.values[: axis.n_regular] / 2)
+    steps = np.full(max(len(axis.values), 1), np.inf)
+    if axis.groups is None and len(axis.values) > 1:
+        gaps = np.diff(axis.values / 2)
         steps[: len(gaps)] = np.where(gaps > 0, gaps, np.inf)
     return steps
 
 
-def _ends(axis: Axis) -> tuple[float, float]:
+def ends_of(axis: Axis) -> tuple[float, float]:
     """Between which values an axis is searched: its outer nodes; levels are not."""
     if axis.groups is not None:
         return -np.inf, np.inf
-    return (axis.values[0], axis.values[axis.n_regular - 1]) if axis.n_regular else (0.0, 0.0)
+    return (axis.values[0], axis.values[-1]) if len(axis.values) else (0.0, 0.0)
 
 
 def _upright(values: Any) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray, Int32Array
 from tpnn._utils.compile import compiled
+from tpnn.model.locate import ends_of
 from tpnn.table.axis import Axis
 
 N_BUCKETS = 1024
@@ -131,10 +132,10 @@ def _kind(axes: Sequence[Axis]) -> int:
     """How a feature with these axes is located."""
     if all(axis.groups is not None for axis in axes):
         return LEVELS
-    few = min(axis.n_regular for axis in axes) < 2
+    few = min(len(axis.values) for axis in axes) < 2
     if few or any(axis.groups is not None for axis in axes):
         return ODD
-    spans = (axis.values[axis.n_regular - 1] / 2 - axis.values[0] / 2 for axis in axes)
+    spans = (axis.values[-1] / 2 - axis.values[0] / 2 for axis in axes)
     return PLAIN if min(spans) > SMALLEST_RANGE else ODD
 
 
@@ -166,14 +167,14 @@ def lay_out(by_feature: Sequence[Sequence[Axis]]) -> Places:
     kinds = [_kind(axes) for axes in by_feature]
     nodes, buckets, own, gaps = [], [], [], []
     for kind, axes in zip(kinds, by_feature, strict=True):
-        known = [axis.values[: axis.n_regular] for axis in axes]
+        known = [axis.values for axis in axes]
         nodes.append(np.unique(np.concatenate(known)) if kind == PLAIN else np.zeros(1))
         plain = kind == PLAIN
         buckets.append(_buckets(nodes[-1]) if plain else (np.zeros(N_BUCKETS + 1, np.int32), 0))
         for axis, values in zip(axes, known, strict=True):
             below = np.searchsorted(values, nodes[-1], side="right") - 1
             own.append(np.maximum(below, 0) if axis.groups is None else axis.groups)
-            step = np.append(np.diff(axis.values / 2), 0.0)
+            step = np.diff(axis.values / 2, append=np.inf)
             gaps.append(np.where(step > 0, step, np.inf))
     n_orders = len(by_feature[0])
     padded = [
@@ -199,7 +200,7 @@ def lay_out(by_feature: Sequence[Sequence[Axis]]) -> Places:
         halves=np.concatenate([axis.values / 2 for axis in flat]),
         steps=np.concatenate(gaps),
         axis_starts=by_order(starts_of(gaps)[:-1]),
-        ends=by_order([(axis.values[0], axis.values[axis.n_regular - 1]) for axis in flat]),
+        ends=by_order([ends_of(axis) for axis in flat]),
         missing=by_order([axis.missing_node for axis in flat]).astype(np.int32),
         unseen=by_order([axis.unseen_node for axis in flat]).astype(np.int32),
     )

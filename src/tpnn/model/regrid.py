@@ -59,12 +59,10 @@ def own_numbers(feature: Feature, levels: Sequence[Any], are_text: bool) -> Floa
 
 def _own_nodes(known: Feature, own: Axis, feature: Feature, other: Axis) -> FloatArray:
     """Write the nodes of another axis as numbers that the axis of the model itself can locate."""
-    numbers = other.numbers
-    regular = numbers[: other.n_regular - other.has_unseen]
-    if feature.levels:
-        levels = [feature.levels[int(number)] for number in regular]
-        regular = own_numbers(known, levels, feature.are_text)
-    regular = np.append(regular, [UNSEEN_LEVEL] * other.has_unseen)
-    if own.n_regular == 0:
-        regular = np.full(len(regular), UNSEEN_LEVEL)  # whatever it is, fit has not seen it
-    return np.append(regular, [np.nan] * other.has_missing)
+    numbers = other.numbers.copy()
+    if own.is_empty:
+        numbers[other.regular] = UNSEEN_LEVEL  # whatever it is, fit has not seen it
+    elif feature.levels:
+        levels = [feature.levels[int(number)] for number in numbers[other.seen]]
+        numbers[other.seen] = own_numbers(known, levels, feature.are_text)
+    return numbers

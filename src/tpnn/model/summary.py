@@ -201,7 +201,7 @@ def certified_shapes(model: AnovaModel) -> dict[str, list[str]]:
     """Shapes that are proved for all values of the other features, by feature."""
     certified = {}
     for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
-        if not axis.is_nominal and axis.n_regular > 1:
+        if axis.has_steps:
             shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
             held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
             if held:

@@ -4,6 +4,9 @@ A row's value lies between two nodes; the frozen model interpolates linearly bet
 training uses the nearer one. The mass of the training rows is shared between the two nodes in the
 same proportion, so that a function that averages to zero over the nodes averages to zero over the
 training rows, exactly. Levels and missing values have nodes of their own.
+
+Regular nodes are those of values, and are numbered like them. Where missing values have their node
+is known here and in the few modules that tests/test_architecture.py names; others ask the axis.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray, RealArray
 from tpnn.table.columns import SMALLEST_SIZE
@@ -31,20 +35,20 @@ class Axis:
 
     Parameters
     ----------
-    values : array of shape (M,)
-        Nodes in the feature's own unit, increasing; numbers of levels; NaN for missing values.
+    values : array of shape (n_values,)
+        Regular nodes in the feature's own unit, increasing, or numbers of levels.
     weights : array of shape (M,)
         Share of the training mass at each node; the measure of the sum-to-zero law.
     kind : {"number", "date", "duration", "ordered", "nominal"}
         What the values stand for.
     levels : tuple, optional
-        Label of every node that stands for a level.
+        Label of every regular node of a feature with levels.
     groups : array of shape (n_levels,), optional
         Node of each level of a nominal feature.
     has_missing : bool
-        Whether the last node stands for missing values.
+        Whether there is a node for missing values.
     has_unseen : bool
-        Whether the last node before it stands for levels that fit has not seen.
+        Whether the last regular node stands for levels that fit has not seen.
     """
 
     values: FloatArray
@@ -75,34 +79,57 @@ class Axis:
         >>> axis.numbers
         array([1., 0.])
         """
-        if self.groups is None:
-            return self.values
-        numbers = np.full(self.n_nodes, UNSEEN_LEVEL)
-        nodes, first = np.unique(self.groups, return_index=True)
-        numbers[nodes] = first
-        if self.has_missing:
-            numbers[-1] = np.nan
-        return numbers
+        numbers = self.values
+        if self.groups is not None:
+            numbers = np.full(len(numbers), UNSEEN_LEVEL)
+            nodes, first = np.unique(self.groups, return_index=True)
+            numbers[nodes] = first
+        return self.with_missing(numbers, np.nan)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes M, the one of missing values included."""
-        return len(self.values)
+        return len(self.values) + self.has_missing
 
     @property
-    def n_regular(self) -> int:
-        """Number of nodes of non-missing values."""
-        return len(self.values) - self.has_missing
+    def regular(self) -> slice:
+        """Nodes of values: an index of everything that has an entry for each node."""
+        return slice(0, len(self.values))
+
+    @property
+    def seen(self) -> slice:
+        """Nodes of values that fit has seen: all regular ones but that of unseen levels."""
+        return slice(0, len(self.values) - self.has_unseen)
+
+    @property
+    def unseen(self) -> slice:
+        """Node of levels that fit has not seen, or no node."""
+        return slice(self.seen.stop, len(self.values))
+
+    @property
+    def missing(self) -> slice:
+        """Node of missing values, or no node."""
+        return slice(len(self.values), self.n_nodes)
 
     @property
     def missing_node(self) -> int:
         """Node of missing values; M, where every component is zero, if fit has seen none."""
-        return self.n_regular
+        return len(self.values)
 
     @property
     def unseen_node(self) -> int:
         """Node of levels that fit has not seen; M, where every component is zero, without one."""
-        return self.n_regular - 1 if self.has_unseen else self.n_nodes
+        return len(self.values) - 1 if self.has_unseen else self.n_nodes
+
+    def with_missing(self, entries: NDArray[Any], entry: Any) -> NDArray[Any]:
+        """Entries of all nodes, (M, ...), from those of regular nodes and that of missing values.
+
+        >>> Axis(np.arange(2.0), np.ones(3) / 3, has_missing=True).with_missing(np.ones(2), 0.0)
+        array([1., 1., 0.])
+        """
+        if not self.has_missing:
+            return entries
+        return np.concatenate([entries, np.broadcast_to(entry, (1, *entries.shape[1:]))])
 
     @property
     def is_nominal(self) -> bool:
@@ -110,14 +137,24 @@ class Axis:
         return self.kind == NOMINAL
 
     @property
+    def is_empty(self) -> bool:
+        """Whether fit has seen no value, so that all values are missing."""
+        return len(self.values) == 0
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the nodes are ordered and there is a step from one value to the next."""
+        return not self.is_nominal and len(self.values) > 1
+
+    @property
     def positions(self) -> FloatArray:
         """Mid-rank of each node among the non-missing values, in [0, 1]: the argument of bases.
 
         NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
         """
-        regular = self.weights[: self.n_regular]
+        regular = self.weights[self.regular]
         ranks = (np.cumsum(regular) - regular / 2) / (regular.sum() or 1.0)
-        return np.append(ranks, 1.0) if self.has_missing else ranks
+        return self.with_missing(ranks, 1.0)
 
     @property
     def blended_positions(self) -> FloatArray:
@@ -127,24 +164,23 @@ class Axis:
         mercy of outliers, so they are clipped. Ranks serve if there are no values to speak of:
         levels without order, or a single value from the lower to the upper of the outer ranks.
         """
-        ranks, regular = self.positions, self.n_regular
+        positions = self.positions
         if self.is_nominal or self._is_nearly_constant():
-            return ranks
-        nodes = self.values[:regular]
+            return positions
+        ranks = positions[self.regular]
         with np.errstate(over="ignore", invalid="ignore"):  # differences of huge values
-            low, high = np.interp(OUTER_RANKS, ranks[:regular], nodes)
+            low, high = np.interp(OUTER_RANKS, ranks, self.values)
             reach = CLIP_RANGES * (high - low)
-            clipped = np.clip(nodes, low - reach, high + reach)
+            clipped = np.clip(self.values, low - reach, high + reach)
             span = clipped[-1] - clipped[0]
             if not 0 < span < np.inf:
-                return ranks
+                return positions
             values = (clipped - clipped[0]) / span
-        blended = (1 - VALUE_SHARE) * ranks[:regular] + VALUE_SHARE * values
-        return np.append(blended, ranks[regular:])
+        return self.with_missing((1 - VALUE_SHARE) * ranks + VALUE_SHARE * values, 1.0)
 
     def _is_nearly_constant(self) -> bool:
         """Whether one node holds all the mass between the outer ranks."""
-        cumulated = np.cumsum(self.weights[: self.n_regular])
+        cumulated = np.cumsum(self.weights[self.regular])
         if len(cumulated) < 2:
             return True
         first, last = np.searchsorted(cumulated, np.array(OUTER_RANKS) * cumulated[-1])
@@ -157,8 +193,7 @@ class Axis:
         >>> Axis(np.array([0.0, 1.0, 5.0]), np.array([0.2, 0.6, 0.2])).tenths_range
         5.0
         """
-        nodes = self.values[: self.n_regular]
-        ranks = np.cumsum(self.weights[: self.n_regular])
+        nodes, ranks = self.values, np.cumsum(self.weights[self.regular])
         low, high = np.searchsorted(ranks, np.array(OUTER_RANKS) * ranks[-1])
         last = len(nodes) - 1
         return float(nodes[min(high, last)] - nodes[min(low, last)] or nodes[-1] - nodes[0] or 1.0)
@@ -172,7 +207,7 @@ class Axis:
         """
         missing, unknown = np.isnan(x), np.isinf(x)
         odd = missing | unknown
-        lower, fraction = self._locate_known(np.where(odd, self.values[0], x) if odd.any() else x)
+        lower, fraction = self._locate_known(np.where(odd, 0.0, x) if odd.any() else x)
         lower[missing] = self.missing_node
         lower[unknown] = self.unseen_node
         fraction[odd] = 0.0
@@ -181,8 +216,8 @@ class Axis:
     def _locate_known(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         fraction = np.zeros(len(x))
         if self.groups is not None:
-            return self.groups[np.nan_to_num(x).astype(np.intp)], fraction
-        nodes = self.values[: self.n_regular]
+            return self.groups[x.astype(np.intp)], fraction
+        nodes = self.values
         if len(nodes) < 2:
             return np.zeros(len(x), np.intp), fraction
         x = np.clip(x, nodes[0], nodes[-1])
@@ -194,23 +229,22 @@ class Axis:
 
     def coarsened(self, most: int) -> Axis:
         """Axis with at most ``most`` regular nodes, all of them nodes of this one."""
-        if self.n_regular <= most:
+        if len(self.values) <= most:
             return self
         if self.groups is not None:
             return self._with_rarest_merged(self.groups, most)
-        regular = self.weights[: self.n_regular]
-        nodes = place_nodes(self.values[: self.n_regular], regular, most)
-        axis = make_axis(self.values, self.weights, nodes, self.kind)
+        nodes = place_nodes(self.values, self.weights[self.regular], most)
+        axis = make_axis(self.numbers, self.weights, nodes, self.kind)
         if self.levels is None:
             return axis
-        numbers = np.searchsorted(self.values[: self.n_regular], nodes)
+        numbers = np.searchsorted(self.values, nodes)
         return replace(axis, levels=tuple(self.levels[number] for number in numbers))
 
     def _with_rarest_merged(self, groups: IntArray, most: int) -> Axis:
         """Nominal axis whose last nodes, those of the rarest levels, are one."""
         last = most - 1
-        regular, missing = np.split(self.weights, [self.n_regular])
-        values = np.append(np.arange(float(most)), np.full(len(missing), np.nan))
+        regular, missing = self.weights[self.regular], self.weights[self.missing]
+        values = np.arange(float(most))
         masses = np.concatenate([regular[:last], [regular[last:].sum()], missing])
         levels = (*(self.levels or ())[:last], OTHERS)
         merged = np.minimum(groups, last)
@@ -219,7 +253,7 @@ class Axis:
     @property
     def ends(self) -> FloatArray:
         """Largest value that is nearest to each regular node of an ordered axis but the last."""
-        nodes = self.values[: self.n_regular]
+        nodes = self.values
         middles = nodes[:-1] / 2 + nodes[1:] / 2
         below = np.nextafter(nodes[1:], -np.inf)  # the middle of neighbours rounds to either
         return np.minimum(middles, below)
@@ -294,7 +328,7 @@ def make_axis(
     weights = np.zeros(n_nodes + 1)  # one more, to which the last node gives nothing
     share_masses(values[:n_known], masses, total, nodes, weights)
     return Axis(
-        values=np.append(nodes, np.full(n_missing, np.nan)),
+        values=nodes,
         weights=np.append(weights[:n_nodes], masses[n_known:] / total),
         kind=kind,
         has_missing=bool(n_missing),
@@ -316,7 +350,7 @@ def nested_axes(
         axis = make_axis(values, masses, nodes, kind)
         if levels:
             axis = replace(axis, levels=tuple(levels[int(number)] for number in nodes))
-        axes[size], weights = axis, axis.weights[: axis.n_regular]
+        axes[size], weights = axis, axis.weights[axis.regular]
     return [axes[size] for size in sizes]
 
 
@@ -357,9 +391,8 @@ def _nominal_axis(
     if n_nodes < len(levels):
         labels[-1] = OTHERS
     masses = np.append(np.bincount(groups, level_masses, minlength=n_nodes), missing)
-    values = np.append(np.arange(float(n_nodes)), np.full(len(missing), np.nan))
     return Axis(
-        values=values,
+        values=np.arange(float(n_nodes)),
         weights=masses / masses.sum(),
         kind=NOMINAL,
         levels=tuple(labels),

@@ -297,12 +297,12 @@ class TableEncoder:
 
     def _is_empty(self, feature: int) -> bool:
         """Whether fit saw no value of a feature, so that the feature has no kind."""
-        return self.axes[min(self.axes)][feature].n_regular == 0
+        return self.axes[min(self.axes)][feature].is_empty
 
     def _knows_every_number(self) -> bool:
         """Whether all features are numbers, so that no finite one is new to them."""
         are_numbers = all(kind == NUMBER and not levels for kind, levels, _ in self.features)
-        return are_numbers and all(axis.n_regular for axis in self.axes[min(self.axes)])
+        return are_numbers and not any(axis.is_empty for axis in self.axes[min(self.axes)])
 
     def coarsened(self, order: int, most: int) -> TableEncoder:
         """Limit the nodes per feature in the components of one order to ``most``.
@@ -313,7 +313,7 @@ class TableEncoder:
         axes[order] = tuple(axis.coarsened(most) for axis in axes[order])
         for higher in range(order + 1, max(axes) + 1):
             pairs = zip(axes[higher - 1], axes[higher], strict=True)
-            axes[higher] = tuple(below.coarsened(axis.n_regular) for below, axis in pairs)
+            axes[higher] = tuple(below.coarsened(len(axis.values)) for below, axis in pairs)
         return replace(self, axes=axes)
 
     def pick(self, features: Sequence[int]) -> TableEncoder:
@@ -338,8 +338,9 @@ class TableEncoder:
         the order of these keys, so permuting the columns only permutes the features of the model.
         """
         axis = self.axes[min(self.axes)][feature]
-        name = self.names[feature] if self.names else axis.values.tobytes()
-        kind = repr(self.features[feature][:2]) if axis.n_regular else ""  # none without values
+        nodes = axis.with_missing(axis.values, np.nan)
+        name = self.names[feature] if self.names else nodes.tobytes()
+        kind = repr(self.features[feature][:2]) if not axis.is_empty else ""
         return name, axis.weights.tobytes(), kind
 
 

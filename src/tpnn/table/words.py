@@ -20,16 +20,14 @@ SECONDS_PER_DAY = 86_400.0
 def node_words(axis: Axis) -> list[str]:
     """Write every node of an axis: as a label, a date, a number, or "(missing)".
 
-    >>> node_words(Axis(np.array([0.0, 1.0, np.nan]), np.full(3, 1 / 3), "nominal", ("a", "b"),
+    >>> node_words(Axis(np.array([0.0, 1.0]), np.full(3, 1 / 3), "nominal", ("a", "b"),
     ...                 np.array([0, 1]), has_missing=True))
     ['a', 'b', '(missing)']
     """
-    regular = axis.values[: axis.n_regular]
-    if axis.levels is not None:
-        words = [str(level) for level in axis.levels]
-    else:
-        words = [_word(axis.kind, value) for value in regular]
-    return words + [MISSING_WORD] * axis.has_missing
+    labels = axis.levels
+    if labels is None:
+        labels = tuple(_word(axis.kind, value) for value in axis.values)
+    return [str(word) for word in axis.with_missing(np.array(labels, object), MISSING_WORD)]
 
 
 def value_word(feature: Feature, number: float) -> str:

@@ -227,4 +227,4 @@ def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:
     if axis.groups is not None:
         return True
     x = training_columns(problem, [(feature,)], problem.distinct.rows[rows.places])[feature]
-    return bool((np.isnan(x) | np.isin(x, axis.values[: axis.n_regular])).all())
+    return bool((np.isnan(x) | np.isin(x, axis.values)).all())

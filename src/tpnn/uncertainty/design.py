@@ -228,9 +228,9 @@ def _bases(axis: Axis, order: int) -> FloatArray:
     logits = (axis.blended_positions[:, None] - centres) / SIGMOID_WIDTHS[order]
     bases: FloatArray = 1 / (1 + np.exp(-logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT)))
     if axis.has_missing:  # sigmoids say nothing about missing values
-        known = axis.weights[:-1]
-        bases[-1] = known @ bases[:-1] / max(known.sum(), SMALLEST_MASS)
-        bases = np.column_stack([bases, np.arange(axis.n_nodes) == axis.missing_node])
+        known = axis.weights[axis.regular]
+        bases[axis.missing] = known @ bases[axis.regular] / max(known.sum(), SMALLEST_MASS)
+        bases = np.column_stack([bases, np.eye(axis.n_nodes)[:, axis.missing]])
     return bases
 
 

@@ -78,7 +78,7 @@ def test_levels_dates_and_missing_values_of_features(
 def test_quantiles_of_an_axis() -> None:
     axis = Axis(np.arange(100.0), np.full(100, 0.01))
     assert _quantiles(axis) == pytest.approx([0.0, 4.0, 49.0, 94.0, 99.0], abs=1)
-    assert _quantiles(Axis(np.array([np.nan]), np.ones(1), has_missing=True)) == []
+    assert _quantiles(Axis(np.empty(0), np.ones(1), has_missing=True)) == []
 
 
 def test_a_few_rows_spread_over_all_are_kept_with_their_offsets() -> None:

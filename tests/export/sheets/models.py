@@ -48,7 +48,7 @@ def fuzzed_rows(model: AnovaModel, n_rows: int, seed: int = 1) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     X = mixed_rows(n_rows, seed)
     for feature, name in enumerate(("amount", "count")):
-        nodes = model.encoder.axes[1][feature].values[:-1]
+        nodes = model.encoder.axes[1][feature].values
         on_nodes = nodes[rng.integers(0, len(nodes), n_rows)]
         beside = np.nextafter(on_nodes, rng.choice([-np.inf, np.inf], n_rows))
         between = rng.normal(5, 6, n_rows)

@@ -50,7 +50,7 @@ def test_unseen_levels_and_missing_values_can_have_nodes() -> None:
     axis = level_axis(("u", "v"), np.ones(4) / 4, is_open=True)
     assert axis.locate(np.array([1.0, 0.0, np.nan, np.inf]))[0].tolist() == [1, 0, 3, 2]
     assert node_words(axis) == ["u", "v", "(unseen level)", "(missing)"]
-    assert np.isnan(axis.values[-1])
+    assert np.isnan(axis.numbers[axis.missing]).tolist() == [True]
 
 
 def test_labels_keep_their_type() -> None:

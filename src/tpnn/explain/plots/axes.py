@@ -37,18 +37,18 @@ def unit_of(axis: Axis) -> float:
 def node_places(axis: Axis) -> FloatArray:
     """Places of the nodes of non-missing values on a plot; levels stand one apart."""
     if axis.levels is not None:
-        return np.arange(float(axis.n_regular))
-    return axis.values[: axis.n_regular] / unit_of(axis)
+        return np.arange(float(len(axis.values)))
+    return axis.values / unit_of(axis)
 
 
 def shown_range(axis: Axis, ranks: Sequence[float]) -> tuple[float, float]:
     """First and last place that a plot shows, between two ranks of the data."""
     places = node_places(axis)
-    if axis.n_regular == 0:
+    if axis.is_empty:
         return -0.5, 0.5  # nothing but missing values
     if axis.levels is not None:
         return -0.6, places[-1] + 0.6
-    low, high = np.interp(ranks, axis.positions[: axis.n_regular], places)
+    low, high = np.interp(ranks, axis.positions[axis.regular], places)
     return (low, high) if high > low else (places[0] - 0.5, places[-1] + 0.5)
 
 
@@ -60,7 +60,7 @@ def has_heavy_tails(axis: Axis) -> bool:
     >>> has_heavy_tails(Axis(10.0 ** np.arange(8), np.ones(8) / 8))
     True
     """
-    if axis.levels is not None or axis.kind == DATE or axis.n_regular < 4:
+    if axis.levels is not None or axis.kind == DATE or len(axis.values) < 4:
         return False
     low, high = shown_range(axis, MAIN_RANKS)
     quarters = np.quantile(node_places(axis).clip(low, high), (0.25, 0.75))
@@ -122,11 +122,11 @@ def label_axis(
     missing = [missing_place(drawn, limits)] * axis.has_missing
     unit = " (days)" if axis.kind == DURATION else ""
     if axis.levels is not None:
-        words = [*node_words(axis)[: axis.n_regular], *[MISSING_LABEL] * axis.has_missing]
+        words = [*node_words(axis)[axis.regular], *[MISSING_LABEL] * len(missing)]
         label_levels(drawn, [*node_places(axis), *missing], words, points)
     elif axis.kind == DATE:
         unit = label_dates(drawn)
-    elif axis.n_regular:
+    elif not axis.is_empty:
         label_numbers(drawn, limits, points)
     if axis.levels is None:
         keep_apart(drawn, limits, missing, points)

@@ -83,19 +83,19 @@ def main_effect(
     axes, limits = _new_axes(ax, axis), shown_range(axis, MAIN_RANKS)
     if heavy_tails(explanation.model, table.names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
-    places, n = node_places(axis), axis.n_regular
-    values = scaled.values
+    places, values = node_places(axis), scaled.values
     lower, upper = scaled.band() if scaled.has_band else (values, values)
     axes.axhline(scaled.neutral, color=GREY, linewidth=0.7, zorder=1)
+    curves = values, lower, upper
     if axis.levels is not None:
-        _draw_points(axes, places, values[:n], lower[:n], upper[:n])
-    elif n:
-        _draw_curve(axes, places, values[:n], lower[:n], upper[:n])
+        _draw_points(axes, places, *(curve[axis.regular] for curve in curves))
+    elif not axis.is_empty:
+        _draw_curve(axes, places, *(curve[axis.regular] for curve in curves))
     if axis.has_missing:
         middle = np.array([missing_place(axes.xaxis, limits)])
-        _draw_points(axes, middle, values[n:], lower[n:], upper[n:])
+        _draw_points(axes, middle, *(curve[axis.missing] for curve in curves))
     inside = (places >= limits[0]) & (places <= limits[1])
-    drawn = np.append(inside, [True] * axis.has_missing).astype(bool)
+    drawn = axis.with_missing(inside, True)
     low, high = float(lower[drawn].min()), float(upper[drawn].max())
     height = (high - low) or 1.0
     axes.set_ylim(low - 0.22 * height, high + 0.05 * height)
@@ -140,7 +140,7 @@ def _draw_points(
 
 def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[float, float]) -> None:
     hills = axes.inset_axes([0, 0, 1, 0.13], zorder=0)
-    places, shares = drawn_places(axes.xaxis, node_places(axis)), density[: axis.n_regular]
+    places, shares = drawn_places(axes.xaxis, node_places(axis)), density[axis.regular]
     if axis.levels is not None:
         hills.bar(places, shares, width=0.7, color=PALE)
         highest = shares.max(initial=0.0)
@@ -191,7 +191,8 @@ def comparison(
         if axis.levels is not None:
             places = np.array([axis.levels.index(level) for level in table.axes[0].levels or ()])
         order = np.argsort(places)
-        axes.plot(places[order], shown.values[order], **(style if named else plain))
+        values = shown.values[table.axes[0].regular]
+        axes.plot(places[order], values[order], **(style if named else plain))
     others, limits = fits[0].model.feature_names, shown_range(axis, MAIN_RANKS)
     label_axis(axis, tables[0].names[0], others, axes.xaxis, limits)
     axes.set_ylabel(scaled[0].label, fontsize=LABEL_SIZE)
@@ -206,7 +207,6 @@ def _with_all_levels(axes: Sequence[Axis]) -> Axis:
     """Return the first axis, with the levels of the others after its own."""
     first = axes[0]
     if first.levels is None:
-        n = first.n_regular
-        return replace(first, values=first.values[:n], weights=first.weights[:n], has_missing=False)
+        return replace(first, weights=first.weights[first.regular], has_missing=False)
     levels = tuple(dict.fromkeys(level for axis in axes for level in axis.levels or ()))
     return replace(first, values=np.arange(float(len(levels))), levels=levels, has_missing=False)

@@ -127,14 +127,13 @@ def triple_effect(
 
 def _slices(third: Axis) -> list[int]:
     """Nodes of the third feature at which a triple is cut, at most three."""
-    n = third.n_regular
-    if n == 0:
+    if third.is_empty:
         return [0]  # nothing but missing values
     if third.is_nominal:
-        frequent = np.argsort(-third.weights[:n], kind="stable")[: len(SLICE_RANKS)]
+        frequent = np.argsort(-third.weights[third.regular], kind="stable")[: len(SLICE_RANKS)]
         return [int(node) for node in frequent]
-    nodes = np.searchsorted(third.positions[:n], SLICE_RANKS)
-    return [int(node) for node in np.unique(np.minimum(nodes, n - 1))]
+    nodes = np.searchsorted(third.positions[third.regular], SLICE_RANKS)
+    return [int(node) for node in np.unique(np.minimum(nodes, len(third.values) - 1))]
 
 
 def _inches(both: Sequence[Axis]) -> tuple[float, float]:
@@ -174,15 +173,16 @@ def _heat_map(
         if is_logarithmic:
             set_logarithmic(axis, side)
     colours = {"cmap": DIVERGING, "vmin": -limit, "vmax": limit, "rasterized": True}
-    is_smooth = all(axis.levels is None and axis.n_regular > 1 for axis in both)
+    is_smooth = all(axis.levels is None and axis.has_steps for axis in both)
+    image = None
     for x, y in product(*(_blocks(*of) for of in zip(both, sides, shown, strict=True))):
         values = effect[x.nodes, y.nodes].T
         if is_smooth and min(values.shape) > 1:
             places = (node_places(axis) for axis in both)
-            mesh = image = axes.pcolormesh(*places, values, shading="gouraud", **colours)
+            mesh = axes.pcolormesh(*places, values, shading="gouraud", **colours)
         else:
             mesh = axes.pcolormesh(x.edges, y.edges, values, **colours)
-            image = mesh if x.nodes.start == y.nodes.start == 0 else image
+        image = image or mesh
         _clip(axes, mesh, x.span, y.span)
     labelled = zip(both, names[:2], sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
@@ -214,13 +214,13 @@ class Block(NamedTuple):
 def _blocks(axis: Axis, side: Any, limits: tuple[float, float]) -> list[Block]:
     places, blocks = node_places(axis), []
     middles = (places[1:] + places[:-1]) / 2
-    if axis.n_regular:
+    if not axis.is_empty:
         ends = (-0.5, places[-1] + 0.5) if axis.levels is not None else limits
         edges = np.concatenate([[min(ends[0], places[0])], middles, [max(ends[1], places[-1])]])
-        blocks.append(Block(slice(0, axis.n_regular), edges, limits))
+        blocks.append(Block(axis.regular, edges, limits))
     if axis.has_missing:
         strip = missing_strip(side, limits)
-        blocks.append(Block(slice(axis.n_regular, axis.n_nodes), np.array(strip), strip))
+        blocks.append(Block(axis.missing, np.array(strip), strip))
     return blocks
 
 
@@ -234,7 +234,7 @@ def _clip(axes: Any, mesh: Any, x: tuple[float, float], y: tuple[float, float]) 
 
 def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> None:
     """Outline the smallest regions that hold CONTOUR_SHARES of the rows shown."""
-    centres, counts = [], density[tuple(slice(axis.n_regular) for axis in both)]
+    centres, counts = [], density[tuple(axis.regular for axis in both)]
     for number, (axis, side) in enumerate(zip(both, (axes.xaxis, axes.yaxis), strict=True)):
         places = even_places(side, shown_range(axis, PAIR_RANKS), 2 * N_CONTOUR_BINS + 1)
         cells = np.digitize(node_places(axis), places[::2]) - 1  # out of range: in no bin

@@ -190,10 +190,10 @@ def shap_summary(
 
 def _ranks(axis: Axis, x: FloatArray) -> FloatArray:
     """Rank of each value among the training rows, NaN where it has none."""
-    if axis.is_nominal or axis.n_regular == 0:
+    if axis.is_nominal or axis.is_empty:
         return np.full(len(x), np.nan)
-    n = axis.n_regular
-    return np.where(np.isfinite(x), np.interp(x, axis.values[:n], axis.positions[:n]), np.nan)
+    ranks = np.interp(x, axis.values, axis.positions[axis.regular])
+    return np.where(np.isfinite(x), ranks, np.nan)
 
 
 def _swarm(points: FloatArray) -> FloatArray:

@@ -272,7 +272,7 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
                 "levels": [str(level) for level in feature.levels],
                 "axes": [_axis(axis) for axis in by_order.values()],
                 "quantiles": _quantiles(by_order[1]),
-                "missing": float(by_order[1].weights[by_order[1].n_regular :].sum()),
+                "missing": float(by_order[1].weights[by_order[1].missing].sum()),
             }
         )
     return features
@@ -289,7 +289,7 @@ def _table(summary: Summary) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     """Everything about an axis but its numbers, which are packed."""
-    words = node_words(axis)[: axis.n_regular] if axis.levels is not None else None
+    words = node_words(axis)[axis.regular] if axis.levels is not None else None
     groups = None if axis.groups is None else axis.groups.tolist()
     return {
         "size": axis.n_nodes,
@@ -302,12 +302,11 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 def _quantiles(axis: Axis) -> list[float]:
     """Smallest, 5 %, middle, 95 % and largest value, of ordered features with values."""
-    if axis.is_nominal or axis.n_regular == 0:
+    if axis.is_nominal or axis.is_empty:
         return []
-    regular = axis.values[: axis.n_regular]
-    ranks = np.cumsum(axis.weights[: axis.n_regular])
+    ranks = np.cumsum(axis.weights[axis.regular])
     nodes = np.searchsorted(ranks, np.array(QUANTILES) * ranks[-1])
-    return [float(value) for value in regular[np.minimum(nodes, len(regular) - 1)]]
+    return [float(value) for value in axis.values[np.minimum(nodes, len(ranks) - 1)]]
 
 
 def _warnings(explanation: Explanation) -> list[str]:
@@ -353,7 +352,7 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
     ``deviation`` is the standard deviation of the raw score.
     """
     by_order = model.encoder.axes.values()
-    nodes = [axis.values[: axis.n_regular] for axes in by_order for axis in axes]
+    nodes = [axis.values for axes in by_order for axis in axes]
     weights = [axis.weights for axes in by_order for axis in axes]
     widths = zip(model.components, _half_widths(model), strict=True)
     mains = [_outputs_first(width) for component, width in widths if len(component) == 1]

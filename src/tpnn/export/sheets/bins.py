@@ -131,18 +131,18 @@ def _points(
         return numbers, (axis.weights / np.maximum(sizes, 1))[nodes]
     used = {len(s) for s in model.components if feature in s} | {min(model.encoder.axes)}
     axes = [model.encoder.axes[order][feature] for order in sorted(used)]
-    numbers = np.unique(np.concatenate([a.values[: a.n_regular] for a in axes]))
+    numbers = np.unique(np.concatenate([a.values for a in axes]))
     if known.levels:
         numbers = np.arange(float(len(known.levels)))
     masses = np.zeros(len(numbers))
-    masses[np.searchsorted(numbers, axis.values[: axis.n_regular])] = axis.weights[: axis.n_regular]
+    masses[np.searchsorted(numbers, axis.values)] = axis.weights[axis.regular]
     return numbers, masses
 
 
 def _special_masses(axis: Axis) -> FloatArray:
     """Mass of missing values and of unseen levels."""
-    padded = np.append(axis.weights, 0.0)
-    return padded[[axis.missing_node, axis.unseen_node]]
+    nodes, _ = axis.locate(np.array([np.nan, UNSEEN_LEVEL]))
+    return np.append(axis.weights, 0.0)[nodes]
 
 
 def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray:
@@ -152,7 +152,7 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
         if feature not in component:
             continue
         place, axes = component.index(feature), model.axes(component)
-        numbers = [regular if j == feature else _node_numbers(axis) for j, axis in
+        numbers = [regular if j == feature else axis.numbers for j, axis in
                    zip(component, axes, strict=True)]  # fmt: skip
         values = np.moveaxis(values_at(model, component, numbers), place, 0)
         for axis in (axis for k, axis in enumerate(axes) if k != place):
@@ -160,17 +160,6 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
             values = np.moveaxis(values, 1, -1)
         columns.append(values.reshape(len(regular), -1))
     return np.hstack(columns[1:] or columns)
-
-
-def _node_numbers(axis: Axis) -> FloatArray:
-    """Numbers that lie on each node of an axis."""
-    if axis.groups is None:
-        return axis.values
-    numbers = np.full(axis.n_nodes, np.nan)
-    numbers[axis.groups] = np.arange(len(axis.groups))
-    if axis.has_unseen:
-        numbers[axis.unseen_node] = UNSEEN_LEVEL
-    return numbers
 
 
 def _cuts(known: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:

@@ -148,10 +148,10 @@ def _component_lines(model: AnovaModel, place: int, component: Component) -> dic
 def node_values(axis: Axis) -> Any:
     """Nodes as a user wrote them, (M,), of any type; None for missing values."""
     if axis.levels is not None:
-        return np.array([*axis.levels, *([None] * axis.has_missing)], dtype=object)
-    values = originals(axis.kind, axis.values[: axis.n_regular])
+        return axis.with_missing(np.array(axis.levels, object), None)
+    values = originals(axis.kind, axis.values)
     regular = values.astype(object) if values.dtype.kind == "f" else _times(values)
-    return np.append(regular, _nothing(int(axis.has_missing)))
+    return axis.with_missing(regular, None)
 
 
 def _times(values: Any) -> Any:

@@ -20,7 +20,7 @@ from tpnn.loss.links import LARGEST_SCORE
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
-from tpnn.table.table import DATE, DURATION, NOMINAL
+from tpnn.table.table import DATE, DURATION
 from tpnn.table.words import SECONDS_PER_DAY, node_words
 
 
@@ -82,7 +82,7 @@ def node_formula(value: str, axis: Axis, nodes: Range) -> str:
     if axis.groups is not None:
         unseen = axis.unseen_node + 1 if axis.has_unseen else 0
         found = f"IF({value}=0,{unseen},INDEX({nodes},{value}))"
-    elif axis.n_regular == 0:
+    elif axis.is_empty:
         found = "0"
     else:
         number = f"IF(ISNUMBER({value}),MEDIAN({value},MIN({nodes}),MAX({nodes})),NA())"
@@ -94,10 +94,10 @@ def node_formula(value: str, axis: Axis, nodes: Range) -> str:
 
 def share_formula(value: str, node: str, axis: Axis, nodes: Range) -> str:
     """How far a value lies towards the next node, from 0 to 1."""
-    if axis.groups is not None or axis.n_regular < 2:
+    if axis.groups is not None or len(axis.values) < 2:
         return "0"
     low, high = f"INDEX({nodes},{node})", f"INDEX({nodes},{node}+1)"
-    inside = f"AND({node}>0,{node}<{axis.n_regular})"
+    inside = f"AND({node}>0,{node}<{len(axis.values)})"
     share = f"MAX(0,MIN(1,({value}-{low})/({high}-{low})))"
     return f'IF({value}="",0,IF({inside},{share},0))'
 
@@ -223,14 +223,10 @@ def _rows(model: AnovaModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any
 
 def _usual(feature: Feature, axis: Axis) -> Any:
     """Value of the node with most mass."""
-    number = axis.values[int(np.argmax(axis.weights))]
+    number = float(axis.numbers[np.argmax(axis.weights)])
     if np.isnan(number):
         return None
-    if not feature.levels:
-        return _days(feature, float(number))
-    if axis.groups is not None:
-        return feature.levels[int(np.flatnonzero(axis.groups == int(number))[0])]
-    return feature.levels[int(number)]
+    return feature.levels[int(number)] if feature.levels else _days(feature, number)
 
 
 def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
@@ -297,7 +293,7 @@ class _Sheets:
         heading = f"{self.model.feature_names[feature]}: nodes of order {order}"
         if axis.groups is not None:
             return self._write_column(heading, (axis.groups + 1).tolist())
-        numbers = axis.values[: axis.n_regular]
+        numbers = axis.values
         values = numbers + 1 if known.levels else [_days(known, float(x)) for x in numbers]
         style = DATE_FORMAT if known.kind == DATE else ""
         return self._write_column(heading, [float(x) for x in values], style)
@@ -431,7 +427,7 @@ class _Sheets:
         order, axes = len(component), self.model.axes(component)
         nodes, shares = zip(*(cells[j, order] for j in component), strict=True)
         sizes = [axis.n_nodes for axis in axes]
-        smooth = [axis.kind != NOMINAL and axis.n_regular > 1 for axis in axes]
+        smooth = [axis.has_steps for axis in axes]
         return component_formula(list(nodes), list(shares), sizes, values, smooth)
 
 

@@ -136,31 +136,30 @@ def _maps(comparison: Compared) -> list[str]:
 def _curve(comparison: Compared, component: Component, output: int) -> str:
     (axis,) = comparison.difference.axes(component)
     (name,) = (comparison.difference.feature_names[feature] for feature in component)
-    n_regular = axis.n_regular - axis.has_unseen
     has_levels = axis.levels is not None
-    x = np.arange(float(n_regular)) if has_levels else axis.values[:n_regular]
+    x = np.arange(float(axis.seen.stop)) if has_levels else axis.values[axis.seen]
     both = (comparison.old, comparison.given[0]), (comparison.new, comparison.given[1])
     with_bands = all(given.posteriors is not None for _, given in both)
     lines = []
     for label, (model, given) in zip(comparison.names, both, strict=True):
         values = model.by_component().get(component)
-        y = np.zeros(n_regular) if values is None else values[:n_regular, output]
+        y = np.zeros(len(x)) if values is None else values[axis.seen, output]
         reach = _reach(given, name, axis, output) if with_bands else None
-        lines.append(Line(label, x, y, None if reach is None else reach[:n_regular]))
+        lines.append(Line(label, x, y, None if reach is None else reach[axis.seen]))
     words, title = short_words(axis), _title(comparison, component, output)
     missing = _at_missing(comparison, component, output)
     if has_levels:
-        return chart(title, lines, words[:n_regular], note=missing)
-    return chart(title, lines, ends=(words[0], words[n_regular - 1]), note=missing)
+        return chart(title, lines, words[axis.seen], note=missing)
+    return chart(title, lines, ends=(words[0], words[len(x) - 1]), note=missing)
 
 
 def _at_missing(comparison: Compared, component: Component, output: int) -> str:
     """Effects of both models where the feature is missing, if rows are; they are on no curve."""
     (axis,) = comparison.difference.axes(component)
-    if not axis.has_missing or axis.weights[axis.missing_node] == 0:
+    if not axis.weights[axis.missing].any():
         return ""
     values = [model.by_component().get(component) for model in (comparison.old, comparison.new)]
-    old, new = (0.0 if v is None else v[axis.missing_node, output] for v in values)
+    old, new = (0.0 if v is None else v[axis.missing, output].item() for v in values)
     return f"Missing values: {old:.4g} and {new:.4g}."
 
 
@@ -179,7 +178,6 @@ def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray 
     (own,) = given.axes(given.components.components[place])
     reach = posterior.uncertainty().half_widths()[..., output]
     if axis.levels is None:
-        regular = own.values[: own.n_regular]
-        return np.interp(axis.values[: axis.n_regular], regular, reach[: own.n_regular])
+        return np.interp(axis.values, own.values, reach[own.regular])
     known = dict(zip(own.levels or (), reach, strict=False))
     return np.array([known.get(level, 0.0) for level in axis.levels])

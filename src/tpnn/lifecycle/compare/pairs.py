@@ -20,12 +20,11 @@ def with_rows(axis: Axis) -> IntArray:
 
     Models differ in what they say about missing values and unseen levels without having seen any.
 
-    >>> with_rows(Axis(np.array([0.0, 1.0, np.nan]), np.array([0.5, 0.5, 0.0]), has_missing=True))
+    >>> with_rows(Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5, 0.0]), has_missing=True))
     array([0, 1])
     """
-    is_shown = np.ones(axis.n_nodes, bool)
-    odd = [axis.unseen_node] * axis.has_unseen + [axis.missing_node] * axis.has_missing
-    is_shown[odd] = axis.weights[odd] > 0
+    is_shown = axis.weights > 0
+    is_shown[axis.seen] = True
     return np.flatnonzero(is_shown)
 
 
@@ -81,14 +80,13 @@ def _grid(
 def short_words(axis: Axis) -> list[str]:
     """Words of the nodes of an axis, numbers with a few digits.
 
-    >>> short_words(Axis(np.array([0.123456, np.nan]), np.full(2, 0.5), has_missing=True))
+    >>> short_words(Axis(np.array([0.123456]), np.full(2, 0.5), has_missing=True))
     ['0.1235', '(missing)']
     """
     words = node_words(axis)
-    if axis.kind != NUMBER:
-        return words
-    numbers = [f"{value:.4g}" for value in axis.values[: axis.n_regular]]
-    return numbers + words[axis.n_regular :]
+    if axis.kind == NUMBER:
+        words[axis.regular] = [f"{value:.4g}" for value in axis.values]
+    return words
 
 
 def _thinned(axis: Axis, n_nodes: int) -> IntArray:

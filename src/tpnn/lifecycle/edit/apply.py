@@ -84,7 +84,7 @@ def difference(table: FloatArray, axes: tuple[Axis, ...], edit: Edit) -> FloatAr
     new = table.copy()
     if edit.operation == "points":
         for x, effect in edit.value:
-            new[axes[0].values == x] = effect
+            new[axes[0].numbers == x] = effect
         inside[:] = edit.outputs
     elif edit.operation == "smooth":
         for place, (axis, mask) in enumerate(zip(axes, masks, strict=True)):
@@ -124,7 +124,7 @@ def smoother(axis: Axis, mask: BoolArray, share: float) -> FloatArray:
     the whole stays; where only a part is smoothed, the ends of that part stay.
     """
     matrix = np.eye(axis.n_nodes)
-    inside = np.flatnonzero(mask[: axis.n_regular])
+    inside = np.flatnonzero(mask[axis.regular])
     if len(inside) < 2:
         return matrix
     ranks, masses = axis.positions[inside], axis.weights[inside]
@@ -132,7 +132,7 @@ def smoother(axis: Axis, mask: BoolArray, share: float) -> FloatArray:
     penalty = np.diag(np.append(stiff, 0.0) + np.append(0.0, stiff))
     penalty -= np.diag(stiff, 1) + np.diag(stiff, -1)
     left, right = np.diag(masses) + penalty, np.diag(masses)
-    for end in (0, -1) if len(inside) < axis.n_regular else ():
+    for end in (0, -1) if len(inside) < len(axis.values) else ():
         left[end], right[end] = 0.0, 0.0
         left[end, end] = right[end, end] = 1.0
     matrix[np.ix_(inside, inside)] = np.linalg.solve(left, right)

@@ -19,7 +19,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.rules import is_number
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.purify import as_numbers, moved
+from tpnn.anova.purify import moved
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
@@ -35,20 +35,14 @@ def with_values(axis: Axis, feature: Feature, values: Iterable[float]) -> Axis:
     >>> with_values(axis, Feature("number"), [0.25]).values
     array([0.  , 0.25, 1.  ])
     """
-    n_regular = axis.n_regular
-    known = axis.values[:n_regular]
-    nodes = np.union1d(known, np.array(list(values)) + 0.0)  # no -0.0
-    if len(nodes) == n_regular:
+    nodes = np.union1d(axis.values, np.array(list(values)) + 0.0)  # no -0.0
+    if len(nodes) == len(axis.values):
         return axis
     masses = np.zeros(len(nodes))
-    masses[np.searchsorted(nodes, known)] = axis.weights[:n_regular]
+    masses[np.searchsorted(nodes, axis.values)] = axis.weights[axis.regular]
     labels = None if axis.levels is None else tuple(feature.levels[int(v)] for v in nodes)
-    return replace(
-        axis,
-        values=np.append(nodes, axis.values[n_regular:]),
-        weights=np.append(masses, axis.weights[n_regular:]),
-        levels=labels,
-    )
+    weights = axis.with_missing(masses, axis.weights[axis.missing])
+    return replace(axis, values=nodes, weights=weights, levels=labels)
 
 
 def with_own_nodes(axis: Axis, feature: Feature, numbers: Sequence[int]) -> Axis:
@@ -61,7 +55,7 @@ def with_own_nodes(axis: Axis, feature: Feature, numbers: Sequence[int]) -> Axis
     split = [number for number in numbers if not set(members[number]) <= set(numbers)]
     if not split:
         return axis
-    first = axis.n_regular - axis.has_unseen  # an unseen level and missing values stay last
+    first = axis.seen.stop  # an unseen level and missing values stay last
     groups, labels, masses = axis.groups.copy(), list(axis.levels or ()), axis.weights.tolist()
     for place, number in enumerate(split):
         share = axis.weights[axis.groups[number]] / len(members[number])
@@ -69,8 +63,7 @@ def with_own_nodes(axis: Axis, feature: Feature, numbers: Sequence[int]) -> Axis
         masses.insert(first + place, share)
         labels.insert(first + place, feature.levels[number])
     groups[split] = first + np.arange(len(split))
-    n_regular = len(labels)
-    values = np.append(np.arange(float(n_regular)), np.full(int(axis.has_missing), np.nan))
+    values = np.arange(float(len(labels)))
     weights = np.maximum(np.array(masses), 0.0)  # what is left may be below 0 by rounding
     return replace(axis, values=values, weights=weights, levels=tuple(labels), groups=groups)
 
@@ -123,7 +116,7 @@ def refined(
 
 def _with_masses(axis: Axis, main: Axis) -> Axis:
     """Axis with the masses of a finer one, shared linearly by neighbouring nodes."""
-    lower, fraction = axis.locate(as_numbers(main))
+    lower, fraction = axis.locate(main.numbers)
     weights = np.zeros(axis.n_nodes + 2)  # the null node, and a neighbour of it
     np.add.at(weights, lower, main.weights * (1 - fraction))
     np.add.at(weights, lower + 1, main.weights * fraction)
@@ -191,7 +184,7 @@ class Where:
             return with_values(axis, self.feature, known)
         if self.between is None:
             return axis
-        nodes, (low, high) = main.values[: main.n_regular], self.between
+        nodes, (low, high) = main.values, self.between
         ends = [low, max(_neighbour(low, -1, main), nodes[0])] if low > nodes[0] else []
         ends += [high, min(_neighbour(high, 1, main), nodes[-1])] if high < nodes[-1] else []
         return with_values(axis, self.feature, ends)
@@ -201,16 +194,16 @@ class Where:
         if self.is_all:
             return np.ones(axis.n_nodes, bool)
         inside = np.zeros(axis.n_nodes, bool)
-        nodes = axis.values[: axis.n_regular]
+        nodes = axis.values
         if self.between is not None:
             low, high = self.between
-            inside[: axis.n_regular] = (nodes >= low) & (nodes <= high)
+            inside[axis.regular] = (nodes >= low) & (nodes <= high)
         if self.levels is not None and axis.groups is not None:
             inside[axis.groups[list(self.levels)]] = True
         elif self.levels is not None:
-            inside[: axis.n_regular] |= np.isin(nodes, self.levels)
+            inside[axis.regular] |= np.isin(nodes, self.levels)
         if self.missing:
-            inside[axis.missing_node] = True
+            inside[axis.missing] = True
         return inside
 
 
@@ -218,7 +211,7 @@ def _neighbour(edge: float, way: int, axis: Axis) -> float:
     """Next number beyond the end of a range; beside zero, one that is no smaller than needed."""
     if edge != 0:
         return float(np.nextafter(edge, way * np.inf))
-    sizes = np.abs(axis.values[: axis.n_regular])
+    sizes = np.abs(axis.values)
     return way * float(np.spacing(sizes[sizes > 0].min(initial=1.0)))
 
 
@@ -270,7 +263,7 @@ def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[
             f"between: the first number must not exceed the second, found {tuple(between)!r}. "
             "Swap them."
         )
-    nodes = axis.values[: axis.n_regular]
+    nodes = axis.values
     if len(nodes) == 0 or high < nodes[0] or low > nodes[-1]:
         words = [value_word(feature, node) for node in nodes[[0, -1]]] if len(nodes) else ["no"] * 2
         raise ValueError(

@@ -58,7 +58,7 @@ def _read_encoder(ebm: Any) -> TableEncoder:
     by_feature = [_read_axes(ebm, feature, orders) for feature in range(len(ebm.bins_))]
     axes = {order: tuple(found[order] for found in by_feature) for order in orders}
     features = tuple(
-        Feature(NOMINAL, (axis.levels or ())[:-1], are_text=True)  # the last are the unseen ones
+        Feature(NOMINAL, (axis.levels or ())[axis.seen], are_text=True)
         if axis.is_nominal
         else Feature(NUMBER)
         for axis in axes[1]
@@ -101,10 +101,9 @@ def _read_axes(ebm: Any, feature: int, orders: Sequence[int]) -> dict[int, Axis]
     for order in reversed(orders):
         cuts = np.union1d(cuts, _bins_of(ebm, feature, order))
         nodes[order] = np.union1d(np.nextafter(cuts, -np.inf), cuts) if len(cuts) else np.zeros(1)
-    values = np.append(nodes[1], np.nan)
-    axis = Axis(values, np.empty(0), has_missing=True)
+    axis = Axis(nodes[1], np.empty(0), has_missing=True)
     weights = _shared(masses, _bin_of_nodes(axis, bins))
-    return {order: make_axis(values, weights, nodes[order]) for order in orders}
+    return {order: make_axis(axis.numbers, weights, nodes[order]) for order in orders}
 
 
 def _bin_masses(ebm: Any, feature: int) -> tuple[Any, FloatArray]:
@@ -135,8 +134,8 @@ def _bin_of_nodes(axis: Axis, bins: Any) -> IntArray:
     The first bin is for missing values, the last for unseen ones.
     """
     if isinstance(bins, dict):
-        levels = (axis.levels or ())[:-1]
+        levels = (axis.levels or ())[axis.seen]
         regular = np.array([*map(bins.__getitem__, levels), max(bins.values()) + 1], np.intp)
     else:
-        regular = np.searchsorted(bins, axis.values[: axis.n_regular], side="right") + 1
-    return np.append(regular, 0)
+        regular = np.searchsorted(bins, axis.values, side="right") + 1
+    return axis.with_missing(regular, 0)

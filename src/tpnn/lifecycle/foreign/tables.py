@@ -118,7 +118,7 @@ def _read_nodes(name: str, nodes: NDArray[Any]) -> tuple[Axis, Feature]:
 def level_axis(levels: tuple[Label, ...], weights: FloatArray, is_open: bool = False) -> Axis:
     """Axis with a node for each level; an open one has two more, for unseen levels and missing."""
     return Axis(
-        values=np.append(np.arange(float(len(levels) + is_open)), [np.nan] * is_open),
+        values=np.arange(float(len(levels) + is_open)),
         weights=weights,
         kind=NOMINAL,
         levels=(*levels, *[UNSEEN_WORD] * is_open),
@@ -152,21 +152,18 @@ def sum_of_rating(rating: RatingTables) -> TableSum:
 def _axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     """Axis of a feature, and the band of each of its nodes."""
     if bands.has_levels:
-        nodes = np.arange(float(bands.n_regular + 1))
-        groups = bands.of_point[: len(feature.levels)]
-        of_node = np.append(np.arange(bands.n_regular), [bands.n_regular + 1, bands.n_regular])
         axis = Axis(
-            values=np.append(nodes, np.nan),
-            weights=np.full(len(of_node), 1 / len(of_node)),
+            values=np.arange(float(bands.n_regular + 1)),
+            weights=np.full(bands.n_bands, 1 / bands.n_bands),
             kind=feature.kind,
             levels=(*bands.labels[: bands.n_regular], UNSEEN_WORD),
-            groups=groups,
+            groups=bands.of_point[: len(feature.levels)],
             has_missing=True,
             has_unseen=True,
         )
-        return axis, of_node
-    sides = np.union1d(np.nextafter(bands.cuts, -np.inf), bands.cuts)
-    values = np.append(sides if len(sides) else np.zeros(1), np.nan)
-    weights = np.full(len(values), 1 / len(values))
-    axis = Axis(values, weights, feature.kind, has_missing=True)
-    return axis, bands.locate(values)
+    else:
+        sides = np.union1d(np.nextafter(bands.cuts, -np.inf), bands.cuts)
+        values = sides if len(sides) else np.zeros(1)
+        weights = np.full(len(values) + 1, 1 / (len(values) + 1))
+        axis = Axis(values, weights, feature.kind, has_missing=True)
+    return axis, bands.locate(axis.numbers)

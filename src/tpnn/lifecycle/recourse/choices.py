@@ -165,7 +165,7 @@ def _number_values(
     orders = sorted({len(s) for s in model.components if feature in s})
     chosen = orders[-1:] if is_linked else orders
     axes = [model.encoder.axes[order][feature] for order in chosen]
-    nodes = np.concatenate([axis.values[: axis.n_regular] for axis in axes])
+    nodes = np.concatenate([axis.values for axis in axes])
     low, high = ends
     inside = nodes[(nodes >= low) & (nodes <= high)]
     limits = [low] * bool(nodes.min() < low < np.inf) + [high] * bool(-np.inf < high < nodes.max())
@@ -182,5 +182,5 @@ def _whole_ends(ends: tuple[float, float], step: float | None) -> tuple[float, f
 def _step(known: Feature, axis: Axis, current: float) -> float | None:
     """Return the unit if all nodes and the current value are whole numbers, or whole days."""
     unit = SECONDS_PER_DAY if known.kind in (DATE, DURATION) else 1.0
-    numbers = np.append(axis.values[: axis.n_regular], current) / unit
+    numbers = np.append(axis.values, current) / unit
     return unit if (numbers == np.rint(numbers)).all() else None

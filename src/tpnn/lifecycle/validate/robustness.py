@@ -109,7 +109,7 @@ def values_to_try(axis: Axis, column: FloatArray, amount: float) -> FloatArray:
     """
     if amount == 0:
         return column[:, None]
-    nodes, low, high = axis.values[: axis.n_regular], column - amount, column + amount
+    nodes, low, high = axis.values, column - amount, column + amount
     first = np.searchsorted(nodes, low, side="right")
     last = np.searchsorted(nodes, high, side="left")
     places = first[:, None] + np.arange((last - first).max(initial=0))
@@ -299,7 +299,7 @@ def noise_amounts(model: AnovaModel, noise: float) -> dict[int, float]:
     return {
         feature: noise * finest[feature].tenths_range
         for feature in _used(model)
-        if not model.encoder.features[feature].levels and finest[feature].n_regular
+        if not model.encoder.features[feature].levels and not finest[feature].is_empty
     }
 
 
@@ -360,7 +360,7 @@ def _extrapolation(model: AnovaModel, columns: list[FloatArray]) -> tuple[pd.Dat
 
 def _unseen(axis: Axis, column: FloatArray) -> dict[str, BoolArray]:
     """Rows beyond the outer nodes, with an unseen level, and with a first missing value."""
-    nodes, is_level = axis.values[: axis.n_regular], np.isinf(column)
+    nodes, is_level = axis.values, np.isinf(column)
     has_range = len(nodes) > 0 and not axis.levels
     low, high = (nodes[0], nodes[-1]) if has_range else (-np.inf, np.inf)
     return {

@@ -370,9 +370,9 @@ class BoxBags:
             axes = self.axes[part.features.shape[1]]
             places = np.tile(np.arange(part.n_nodes), (len(axes), 1))
             for feature in self.problem.features:
-                size = axes[feature].n_regular
                 if axes[feature].is_nominal:
-                    places[feature, :size] = rng.permutation(size)
+                    regular = places[feature, axes[feature].regular]
+                    regular[:] = rng.permutation(len(regular))
             shuffled.append(places)
         return shuffled
 

@@ -64,7 +64,7 @@ def choose_widths(
     with Workers(problem.codes.n_threads if len(rows) > ROWS_PER_THREAD else 1) as workers:
         for component, table in tables.items():
             axis = problem.encoder.axes[1][component[0]]
-            if len(component) > 1 or not _has_steps(axis):
+            if len(component) > 1 or not axis.has_steps:
                 continue
             nodes = problem.codes.cells(component, rows)[0].astype(np.intp)[:, None]
             cells = nodes * table.shape[1] + lanes
@@ -82,13 +82,7 @@ def _moved(raw: FloatArray, cells: IntArray, table: FloatArray) -> FloatArray:
     return moved
 
 
-def _has_steps(axis: Axis) -> bool:
-    """Whether an axis is ordered and has more than one non-missing node."""
-    return not axis.is_nominal and axis.n_regular > 1
-
-
 def _widened(table: FloatArray, axis: Axis, width: float) -> FloatArray:
     """Give the steps of a main effect (M, n_lanes) a width, except for the missing node."""
-    regular = axis.n_regular
-    wide = smoother(axis.positions[:regular], width) @ table[:regular]
-    return centre(np.concatenate([wide, table[regular:]]), [axis.weights])
+    wide = smoother(axis.positions[axis.regular], width) @ table[axis.regular]
+    return centre(axis.with_missing(wide, table[axis.missing]), [axis.weights])

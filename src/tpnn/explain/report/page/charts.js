@@ -216,14 +216,14 @@ function drawCurve(model, component, output, values, width) {
   const feature = model.data.features[component.features[0]], axis = component.axes[0];
   const svg = frame(width, height, `Main effect of ${feature.name}`);
   const x = new Scale(feature, axis, axis, left, right);
-  const inside = node => node === axis.regular || x.isLevels || (axis.values[node] >= x.low && axis.values[node] <= x.high);
+  const inside = node => node === axis.missingNode || x.isLevels || (axis.values[node] >= x.low && axis.values[node] <= x.high);
   const nodes = Array.from({length: axis.size}, (_, node) => node).filter(inside);
   const effects = new Effects(model, component, output, nodes, 0.2), y = value => effects.at(value, bottom, top + 6);
-  const place = node => node === axis.regular ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
+  const place = node => node === axis.missingNode ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
   for (const [tick] of effects.ticks(5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
   drawDensity(svg, colours, axis, x, bottom);
   if (component.first) drawFirst(svg, colours, component.first.axis, x, effects.first.map(y));
-  nodes.forEach((node, i) => { if (x.isLevels || node === axis.regular) drawPoint(svg, colours, place(node), y, ...effects.points[i]); });
+  nodes.forEach((node, i) => { if (x.isLevels || node === axis.missingNode) drawPoint(svg, colours, place(node), y, ...effects.points[i]); });
   if (!x.isLevels) drawBand(svg, colours, curvePoints(axis, x, nodes, effects.points), y);
   drawAcross(svg, colours, x, bottom);
   drawDown(svg, colours, effects.ticks(5).map(([tick, word]) => [y(tick), word]), left - 7);
@@ -242,7 +242,7 @@ function drawFirst(svg, colours, axis, x, heights) {
   const places = Array.from(axis.values, (value, node) => x.at(x.isLevels ? node : Math.min(Math.max(value, x.low), x.high)));
   if (!x.isLevels) svg.append(element("polyline", {points: places.map((place, node) => `${place},${heights[node]}`).join(" "), ...style}));
   else places.forEach((cx, node) => svg.append(element("circle", {cx, cy: heights[node], r: 5.5, ...style})));
-  if (axis.missing) svg.append(element("circle", {cx: (x.strip[0] + x.strip[1]) / 2, cy: heights[axis.regular], r: 5.5, ...style}));
+  if (axis.missing) svg.append(element("circle", {cx: (x.strip[0] + x.strip[1]) / 2, cy: heights[axis.missingNode], r: 5.5, ...style}));
 }
 
 // Points of a curve as [pixel, effect, band]; a line between nodes is curved on a logarithmic axis.
@@ -271,7 +271,7 @@ function drawBand(svg, colours, points, y) {
 function drawLevels(model, component, output, values, width) {
   const colours = palette(), axis = component.axes[0], j = component.features[0], feature = model.data.features[j];
   const drawn = Math.min(axis.regular, MOST_LEVELS_DRAWN);
-  const nodes = [...Array(drawn).keys(), ...(axis.missing ? [axis.regular] : [])];
+  const nodes = [...Array(drawn).keys(), ...(axis.missing ? [axis.missingNode] : [])];
   const words = nodes.map(node => axis.words[node] ?? "missing");
   const left = Math.min(0.42 * width, 16 + LETTER * Math.max(...words.map(word => word.length))), right = width - 16;
   const top = model.hasFactors ? 26 : 8, bottom = top + LEVEL_HEIGHT * words.length, height = bottom + 44;

@@ -295,7 +295,7 @@ class Editor {
       const effect = drawing.effectAt((clientX - box.left) * scale, (clientY - box.top) * scale);
       const rounded = +(Math.round(effect / digits) * digits).toPrecision(6);
       while (this.past.length > begin) this.restore();
-      const place = node === axis.regular ? {missing: [feature.name], set: rounded}
+      const place = node === axis.missingNode ? {missing: [feature.name], set: rounded}
         : axis.words ? {levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded} : {points: [[axis.values[node], rounded]]};
       this.apply({component: [feature.name], ...place});
     };

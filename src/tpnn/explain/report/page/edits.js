@@ -30,7 +30,7 @@ function insideNodes(axis, {between, levels, missing, isAll}) {
   const nodes = levels && new Set(axis.groups ? levels.map(level => axis.groups[level]) : levels.map(level => axis.values.indexOf(level)));
   return Array.from({length: axis.size}, (_, node) => {
     if (isAll) return 1;
-    if (node === axis.regular) return +missing;
+    if (node === axis.missingNode) return +missing;
     const x = axis.values[node];
     return +((nodes !== null && nodes.has(node)) || (between !== null && x >= (between[0] ?? -Infinity) && x <= (between[1] ?? Infinity)));
   });

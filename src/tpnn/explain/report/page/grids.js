@@ -16,7 +16,7 @@ function neighbour(x, way, axis) {
 
 // Feature value that a node stands for.
 function nodeValue(axis, node) {
-  if (node >= axis.regular) return null;
+  if (node === axis.missingNode) return null;
   if (axis.unseen && node === axis.regular - 1) return UNSEEN;
   return axis.groups ? axis.groups.indexOf(node) : axis.values[node];
 }

@@ -56,13 +56,14 @@ class Axis {
   constructor(spec, values) {
     Object.assign(this, spec);
     this.values = values;
-    this.regular = values.length;
+    this.regular = values.length; // number of nodes of values, which come first
+    this.missingNode = spec.missing ? values.length : null;
   }
 
   // Lower node and fraction; null for what has no node, where components are zero.
   locate(x) {
     if (x === UNSEEN) return this.unseen ? [this.regular - 1, 0] : null;
-    if (x === null || Number.isNaN(x)) return this.missing ? [this.regular, 0] : null;
+    if (x === null || Number.isNaN(x)) return this.missing ? [this.missingNode, 0] : null;
     if (this.groups) return x in this.groups ? [this.groups[x], 0] : null;
     const values = this.values, last = this.regular - 1;
     if (x <= values[0] || last <= 0) return [0, 0];

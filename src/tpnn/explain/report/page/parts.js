@@ -13,7 +13,7 @@ function tableNodes(axis, base) {
   if (axis.words || axis.regular <= N_RANKS) return [all, all];
   const picked = new Set(Array.from({length: N_RANKS}, (_, i) => nearestNode(axis, i / (N_RANKS - 1))));
   picked.add(base);
-  if (axis.missing) picked.add(axis.regular);
+  if (axis.missing) picked.add(axis.missingNode);
   return [all.filter(node => picked.has(node)), all];
 }
 
