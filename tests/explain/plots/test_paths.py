@@ -33,5 +33,5 @@ def test_the_path_is_drawn_as_it_is() -> None:
     assert sorted(words) == ["best components", "fitted model", "full, order 2", "order 1"]
     assert not axes.texts  # nothing that a line could run through
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "9"]
-    with pytest.raises(TypeError, match=r"^path: must be a SelectionPath, found dict"):
+    with pytest.raises(TypeError, match=r"^path: must be a path of models, found dict"):
         plots.path({})  # type: ignore[arg-type]

@@ -35,7 +35,6 @@ from tpnn.explain.plots.style import (
     paler,
     tidy,
 )
-from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
@@ -43,12 +42,14 @@ from tpnn.table.words import node_words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tpnn.explain.explanation import Explanation, Wanted
+
 N_DENSITY_BINS = 40
 N_CURVE_POINTS = 200  # between the nodes, on a logarithmic axis
 
 
 def main_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -158,7 +159,7 @@ def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[flo
 
 
 def comparison(
-    explanations: Mapping[str, Reading] | Sequence[Reading],
+    explanations: Mapping[str, Explanation] | Sequence[Explanation],
     component: Wanted,
     ax: Axes | None = None,
     *,

@@ -39,7 +39,6 @@ from tpnn.explain.plots.style import (
     check_one_output,
     colour_bar,
 )
-from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW, ScaledEffect
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
@@ -47,6 +46,8 @@ from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from tpnn.explain.explanation import Explanation, Wanted
 
 SLICE_RANKS = (0.1, 0.5, 0.9)  # of the third feature, where a component of order 3 is cut
 COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest saturates
@@ -58,7 +59,7 @@ SLICE_HEIGHT = 0.8  # of a triple's axes
 
 
 def pair_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -87,7 +88,7 @@ def pair_effect(
 
 
 def triple_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
