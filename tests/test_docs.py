@@ -45,7 +45,7 @@ RECORDS = (  # what methods return
     "explain.component_table.ComponentTable",
     "explain.contributions.Reason",
     "explain.concurvity.Concurvity",
-    "explain.reading.SobolIndices",
+    "explain.explanation.SobolIndices",
     "explain.response.ScaledEffect",
     "explain.stability.Stability",
     "explain.report.writing.Report",

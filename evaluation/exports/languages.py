@@ -51,7 +51,6 @@ int main(int argc, char **argv)
 {
     size_t n_rows = (size_t)atol(argv[argc - 2]), size;
     struct tpnn_row *rows = calloc(n_rows, sizeof *rows);
-    double *offsets = calloc(n_rows, sizeof *offsets);
     double (*answers)[1 + WIDTH] = calloc(n_rows, sizeof *answers);
     FILE *file = fopen(argv[argc - 1], "rb");
     fseek(file, 0, SEEK_END);
@@ -60,7 +59,6 @@ int main(int argc, char **argv)
     input = malloc(size);
     if (fread(input, 1, size, file) != size) return 1;
     for (size_t i = 0; i < n_rows; i++) {
-        offsets[i] = number();
 READ
     }
     clock_t began = clock();
@@ -188,8 +186,7 @@ def _call(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[b
 
 
 def _run_c(code: str, job: Job, folder: Path) -> tuple[FloatArray, float]:
-    members = MEMBER.findall(code[: code.index("tpnn_raw_scores(const")])
-    names = _column_names(job.model)
+    members = MEMBER.findall(code[code.index("struct tpnn_row {") :].split("\n};")[0])
     main = C_MAIN.replace("READ", _reads(members)).replace("SCORE", _scores(job))
     (folder / "model.c").write_text(code, encoding="ascii")
     (folder / "main.c").write_text(
@@ -197,12 +194,9 @@ def _run_c(code: str, job: Job, folder: Path) -> tuple[FloatArray, float]:
     )
     (folder / "rows.bin").write_bytes(
         b"".join(
-            _packed(0.0 if offset is None else offset)
-            + b"".join(
-                _packed(row[name]) if kind == "double " else _packed_text(row[name])
-                for name, (kind, _) in zip(names, members, strict=True)
-            )
+            _packed(value) if kind == "double " else _packed_text(value)
             for row, offset in zip(job.rows, job.offsets, strict=True)
+            for value, (kind, _) in zip(_values(job.model, row, offset), members, strict=True)
         )
     )
     _call(["gcc", *C_FLAGS, "main.c", "-o", "main", "-lm"], folder)
@@ -211,12 +205,14 @@ def _run_c(code: str, job: Job, folder: Path) -> tuple[FloatArray, float]:
     return answers, float(done.stderr)
 
 
-def _column_names(model: AnovaModel) -> list[str]:
-    """Columns in the order of the struct's members: features that are used, then an offset."""
+def _values(model: AnovaModel, row: Row, offset: float | None) -> list[Any]:
+    """Values in the order of the struct's members: features that are used, then an offset."""
     used = sorted({feature for component in model.components for feature in component})
-    offset = model.encoder.offset_column
-    last = [] if offset is None else [offset.name or f"x{offset.place}"]
-    return [model.feature_names[feature] for feature in used] + last
+    values = [row[model.feature_names[feature]] for feature in used]
+    column = model.encoder.offset_column
+    if column is not None:
+        return [*values, row[column.name or f"x{column.place}"]]
+    return values if offset is None else [*values, offset]
 
 
 def _reads(members: Sequence[tuple[str, str]]) -> str:
@@ -225,11 +221,10 @@ def _reads(members: Sequence[tuple[str, str]]) -> str:
 
 
 def _scores(job: Job) -> str:
-    offset = "" if job.offsets[0] is None else "offsets[i], "
     k = job.model.n_outputs
-    calls = [f"tpnn_predict(&rows[i], {offset}answer + {1 + k})"]
+    calls = [f"tpnn_predict(&rows[i], answer + {1 + k})"]
     if job.contributions:
-        calls.append(f"tpnn_raw_scores(&rows[i], {offset}answer + 1)")
+        calls.append("tpnn_raw_scores(&rows[i], answer + 1)")
         calls.append(f"tpnn_contributions(&rows[i], answer + {1 + 2 * k})")
     return "".join(f"        if (answer[0] == 0) answer[0] = {call};\n" for call in calls)
 

@@ -28,7 +28,7 @@ from tests.export.cases import (
 )
 from tests.models import random_model, small_model
 from tpnn import AnovaModel, ComponentSet
-from tpnn.export.code_c import RESERVED, identifiers
+from tpnn.export.code import RESERVED, identifiers
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import Feature, LevelRules, TableEncoder
 from tpnn.table.table import Table

@@ -1,15 +1,55 @@
-"""Explanation: a reading of a model that can also be drawn."""
+"""Explanation: effects, importance and Shapley values, read off the components and drawn."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import resolve_feature
+from tpnn.anova.measure import product_mean
+from tpnn.anova.shapley import interaction_weights, packed, share, value_weights
 from tpnn.explain import plots
-from tpnn.explain.reading import Reading, Wanted
-from tpnn.explain.response import RAW
+from tpnn.explain.component_table import ComponentTable, joint_density
+from tpnn.explain.concurvity import Concurvity, concurvity
+from tpnn.explain.contributions import Reason, contributions, reasons
+from tpnn.explain.response import RAW, is_factor, ratio_name, reference_row
+from tpnn.loss.links import LINKS
+from tpnn.model.flat import squeezed
+from tpnn.model.model import AnovaModel
+from tpnn.table.axis import Axis
+from tpnn.table.table import Table
+
+Names = tuple[str, ...]
+Wanted = str | int | Sequence[str | int]  # a component as a user names it
 
 
-class Explanation(Reading):
+class SobolIndices(NamedTuple):
+    """Shares of the variance of f that one feature explains.
+
+    Parameters
+    ----------
+    main : float
+        Share of the feature's main effect.
+    total : float
+        Share of all components that contain the feature.
+    interaction : float
+        Share of its interactions: ``total - main``.
+    """
+
+    main: float
+    total: float
+    interaction: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
     """A model's components as a whole and, if rows are given, on each row.
 
     Estimators and models return it from ``explain``. An offset passed to ``predict`` is not a
@@ -34,6 +74,201 @@ class Explanation(Reading):
     ('X4',)
     """
 
+    model: AnovaModel
+    rows: Any = None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            object.__setattr__(self, "rows", self.model.encoder.read(self.rows))
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {self.rows.n_rows} rows"
+        return f"Explanation({self.model!r}{rows})"
+
+    def of(self, output: str) -> Explanation:
+        """Explanation of one output of several: a class, a quantile or a target, by its name."""
+        names = self.model.output_names
+        if output not in names:
+            raise ValueError(
+                f"output: must be one of the model's outputs, found {output!r}. "
+                f"It has {list(names) or 'one output only'}."
+            )
+        one = slice(names.index(output), names.index(output) + 1)
+        model = replace(
+            self.model,
+            tables=tuple(table[..., one] for table in self.model.tables),
+            spreads=tuple(spread[..., one] for spread in self.model.spreads),
+            posteriors=self.model.posteriors
+            and tuple(known and known.of_output(one.start) for known in self.model.posteriors),
+            intercepts=self.model.intercepts[one],
+            link=LINKS["identity"],
+            stored_terms=None,
+            output_names=(),
+            classes=(),
+            edits=None,
+            facts=None,  # they belong to all outputs together
+        )
+        return replace(self, model=model)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
+
+        ``model.intercept + scores.sum(1)`` is the raw score.
+        """
+        return self.model.column_scores(self.columns)
+
+    @cached_property
+    def columns(self) -> list[FloatArray]:
+        """The rows explained as numbers, a column of shape (n_rows,) for each feature."""
+        return self.model.encoder.columns(self._given_rows())
+
+    def component(self, component: Wanted) -> ComponentTable:
+        """Look up one component, by its feature or its features, names or indices."""
+        index = self.find(component)
+        features = self.model.components.components[index]
+        axes = self.model.axes(features)
+        return ComponentTable(
+            names=self.model.component_names[index],
+            axes=axes,
+            effect=squeezed(self.model.tables[index]),
+            posterior=None if self.model.posteriors is None else self.model.posteriors[index],
+            density=self._density(features, axes),
+            output_names=self.model.output_names,
+            link=self.model.link.name,
+            ratio=ratio_name(self.model),
+        )
+
+    def find(self, component: Wanted) -> int:
+        """Position of a component among the model's; the order of its features does not matter."""
+        given: tuple[Any, ...] = (component,)
+        if isinstance(component, Sequence) and not isinstance(component, str):
+            given = tuple(component)
+        names, known = self.model.component_names, self.model.components.components
+        numbers = [resolve_feature(j, self.model.feature_names, "component") for j in given]
+        wanted = tuple(sorted(numbers))
+        if wanted not in known:
+            raise ValueError(
+                f"component: must be one of the model's components, found {given}. "
+                f"It has {len(names)}, such as {names[0]} and {names[-1]}."
+            )
+        return known.index(wanted)
+
+    def importance(self, normalise: bool = False) -> dict[Names, float]:
+        """l1 norm ``E|f_S|`` of every component, largest first.
+
+        Parameters
+        ----------
+        normalise : bool, default=False
+            Divide by the largest, as in the tables of the paper.
+        """
+        norms = self._ranked(np.abs)
+        largest = max(norms.values()) if normalise else 1.0
+        return {names: norm / (largest or 1.0) for names, norm in norms.items()}
+
+    def variances(self) -> dict[Names, float]:
+        """Var(f_S) of every component under the product of the marginals, largest first.
+
+        The mean over the outputs where there are several.
+        """
+        unit = self._unit()
+        return {names: unit * unit * part for names, part in self._relative_variances().items()}
+
+    def deviation(self) -> float:
+        """Return the standard deviation of the raw score under the product of the marginals.
+
+        Where there are several outputs, of their mean variance.
+        """
+        return self._unit() * math.sqrt(sum(self._relative_variances().values()))
+
+    def sobol(self) -> dict[Names, float]:
+        """Share Var(f_S) / sum Var of every component, largest first.
+
+        Components are uncorrelated under the product of the marginals, so the shares add up to one.
+        """
+        variances = self._relative_variances()
+        total = sum(variances.values()) or 1.0
+        return {names: variance / total for names, variance in variances.items()}
+
+    def sobol_indices(self) -> dict[str, SobolIndices]:
+        """Sobol indices of every feature, largest total first.
+
+        The main index of j is the share of f_j, the total index the shares of all f_S with j in S.
+        """
+        shares = self.sobol()
+        indices = {}
+        for name in self.model.feature_names:
+            main = shares.get((name,), 0.0)
+            total = sum(part for names, part in shares.items() if name in names)
+            indices[name] = SobolIndices(main, total, total - main)
+        return dict(sorted(indices.items(), key=lambda item: -item[1].total))
+
+    def shap_values(self) -> Any:
+        """Exact Shapley values of the raw score: phi_j = sum of ``f_S / |S|`` over S with j.
+
+        Returns
+        -------
+        shap.Explanation where shap is installed, else ShapValues
+            ``values`` (n_rows, n_features[, n_outputs]), ``base_values``, ``data``, the rows as
+            numbers, and ``feature_names``.
+        """
+        return self._packed(self._shared(value_weights))
+
+    def shap_interaction_values(self) -> Any:
+        """Exact Shapley interaction values, in the convention of shap.
+
+        ``values`` is (n_rows, n_features, n_features), symmetric; its rows sum to the Shapley
+        values. The kind of object is that of :meth:`shap_values`.
+        """
+        return self._packed(self._shared(interaction_weights))
+
+    def reasons(
+        self,
+        n_reasons: int = 4,
+        adverse: str | None = None,
+        scale: str = RAW,
+        reference: Any = None,
+    ) -> list[list[Reason]]:
+        """Say in words what moved each row's raw score away from the average, most important first.
+
+        Parameters
+        ----------
+        n_reasons : int, default=4
+            Largest number of reasons per row.
+        adverse : {"low", "high"}, optional
+            Which raw scores are unfavourable: only contributions in that direction are listed, as
+            in a letter of refusal. By default contributions in both directions are listed.
+        scale : {"raw", "response"}, default="raw"
+            On the response scale contributions are factors where the link is a log or a logit:
+            "multiplies the prediction by 1.49".
+        reference : dict from feature to value, optional
+            Compare with a reference row instead of the average; features that it leaves out take
+            their most frequent level or their median.
+        """
+        self.check_one_output()
+        as_factor = is_factor(self.model.link.name, scale)
+        row = None if reference is None else reference_row(self.model, reference)
+        found = contributions(self.model, self.columns, row)
+        return reasons(self.model, self.columns, found, n_reasons, adverse, as_factor)
+
+    def scores_at(self, reference: Any) -> FloatArray:
+        """Value of every component at a reference row, (n_components[, n_outputs]).
+
+        The average, where all of them are zero, if the reference is None.
+        """
+        if reference is None:
+            return np.zeros_like(self.scores[0])
+        return np.asarray(self.model.column_scores(reference_row(self.model, reference))[0])
+
+    def concurvity(self) -> dict[Names, Concurvity]:
+        """How far other components could imitate each one on the rows explained, worst first.
+
+        Components are unique under the product of the marginals. Where features depend on each
+        other, a component that others can imitate is still unique, but hard to read alone.
+        """
+        self.check_one_output()
+        return concurvity(self.model, self.columns, self.scores)
+
     def plot(
         self,
         component: Wanted | None = None,
@@ -52,3 +287,56 @@ class Explanation(Reading):
         return plots.component(
             self, component, ax, scale=scale, reference=reference, log_axes=log_axes
         )
+
+    def _given_rows(self) -> Table:
+        if self.rows is None:
+            raise ValueError(
+                "rows: an explanation of rows is needed, found one of the model as a whole. "
+                "Call explain(X)."
+            )
+        rows: Table = self.rows
+        return rows
+
+    def _shared(self, weights: Callable[..., FloatArray]) -> FloatArray:
+        components = self.model.components.components
+        return share(self.scores, weights(components, len(self.model.feature_names)))
+
+    def _packed(self, values: FloatArray) -> Any:
+        data = np.column_stack(self.columns)
+        base = np.broadcast_to(self.model.intercept, (len(data), *np.shape(self.model.intercept)))
+        return packed(values, base, data, self.model.feature_names)
+
+    def check_one_output(self) -> None:
+        """Refuse a model with several outputs, where only one can be shown."""
+        names = self.model.output_names
+        if names:
+            raise ValueError(
+                f"output: one output is needed here, found {len(names)}. "
+                f"Choose one, for example explanation.of({names[0]!r})."
+            )
+
+    def _density(self, features: Sequence[int], axes: Sequence[Axis]) -> FloatArray | None:
+        if self.rows is None:
+            return axes[0].weights if len(axes) == 1 else None
+        rows = self._given_rows()
+        return joint_density(axes, [self.model.encoder.numbers(rows, j) for j in features])
+
+    def _unit(self) -> float:
+        """Power of two above all values of components: in this unit no square overflows."""
+        largest = max((float(np.abs(table).max()) for table in self.model.tables), default=0.0)
+        return math.ldexp(1.0, min(math.frexp(largest)[1], sys.float_info.max_exp - 1))
+
+    def _relative_variances(self) -> dict[Names, float]:
+        """Variances in the square of ``_unit()``, which is a power of two and so loses no bits."""
+        unit = self._unit()
+        return self._ranked(lambda table: np.square(table / unit))
+
+    def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
+        """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
+        means = {}
+        for (component, table), names in zip(
+            self.model.by_component().items(), self.model.component_names, strict=True
+        ):
+            weights = [axis.weights for axis in self.model.axes(component)]
+            means[names] = float(product_mean(measure(table), weights).mean())
+        return dict(sorted(means.items(), key=lambda item: -item[1]))

@@ -1,21 +1,51 @@
-"""to_code: a model as one source file without dependencies."""
+"""to_code: a model as one source file without dependencies.
+
+The code that scores a row stands in ``templates``, in files that run: between two marks they hold
+an example model. A model is written by putting its nodes, cells and names there instead. All of it
+is ASCII, so that no compiler, browser or editor can read it in a wrong encoding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from tpnn.export.code_c import write_c
-from tpnn.export.code_javascript import write_javascript
-from tpnn.export.code_python import write_python
-from tpnn.export.lowering import checked_lowering
-from tpnn.export.plan import Plan
+from tpnn.export.lowering import Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
+from tpnn.table.levels import level_text
+from tpnn.table.table import DATE, DURATION, NUMBER
 
-LANGUAGES: dict[str, Callable[[Plan], str]] = {
-    "c": write_c,
-    "javascript": write_javascript,
-    "python": write_python,
+TEMPLATES = Path(__file__).parent / "templates"
+BEGIN, END = "BEGIN MODEL", "END MODEL"
+ITEMS_PER_LINE = 6
+# how levels are read: as text, as numbers, as numbers of which some are no doubles, as both
+TEXT, NUMBERS, WHOLE, EITHER = "text", "numbers", "whole numbers", "text or numbers"
+PREDICTIONS = {
+    "identity": "the raw score",
+    "logit": "a probability, 1 / (1 + exp(-raw score))",
+    "log": "exp(raw score)",
+    "softmax": "the probability of every class",
+    "quantiles": "the quantiles: the raw scores, sorted",
 }
+MAX_NAME_LENGTH = 40  # of a member in C
+# keywords of C and C++, and words in small letters that headers define as macros
+RESERVED_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
+    char32_t class co_await co_return co_yield compl complex concept const const_cast consteval
+    constexpr constinit continue decltype default delete do double dynamic_cast else enum errno
+    explicit export extern false far float for friend goto i386 if imaginary inline int interface
+    linux long mutable namespace near new noexcept noreturn not not_eq nullptr operator or or_eq
+    private protected public register reinterpret_cast requires restrict return short signed sizeof
+    small static static_assert static_cast stderr stdin stdout struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual
+    void volatile wchar_t while xor xor_eq
+"""
+RESERVED = frozenset(RESERVED_WORDS.split())
 
 
 def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
@@ -35,4 +65,329 @@ def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
             f"language: must be one of {', '.join(LANGUAGES)}, found {language!r}. "
             "Pass 'c', for example."
         )
-    return LANGUAGES[language](Plan.of(model, checked_lowering(model), contributions))
+    file, write = LANGUAGES[language]
+    lines = write(checked_lowering(model), model.classes, f"The prediction is {_words(model)}.")
+    template = (TEMPLATES / file).read_text("ascii")
+    before = template[: template.index("\n", template.index(BEGIN)) + 1]
+    after = template[template.rindex("\n", 0, template.index(END)) + 1 :]
+    if not contributions:
+        before, after = map(_without_contributions, (before, after))
+    return before + "".join(f"{line}\n" for line in lines) + after
+
+
+def _without_contributions(code: str) -> str:
+    """Leave out the paragraphs of a template that speak of contributions."""
+    return "\n\n".join(part for part in code.split("\n\n") if "contributions" not in part)
+
+
+def _words(model: AnovaModel) -> str:
+    if model.baseline is not None:
+        return "the relative risk, exp(raw score)"
+    if model.link.name == "logit" and model.classes:
+        return f"the probability of the class {quoted(str(model.classes[-1]))}"
+    return PREDICTIONS[model.link.name]
+
+
+def _columns(lowered: Lowered) -> list[str]:
+    """Say what each column of a row holds: the inputs, then an offset."""
+    columns = [
+        f"{quoted(known.name)}: {reading(known)}"
+        + (f", {len(known.levels)} levels" if known.levels else "")
+        for known in lowered.inputs
+    ]
+    kind, name = _offset(lowered)
+    rule = "positive, its logarithm" if kind == "exposure" else "finite,"
+    words = f"{quoted(name)}: number, {rule} is added to the raw score; never missing"
+    return columns if kind == "none" else [*columns, words]
+
+
+def _offset(lowered: Lowered) -> tuple[str, str]:
+    """Kind of the offset, and the name of what holds it."""
+    if lowered.offset is not None:
+        return "exposure" if lowered.offset.is_exposure else "column", lowered.offset.name
+    return ("argument", "offset") if lowered.needs_offset else ("none", "")
+
+
+def reading(known: Input) -> str:
+    """How the values of a column are read."""
+    if not known.levels:
+        return known.kind if known.kind in (DATE, DURATION) else NUMBER
+    if known.is_text:
+        return EITHER if known.are_text else TEXT
+    is_large = any(isinstance(x, int) and abs(x) > LARGEST_EXACT_INTEGER for x in known.levels)
+    return WHOLE if is_large else NUMBERS
+
+
+def level_codes(known: Input) -> dict[Any, int]:
+    """Code of every level; where text and numbers are compared as text, of such numbers, too.
+
+    >>> known = Input(name="x", feature=0, kind="nominal", levels=("a", "1", "1.0"), are_text=True,
+    ...               unit=1.0, may_be_boolean=False)
+    >>> level_codes(known)
+    {'a': 0, '1': 1, '1.0': 2, 1: 1}
+    """
+    levels = [int(level) if isinstance(level, bool) else level for level in known.levels]
+    codes: dict[Any, int] = {level: code for code, level in enumerate(levels)}
+    if reading(known) == EITHER:
+        numbers = [(_number_written_as(level), code) for level, code in codes.items()]
+        codes.update((number, code) for number, code in numbers if number is not None)
+    return codes
+
+
+def _number_written_as(text: str) -> int | float | None:
+    """Return the number that is this level if levels are compared as text."""
+    try:
+        number: int | float = float(text)
+    except ValueError:
+        return None
+    if not abs(number) < LARGEST_EXACT_INTEGER:
+        return None
+    number = int(number) if number == int(number) else number
+    return number if level_text(number) == text else None
+
+
+def quoted(text: str) -> str:
+    r"""Text for a comment: on one line, in ASCII, and without what could end a comment.
+
+    >>> print(quoted("*/ x </script> ä ??/"))
+    "*\/ x \u003c/script\u003e \u00e4 ?\?/"
+    """
+    written = json.dumps(text)
+    escapes = {"*/": "*\\/", "/*": "/\\*", "??": "?\\?", "<": "\\u003c", ">": "\\u003e"}
+    for mark, escaped in escapes.items():
+        written = written.replace(mark, escaped)
+    return written
+
+
+def lines_of(items: Iterable[str], indent: str = "") -> str:
+    """Items with commas, on lines of their own if they are many.
+
+    >>> lines_of(["1.0", "2.0"])
+    '1.0, 2.0'
+    """
+    items = list(items)
+    starts = range(0, len(items), ITEMS_PER_LINE)
+    lines = [", ".join(items[start : start + ITEMS_PER_LINE]) for start in starts]
+    if len(lines) < 2:
+        return "".join(lines)
+    return f"\n{indent}  " + f",\n{indent}  ".join(lines) + f"\n{indent}"
+
+
+def _script_data(
+    lowered: Lowered,
+    classes: Sequence[Any],
+    about: str,
+    *,
+    comment: str,
+    declaration: str,
+    literal: Callable[[Any], str],
+) -> list[str]:
+    """Lines that declare a model in a language with lists."""
+    codes = [level_codes(known) if known.levels else {} for known in lowered.inputs]
+    inputs = [
+        (known.name, reading(known), known.unit, tuple(each), tuple(each.values()))
+        for known, each in zip(lowered.inputs, codes, strict=True)
+    ]
+    data = {
+        "INPUTS": inputs,
+        "PLACES": [(place.input, *_arrays(place)) for place in lowered.places],
+        "GRIDS": [(x.places, x.strides, x.cells.ravel().tolist()) for x in lowered.grids],
+        "INTERCEPTS": lowered.intercepts.tolist(),
+        "LINK": lowered.link,
+        "OFFSET": _offset(lowered),
+        "OUTPUTS": lowered.outputs,
+        "CLASSES": classes,
+        "COMPONENTS": [grid.names for grid in lowered.grids],
+    }
+    comments = [about, "Columns of a row:", *(f"  {words}" for words in _columns(lowered))]
+    return [comment + words for words in comments] + [
+        declaration.format(name, _nested(value, literal)) for name, value in data.items()
+    ]
+
+
+def _arrays(place: Place) -> list[list[Any]]:
+    return [array.tolist() for array in (place.nodes, place.lower, place.fraction)]
+
+
+def _nested(value: Any, literal: Callable[[Any], str], indent: str = "") -> str:
+    """Write lists within lists, those of the first level on lines of their own.
+
+    >>> print(_nested([1, "a"], ascii), _nested([[1], []], ascii))
+    [1, 'a'] [
+      [1],
+      [],
+    ]
+    """
+    if not isinstance(value, list | tuple):
+        return literal(value)
+    if not any(isinstance(item, list | tuple) for item in value):
+        return f"[{lines_of(map(literal, value), indent)}]"
+    if not indent:
+        items = (f"  {_nested(item, literal, '  ')},\n" for item in value)
+        return f"[\n{''.join(items)}]"
+    return f"[{', '.join(_nested(item, literal, indent) for item in value)}]"
+
+
+def _javascript(value: Any) -> str:
+    r"""Write a string, a truth value or a number; whole numbers that are no doubles are BigInts.
+
+    >>> print(_javascript("</b>"), _javascript(True), _javascript(0.5), _javascript(2**53 + 1))
+    "\u003c/b\u003e" true 0.5 9007199254740993n
+    """
+    if isinstance(value, str | bool):
+        return json.dumps(value).replace("<", "\\u003c").replace(">", "\\u003e")
+    return repr(value) if isinstance(value, float) or _is_double(value) else f"{value}n"
+
+
+def _is_double(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
+
+
+def _c_data(lowered: Lowered, classes: Sequence[Any], about: str) -> list[str]:
+    """Lines that declare a model in C."""
+    (kind, offset), intercepts = _offset(lowered), lowered.intercepts.tolist()
+    columns = [known.name for known in lowered.inputs]
+    names = identifiers(columns if kind == "none" else [*columns, offset])
+    types = ["const char *" if _is_text(known) else "double " for known in lowered.inputs]
+    members = [
+        f"    {type_}{name}; /* {words} */"
+        for type_, name, words in zip([*types, "double "], names, _columns(lowered), strict=False)
+    ]
+    sizes = {"OUTPUTS": lowered.n_outputs, "COMPONENTS": len(lowered.grids),
+             "INPUTS": len(lowered.inputs), "PLACES": len(lowered.places)}  # fmt: skip
+    labels = {"classes": list(map(str, classes)), "outputs": lowered.outputs,
+              "components": [" x ".join(grid.names) for grid in lowered.grids]}  # fmt: skip
+    records = {
+        "input": [_c_input(*pair) for pair in zip(lowered.inputs, names, strict=False)],
+        "place": [_c_place(place) for place in lowered.places],
+        "grid": [_c_grid(grid) for grid in lowered.grids],
+    }
+    return [
+        f"/* {about} */",
+        f"enum {{ {', '.join(f'TPNN_{name} = {size}' for name, size in sizes.items())} }};",
+        "struct tpnn_row {",
+        *(members or ["    char unused;"]),
+        "};",
+        *(
+            f"const char *const tpnn_{name}[] = {{{lines_of(map(c_text, texts)) or '0'}}};"
+            for name, texts in labels.items()
+        ),
+        f"static const enum tpnn_link tpnn_link = TPNN_{lowered.link.upper()};",
+        f"static const enum tpnn_offset tpnn_offset = TPNN_{kind.upper()};",
+        "static const size_t tpnn_offset_at = "
+        + (f"offsetof(struct tpnn_row, {names[-1]});" if kind != "none" else "0;"),
+        f"static const double tpnn_intercepts[] = {{{lines_of(map(repr, intercepts))}}};",
+        *(
+            f"static const struct tpnn_{name} tpnn_{name}s[] = {{"
+            + (",".join(f"\n  {record}" for record in each) or "{0}")
+            + "\n};"
+            for name, each in records.items()
+        ),
+    ]
+
+
+def identifiers(names: Iterable[str]) -> list[str]:
+    """Distinct identifiers of C that look like the names.
+
+    >>> identifiers(["Age", "age", "int", "3 'x'; ", "ä"])
+    ['age', 'age_2', 'int_2', 'x_3_x', 'x']
+    """
+    used = set(RESERVED)
+    answer = []
+    for name in names:
+        word = re.sub(r"[^a-z0-9]+", "_", name.lower()[:MAX_NAME_LENGTH]).strip("_")
+        word = word if word[:1].isalpha() else f"x_{word}".strip("_")
+        free, number = word, 2
+        while free in used:
+            free, number = f"{word}_{number}", number + 1
+        used.add(free)
+        answer.append(free)
+    return answer
+
+
+def c_text(text: str) -> str:
+    r"""Text between quotes, its UTF-8 in octal where it is no plain letter, digit or space.
+
+    >>> print(c_text('a "b"??/'))
+    "a \042b\042\077\077/"
+    """
+    plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+.,:;()/=!#"
+    encoded = text.encode(errors="replace")
+    return '"' + "".join(chr(x) if x in plain else f"\\{x:03o}" for x in encoded) + '"'
+
+
+def _is_text(known: Input) -> bool:
+    """Whether the values of a column are text in C."""
+    return reading(known) in (TEXT, WHOLE, EITHER)
+
+
+def _c_input(known: Input, name: str) -> str:
+    """Write where a column is in the row, and its levels in increasing order."""
+    pairs: list[tuple[Any, int]] = []
+    if _is_text(known):
+        pairs = sorted((_utf8(level_text(x), known), code) for code, x in enumerate(known.levels))
+    elif known.levels:
+        pairs = sorted((float(level), code) for level, code in level_codes(known).items())
+    numbers = [level for level, _ in pairs if isinstance(level, float)]
+    texts = [c_text(level.decode()) for level, _ in pairs if isinstance(level, bytes)]
+    return _c_record(
+        f"offsetof(struct tpnn_row, {name})",
+        known.unit,
+        len(pairs),
+        _c_array("double", numbers),
+        _c_array("char *const", texts),
+        _c_array("int", [code for _, code in pairs]),
+    )
+
+
+def _c_place(place: Place) -> str:
+    nodes, lower, fraction = _arrays(place)
+    arrays = _c_array("double", nodes), _c_array("int", lower), _c_array("double", fraction)
+    return _c_record(place.input, len(nodes), *arrays)
+
+
+def _c_grid(grid: Grid) -> str:
+    cells = _c_array("double", grid.cells.ravel().tolist())
+    return _c_record(
+        len(grid.places), _c_array("int", grid.places), _c_array("int", grid.strides), cells
+    )
+
+
+def _c_record(*fields: Any) -> str:
+    return f"{{{', '.join(map(str, fields))}}}"
+
+
+def _c_array(kind: str, items: Iterable[Any]) -> str:
+    """Write an array that a record points to."""
+    inside = lines_of(map(str, items), "  ")
+    return f"(const {kind}[]){{{inside}}}" if inside else "NULL"
+
+
+def _utf8(text: str, known: Input) -> bytes:
+    """UTF-8 of a level, which orders levels as ``strcmp`` does."""
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise ValueError(
+            f"model: text in C must be Unicode without a NUL character, found the level {text!r} "
+            f"of {known.name!r}. Rename the level before the fit."
+        )
+    return encoded
+
+
+LANGUAGES: dict[str, tuple[str, Callable[[Lowered, Sequence[Any], str], list[str]]]] = {
+    "c": ("score.c", _c_data),
+    "javascript": (
+        "score.mjs",
+        partial(_script_data, comment="// ", declaration="const {} = {};", literal=_javascript),
+    ),
+    "python": (
+        "score.py",
+        partial(_script_data, comment="# ", declaration="{} = {}", literal=ascii),
+    ),
+}

@@ -1,27 +1,18 @@
-"""Pages: one file, escaped, long tables folded, charts that say what they show."""
+"""Pages: one file, escaped, long tables folded, pictures as SVG."""
 
 from __future__ import annotations
 
-import re
+import sys
 from html.parser import HTMLParser
 
-import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
-from tpnn.explain.report.static import (
-    Line,
-    Section,
-    Side,
-    chart,
-    charts,
-    field,
-    heat_maps,
-    page,
-    table,
-)
+from tpnn.explain.plots.style import axes_or_new
+from tpnn.explain.report.static import Section, field, page, picture, pictures, table
 
-EMPTY = {"meta", "link", "br", "line", "circle", "polygon", "polyline"}
+EMPTY = {"meta", "link", "br"}
 
 
 class Balance(HTMLParser):
@@ -42,11 +33,8 @@ class Balance(HTMLParser):
 
 def test_every_tag_is_closed_and_all_text_escaped() -> None:
     odd = "<a> & \"b\" 'c'"
-    x = np.arange(3.0)
-    drawn = chart(odd, [Line(odd, x, x - 1, np.ones(3))])
-    points = chart(odd, [Line(odd, x, x)], ticks=[odd, "b", "c"])
     part = Section(
-        odd, odd, (table(pd.DataFrame({odd: [odd]})), charts([drawn, points]), field(odd))
+        odd, odd, (table(pd.DataFrame({odd: [odd]})), pictures([drawn(odd)]), field(odd))
     )
     whole = page(odd, odd, [(odd, odd)], [part])
     parser = Balance()
@@ -64,52 +52,36 @@ def test_long_tables_are_folded() -> None:
     assert "None." in table(pd.DataFrame({"k": []}))
 
 
-def test_points_lie_where_they_should() -> None:
-    drawn = chart("a", [Line("f", np.array([0.0, 5.0, 10.0]), np.array([-1.0, 0.0, 1.0]))])
-    points = drawn.split('polyline points="')[1].split('"')[0].split()
-    pixels = np.array([point.split(",") for point in points], float)
-    assert np.allclose(np.diff(pixels[:, 0]), np.diff(pixels[:, 0])[0], atol=0.1)
-    assert pixels[0, 1] > pixels[1, 1] > pixels[2, 1]  # upwards is smaller
+def drawn(title: str, width: float = 4.0) -> str:
+    """A picture whose axis has the title, too."""
+    axes = axes_or_new(None, width)
+    axes.plot([0.0, 5.0, 10.0], [-1.0, 0.0, 1.0])
+    axes.set_xlabel(title)
+    return picture(title, axes.figure, "a note")
 
 
-@pytest.mark.parametrize("values", [np.zeros(2), np.array([3.0, 3.0])])
-def test_a_flat_line_is_drawn(values: np.ndarray) -> None:
-    assert "nan" not in chart("flat", [Line("f", np.zeros(2), values)])
+def test_a_picture_is_text_and_lines_and_the_same_each_time() -> None:
+    svg = drawn("age")
+    assert svg.count("age") == 3  # heading, label for screen readers, label of the axis
+    assert ">age</text>" in svg
+    assert "http" not in svg
+    assert svg == drawn("age")
+    assert not pyplot.get_fignums()
 
 
-def test_charts_beyond_ten_are_folded() -> None:
-    drawn = [f"<i>{k}</i>" for k in range(12)]
-    assert charts(drawn[:10]).count("<details>") == 0
-    assert "Show all 12" in charts(drawn)
-    assert charts(drawn).index("<i>9<") < charts(drawn).index("<details>")
+def test_wide_pictures_stand_alone() -> None:
+    assert "wide" not in drawn("age")
+    assert 'class="card picture wide"' in drawn("age", 12.0)
 
 
-def test_every_level_of_a_chart_has_its_word() -> None:
-    words = ["Ulm", "Bonn", "a very long name of a level"]
-    drawn = chart("town", [Line("f", np.arange(3.0), np.arange(3.0))], ticks=words)
-    shown = re.findall(r"<text[^>]*rotate[^>]*>([^<]*)<", drawn)
-    assert shown[:2] == ["Ulm", "Bonn"]
-    assert shown[2].startswith("a very long name o")
-    assert f"<title>{words[2]}</title>" in drawn
+def test_pictures_beyond_ten_are_folded() -> None:
+    cards = [f"<i>{k}</i>" for k in range(12)]
+    assert pictures(cards[:10]).count("<details>") == 0
+    assert "Show all 12" in pictures(cards)
+    assert pictures(cards).index("<i>9<") < pictures(cards).index("<details>")
+    assert pictures([]) == ""
 
 
-def test_cells_of_a_heat_map_lie_where_they_should() -> None:
-    """Painted from its paths: columns from left to right, rows from bottom to top."""
-    grid = np.array([[-2.0, 0.0, 1.0], [2.0, 2.0, -0.4]])  # (n_columns, n_rows)
-    sides = Side("a", ("1", "2"), False), Side("b", ("u", "<v>", "w"), True)
-    drawn = heat_maps("a × b", sides, {"one": grid, "two": 0 * grid}, "a note")
-    shares = [painted(drawn, 0), painted(drawn, 1)]
-    assert np.array_equal(shares[0], grid / 2)
-    assert not shares[1].any()
-    assert drawn.count(">u</text>") == drawn.count(">&lt;v&gt;</text>") == 2
-
-
-def painted(drawn: str, number: int) -> np.ndarray:
-    """Shares that a map shows, from the colours and places of its paths, (2, 3)."""
-    (paths,) = re.findall(r"crispEdges\">(.*?)</g>", drawn)[number : number + 1]
-    found = np.full((2, 3), np.nan)
-    for colour, share, path in re.findall(r"--(\w+)\) (\d+)%.*?d=\"(.*?)\"", paths):
-        for x, y, length in re.findall(r"M(\d+) (\d+)h(\d+)", path):
-            value = int(share) / 100 * (-1 if colour == "low" else 1)
-            found[int(x) : int(x) + int(length), 2 - int(y)] = value
-    return found
+def test_pages_without_matplotlib_say_how_to_get_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install &quot;tpnn[plots]&quot;" in pictures(drawn(name) for name in "ab")

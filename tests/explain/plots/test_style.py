@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,9 @@ def test_fonts_are_embedded_and_no_setting_is_changed(local: Explanation, tmp_pa
         assert b"/Type3" not in page
         assert b"/FontFile2" in page
     assert dict(pyplot.rcParams) == before
+
+
+def test_a_figure_can_be_pickled(local: Explanation) -> None:
+    figure = local.plot("smooth").figure
+    copy = pickle.loads(pickle.dumps(figure))
+    assert copy.axes[0].get_xlabel() == figure.axes[0].get_xlabel() == "smooth"

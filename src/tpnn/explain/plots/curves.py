@@ -35,7 +35,6 @@ from tpnn.explain.plots.style import (
     paler,
     tidy,
 )
-from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
 from tpnn.table.words import node_words
@@ -43,12 +42,14 @@ from tpnn.table.words import node_words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tpnn.explain.explanation import Explanation, Wanted
+
 N_DENSITY_BINS = 40
 N_CURVE_POINTS = 200  # between the nodes, on a logarithmic axis
 
 
 def main_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -80,20 +81,14 @@ def main_effect(
     check_one_output(explanation)
     table = explanation.component(component)
     (axis,), scaled = table.axes, table.on_scale(scale, reference)
-    axes, limits = _new_axes(ax, axis), shown_range(axis, MAIN_RANKS)
+    axes, limits = new_axes(ax, axis), shown_range(axis, MAIN_RANKS)
     if heavy_tails(explanation.model, table.names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
-    places, values = node_places(axis), scaled.values
+    places = node_places(axis)
+    values = scaled.values
     lower, upper = scaled.band() if scaled.has_band else (values, values)
     axes.axhline(scaled.neutral, color=GREY, linewidth=0.7, zorder=1)
-    curves = values, lower, upper
-    if axis.levels is not None:
-        _draw_points(axes, places, *(curve[axis.regular] for curve in curves))
-    elif not axis.is_empty:
-        _draw_curve(axes, places, *(curve[axis.regular] for curve in curves))
-    if axis.has_missing:
-        middle = np.array([missing_place(axes.xaxis, limits)])
-        _draw_points(axes, middle, *(curve[axis.missing] for curve in curves))
+    draw_effect(axes, axis, values, lower, upper)
     inside = (places >= limits[0]) & (places <= limits[1])
     drawn = axis.with_missing(inside, True)
     low, high = float(lower[drawn].min()), float(upper[drawn].max())
@@ -109,14 +104,46 @@ def main_effect(
     return axes  # type: ignore[no-any-return]
 
 
-def _new_axes(ax: Axes | None, axis: Axis) -> Any:
+def new_axes(ax: Axes | None, axis: Axis) -> Any:
     """Axes given, or new ones that have room for the labels of all levels."""
     along, across = inches_for_levels(() if axis.levels is None else node_words(axis))
     return axes_or_new(ax, min(max(4.2, 0.8 + along), MOST_INCHES), max(3.0, 2.2 + across))
 
 
+def draw_effect(
+    axes: Any,
+    axis: Axis,
+    values: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    *,
+    colour: str = BLUE,
+    label: str = "",
+    shift: float = 0.0,
+) -> None:
+    """Draw a main effect and its band: a curve, or points for levels and for missing values.
+
+    ``shift`` is how far a point stands to the right of its level; levels are 1 apart.
+    """
+    places, nodes = node_places(axis), axis.regular
+    if axis.levels is not None:
+        _draw_points(axes, places + shift, values[nodes], lower[nodes], upper[nodes], colour, label)
+    elif not axis.is_empty:
+        _draw_curve(axes, places, values[nodes], lower[nodes], upper[nodes], colour, label)
+    if axis.has_missing:
+        middle, node = missing_place(axes.xaxis, shown_range(axis, MAIN_RANKS)), axis.missing
+        name = label if axis.is_empty else ""
+        _draw_points(axes, np.array([middle]), values[node], lower[node], upper[node], colour, name)
+
+
 def _draw_curve(
-    axes: Any, places: FloatArray, values: FloatArray, lower: FloatArray, upper: FloatArray
+    axes: Any,
+    places: FloatArray,
+    values: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    colour: str,
+    label: str,
 ) -> None:
     """Draw a function that is linear between its nodes, and its band."""
     x = places
@@ -124,17 +151,24 @@ def _draw_curve(
         between = even_places(axes.xaxis, (places[0], places[-1]), N_CURVE_POINTS)
         x = np.union1d(places, between)
     low, high = (np.interp(x, places, bound) for bound in (lower, upper))
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
-    axes.plot(x, np.interp(x, places, values), color=BLUE, linewidth=1.6)
+    if (high > low).any():
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(x, np.interp(x, places, values), color=colour, linewidth=1.6, label=label)
 
 
 def _draw_points(
-    axes: Any, places: FloatArray, values: FloatArray, lower: FloatArray, upper: FloatArray
+    axes: Any,
+    places: FloatArray,
+    values: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    colour: str,
+    label: str,
 ) -> None:
     reach = np.stack([values - lower, upper - values]).clip(0)
     axes.errorbar(
-        places, values, reach, fmt="o", color=BLUE, markersize=4.5, elinewidth=4,
-        ecolor=paler(BLUE),
+        places, values, reach if reach.any() else None, fmt="o", color=colour, markersize=4.5,
+        elinewidth=4, ecolor=paler(colour), label=label,
     )  # fmt: skip
 
 
@@ -158,7 +192,7 @@ def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[flo
 
 
 def comparison(
-    explanations: Mapping[str, Reading] | Sequence[Reading],
+    explanations: Mapping[str, Explanation] | Sequence[Explanation],
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -179,7 +213,7 @@ def comparison(
         check_one_output(fit)
     tables = [fit.component(component) for fit in fits]
     axis = _with_all_levels([table.axes[0] for table in tables])
-    axes = _new_axes(ax, axis)
+    axes = new_axes(ax, axis)
     if heavy_tails(fits[0].model, tables[0].names, log_axes)[0]:
         set_logarithmic(axis, axes.xaxis)
     scaled = [table.on_scale(scale, reference) for table in tables]

@@ -39,7 +39,6 @@ from tpnn.explain.plots.style import (
     check_one_output,
     colour_bar,
 )
-from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW, ScaledEffect
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
@@ -47,6 +46,8 @@ from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from tpnn.explain.explanation import Explanation, Wanted
 
 SLICE_RANKS = (0.1, 0.5, 0.9)  # of the third feature, where a component of order 3 is cut
 COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest saturates
@@ -58,7 +59,7 @@ SLICE_HEIGHT = 0.8  # of a triple's axes
 
 
 def pair_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -74,11 +75,11 @@ def pair_effect(
     check_one_output(explanation)
     table = explanation.component(component)
     scaled = table.on_scale(scale, reference)
-    axes = axes_or_new(ax, *_inches(table.axes))
+    axes = axes_or_new(ax, *map_inches(table.axes))
     limit = _colour_limit(scaled.difference)
     tails = heavy_tails(explanation.model, table.names, log_axes)
     others = explanation.model.feature_names
-    image = _heat_map(axes, table.axes, table.names, others, scaled.difference, limit, tails)
+    image = heat_map(axes, table.axes, table.names, others, scaled.difference, limit, tails)
     is_plane = all(axis.levels is None for axis in table.axes)
     if table.density is not None and is_plane:
         _density_contours(axes, table.axes, table.density)
@@ -87,7 +88,7 @@ def pair_effect(
 
 
 def triple_effect(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -103,7 +104,7 @@ def triple_effect(
     check_one_output(explanation)
     table = explanation.component(component)
     scaled, third = table.on_scale(scale, reference), table.axes[2]
-    width, height = _inches(table.axes[:2])
+    width, height = map_inches(table.axes[:2])
     axes = axes_or_new(ax, max(8.4, 4.2 + width), height / SLICE_HEIGHT)
     axes.set_axis_off()
     limit = _colour_limit(scaled.difference)
@@ -113,7 +114,7 @@ def triple_effect(
     for number, (node, value) in enumerate(zip(nodes, values, strict=True)):
         panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
         slice_of = scaled.difference[:, :, node]
-        image = _heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails)
+        image = heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails)
         letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
         room = max(letters - len(value) - 3, SHORTEST_NAME)
         name = shortened_among(table.names[2], room, others)
@@ -136,7 +137,7 @@ def _slices(third: Axis) -> list[int]:
     return [int(node) for node in np.unique(np.minimum(nodes, len(third.values) - 1))]
 
 
-def _inches(both: Sequence[Axis]) -> tuple[float, float]:
+def map_inches(both: Sequence[Axis]) -> tuple[float, float]:
     """Width and height of a figure with room for the labels of all levels."""
     words = [() if axis.levels is None else node_words(axis) for axis in both]
     (x_along, x_across), (y_along, y_across) = map(inches_for_levels, words)
@@ -157,7 +158,7 @@ def _colour_limit(difference: FloatArray) -> float:
     return float(np.quantile(np.abs(difference), COLOUR_RANK)) or 1.0
 
 
-def _heat_map(
+def heat_map(
     axes: Any,
     both: Sequence[Axis],
     names: Sequence[str],

@@ -110,6 +110,15 @@ def joined_names(
     return " × ".join(short)
 
 
+def literal(text: str) -> str:
+    r"""Text as matplotlib shows it letter by letter: dollar signs begin no formula.
+
+    >>> print(literal("from $5 to $9"))
+    from \$5 to \$9
+    """
+    return text.replace("$", r"\$")
+
+
 def width_of(words: Sequence[str], size: float) -> float:
     """Width of the longest of some words, in points."""
     return LETTER_WIDTH * size * max(map(len, words), default=0)
@@ -145,7 +154,7 @@ def name_axis(drawn: Any, name: str, others: Sequence[str], unit: str, points: f
     """
     letters = int(points / (LETTER_WIDTH * LABEL_SIZE)) - len(unit)
     text = shortened_among(name, max(letters, LEVEL_LETTERS), others) + unit
-    drawn.set_label_text(text, fontsize=LABEL_SIZE)
+    drawn.set_label_text(literal(text), fontsize=LABEL_SIZE)
 
 
 def name_reference(axes: Any, scaled: ScaledEffect) -> None:
@@ -182,7 +191,7 @@ def label_levels(drawn: Any, places: Sequence[float], levels: Sequence[str], poi
             "rotation": 40, "ha": "right", "rotation_mode": "anchor",
         }  # fmt: skip
     chosen = slice((len(words) - 1) % step, None, step)  # the last one, missing values, among them
-    drawn.set_ticks(places[chosen], words[chosen], **style)
+    drawn.set_ticks(places[chosen], list(map(literal, words[chosen])), **style)
 
 
 def inches_for_levels(words: Sequence[str]) -> tuple[float, float]:

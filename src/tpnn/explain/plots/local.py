@@ -29,7 +29,6 @@ from tpnn.explain.plots.style import (
     tidy_names,
     write_factor,
 )
-from tpnn.explain.reading import Reading
 from tpnn.explain.response import RAW, RESPONSE, is_factor
 from tpnn.loss.links import LINKS
 from tpnn.table.axis import Axis
@@ -38,6 +37,8 @@ from tpnn.table.words import value_word
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tpnn.explain.explanation import Explanation
+
 
 VALUE_LETTERS = 19  # of a value: a date with its time
 N_SWARM_BINS = 60  # from zero to the largest value; points of one bin are spread
@@ -45,7 +46,7 @@ SWARM_STEP, SWARM_HEIGHT = 0.06, 0.8  # from point to point and at most in all, 
 
 
 def waterfall(
-    explanation: Reading,
+    explanation: Explanation,
     row: int = 0,
     n_components: int = 9,
     ax: Axes | None = None,
@@ -123,7 +124,7 @@ def _signed(step: float) -> str:
     return f"{step:+.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _component_in_words(explanation: Reading, index: int, row: int, letters: int) -> str:
+def _component_in_words(explanation: Explanation, index: int, row: int, letters: int) -> str:
     """Features of a component with their values in a row: "age = 42 × town = Ulm"."""
     model = explanation.model
     features = model.components.components[index]
@@ -141,7 +142,7 @@ def _component_in_words(explanation: Reading, index: int, row: int, letters: int
 
 
 def shap_summary(
-    explanation: Reading,
+    explanation: Explanation,
     n_features: int = 10,
     ax: Axes | None = None,
     *,

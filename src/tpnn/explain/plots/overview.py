@@ -28,7 +28,6 @@ from tpnn.explain.plots.style import (
     tidy,
     tidy_names,
 )
-from tpnn.explain.reading import Reading, Wanted
 from tpnn.explain.response import RAW
 from tpnn.table.axis import Axis
 
@@ -36,13 +35,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from tpnn.explain.explanation import Explanation, Wanted
+
 
 PANEL_INCHES = 3.6, 2.7  # width and height of one of many panels
 MOST_PANEL_INCHES = 5.4, 4.05  # where it has many levels
 
 
 def component(
-    explanation: Reading,
+    explanation: Explanation,
     component: Wanted,
     ax: Axes | None = None,
     *,
@@ -66,7 +67,7 @@ def component(
 
 
 def components(
-    explanation: Reading,
+    explanation: Explanation,
     n_components: int = 9,
     n_columns: int = 3,
     *,
@@ -111,7 +112,7 @@ def _panel_inches(drawn: Sequence[Sequence[Axis]]) -> tuple[float, float]:
     return min(width, most_wide), min(height, most_high)
 
 
-def importance(explanation: Reading, n_components: int = 10, ax: Axes | None = None) -> Axes:
+def importance(explanation: Explanation, n_components: int = 10, ax: Axes | None = None) -> Axes:
     """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
     check_explanation(explanation)
     ranked = list(explanation.importance().items())[:n_components][::-1]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn.explain.reading import Reading
 from tpnn.loss.links import LINKS
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
 DIVERGING = "RdBu_r"
 LABEL_SIZE, TICK_SIZE = 9, 8  # font sizes in points
 MOST_INCHES = 12.0  # of a figure that grows with its labels
+EMBEDDED_FONTS: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}  # TrueType: text stays text
 SMOOTHING_KERNEL = np.array([1, 4, 6, 4, 1]) / 16  # for densities on bins of equal width
 
 
@@ -39,14 +40,37 @@ def axes_or_new(ax: Axes | None, width: float = 4.2, height: float = 3.0) -> Any
 
 def new_panels(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Any, Any]:
     """Return a new figure and its axes, (n_rows, n_columns); width and height in inches."""
-    pyplot = load_pyplot()
-    from tpnn.explain.plots.figure import PlotFigure
-
-    figure, panels = pyplot.subplots(
+    figure, panels = load_pyplot().subplots(
         n_rows, n_columns, figsize=(width, height), layout="constrained", squeeze=False,
-        FigureClass=PlotFigure,
+        FigureClass=_figure_class(),
     )  # fmt: skip
     return figure, panels
+
+
+@cache
+def _figure_class() -> type:
+    """Figures that a notebook draws once and that are saved with fonts that embed.
+
+    A notebook draws the value of a cell's last line and then every open figure of pyplot, so an
+    ordinary figure that is returned is drawn twice. This one is closed in pyplot when it is drawn.
+    """
+    from matplotlib import get_backend, pyplot, rc_context
+    from matplotlib.figure import Figure
+
+    class PlotFigure(Figure):
+        def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+            if "inline" in get_backend().lower():
+                pyplot.close(self)
+            return {}  # the notebook's own formatters make the picture
+
+        def savefig(self, *arguments: Any, **options: Any) -> None:
+            with rc_context(EMBEDDED_FONTS):
+                super().savefig(*arguments, **options)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Figure, (), self.__getstate__()  # pickle cannot name a class inside a function
+
+    return PlotFigure
 
 
 def tidy(axes: Any) -> None:
@@ -91,7 +115,7 @@ def paler(colour: str) -> tuple[float, ...]:
 
 def check_explanation(explanation: Any) -> None:
     """Refuse what is not an explanation, such as the estimator itself."""
-    if not isinstance(explanation, Reading):
+    if not hasattr(explanation, "check_one_output"):
         raise TypeError(
             f"explanation: an Explanation is needed, found {type(explanation).__name__}. "
             "Pass model.explain(), or model.explain(X) for plots of rows."

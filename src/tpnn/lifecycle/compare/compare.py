@@ -1,4 +1,4 @@
-"""Reading: whatever predicts by a sum of tables, as a frozen model."""
+"""compare: two models on the same nodes, and what differs between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpnn.anova.components import Component, ComponentSet
 from tpnn.explain.metrics.scores import estimate, standard_error
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
-from tpnn.lifecycle.compare.pairs import with_rows
+from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
 from tpnn.lifecycle.foreign.linear import is_linear, sum_of_linear
 from tpnn.lifecycle.foreign.purified import purified, reweighted
 from tpnn.lifecycle.foreign.tables import sum_of_rating
@@ -231,8 +231,6 @@ class Comparison:
 
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""
-        from tpnn.lifecycle.compare.comparison_page import comparison_page
-
         write_file(path, comparison_page(self).encode())
         return Report(Path(path))
 

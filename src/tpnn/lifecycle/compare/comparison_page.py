@@ -2,64 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
-from tpnn.explain.report.static import Line, Section, chart, charts, page, table
-from tpnn.lifecycle.compare.pairs import pair_maps, short_words
+from tpnn.explain.plots.axes import (
+    MAIN_RANKS,
+    heavy_tails,
+    label_axis,
+    set_logarithmic,
+    shown_range,
+)
+from tpnn.explain.plots.curves import draw_effect, new_axes
+from tpnn.explain.plots.heat_maps import heat_map, map_inches
+from tpnn.explain.plots.labels import literal, shortened
+from tpnn.explain.plots.style import (
+    BLUE,
+    GREY,
+    LABEL_SIZE,
+    RED,
+    TICK_SIZE,
+    colour_bar,
+    new_panels,
+    tidy,
+)
+from tpnn.explain.report.static import Section, page, picture, pictures, table
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
+from tpnn.table.table import NUMBER
+from tpnn.table.words import node_words
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from tpnn.lifecycle.compare.compare import Comparison
 
 
 MOST_CHARTS, MOST_MAPS = 24, 10
+STYLES = (BLUE, -0.15), (RED, 0.15)  # colours, and how far points stand beside their level
+TITLE_LETTERS = 30  # of a model's name above a heat map
 
 
-class Compared(Protocol):
-    """What the page shows of a ``Comparison``; see there."""
+def with_rows(axis: Axis) -> IntArray:
+    """Nodes where there are rows, or could be: not those of what no row has.
 
-    @property
-    def names(self) -> tuple[str, str]:
-        """Names of the two models."""
+    Models differ in what they say about missing values and unseen levels without having seen any.
 
-    @property
-    def old(self) -> AnovaModel:
-        """The old model."""
-
-    @property
-    def new(self) -> AnovaModel:
-        """The new model."""
-
-    @property
-    def difference(self) -> AnovaModel:
-        """New less old."""
-
-    @property
-    def given(self) -> tuple[AnovaModel, AnovaModel]:
-        """The models as they were."""
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """Components."""
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """Scores."""
-
-    @property
-    def flips(self) -> pd.DataFrame:
-        """Rows that flip."""
-
-    def row_differences(self) -> pd.DataFrame:
-        """Differences of components on rows."""
+    >>> with_rows(Axis(np.array([0.0, 1.0]), np.array([0.5, 0.5, 0.0]), has_missing=True))
+    array([0, 1])
+    """
+    is_shown = axis.weights > 0
+    is_shown[axis.seen] = True
+    return np.flatnonzero(is_shown)
 
 
-def comparison_page(comparison: Compared) -> str:
+def comparison_page(comparison: Comparison) -> str:
     """Write the page."""
     first, second = comparison.names
     frame, flips = comparison.frame, comparison.flips
@@ -67,7 +66,7 @@ def comparison_page(comparison: Compared) -> str:
     moved = frame[frame["component"] != "(intercept)"]["status"].value_counts()
     facts: list[tuple[str, Any]] = [("Rows", n_rows), ("Decisions that flip", len(flips))]
     facts += [(f"Components {status}", int(count)) for status, count in moved.items()]
-    mains, maps = _ranked(comparison, 1)[:MOST_CHARTS], _maps(comparison)
+    mains, pairs = _ranked(comparison, 1)[:MOST_CHARTS], _moved_pairs(comparison)
     sections = [
         Section(
             "Scores",
@@ -86,16 +85,15 @@ def comparison_page(comparison: Compared) -> str:
             "Curves",
             "Main effects over each other, those that differ most first; bands of 95 % where both "
             "models have them.",
-            (charts([_curve(comparison, *one) for one in mains]),),
+            (pictures(_curve(comparison, *one) for one in mains),),
         ),
         Section(
             "Interactions",
             f"Pairs that differ most, up to {MOST_MAPS}, the old and the new grid of values and "
-            "their difference in the same colours. Every node has the same width, so numbers go by "
-            "rank."
-            if maps
+            "their difference in the same colours."
+            if pairs
             else "No pair differs between the two models.",
-            tuple(maps),
+            (pictures(_maps(comparison, *one) for one in pairs),),
         ),
         Section("Flips", "Rows for which the two models decide differently.", (table(flips),)),
     ]
@@ -103,7 +101,7 @@ def comparison_page(comparison: Compared) -> str:
     return page(f"{first} and {second}", lede, facts, sections)
 
 
-def _ranked(comparison: Compared, order: int) -> list[tuple[Component, int]]:
+def _ranked(comparison: Comparison, order: int) -> list[tuple[Component, int]]:
     """Components of an order with the number of an output, the largest differences first."""
     difference, frame = comparison.difference, comparison.frame
     named = {" x ".join(n): s for n, s in zip(difference.component_names, difference.components,
@@ -113,63 +111,109 @@ def _ranked(comparison: Compared, order: int) -> list[tuple[Component, int]]:
     return [(named[name], outputs.index(output)) for name, output in pairs if name in named]
 
 
-def _title(comparison: Compared, component: Component, output: int) -> str:
+def _title(comparison: Comparison, component: Component, output: int) -> str:
     names = [comparison.difference.feature_names[feature] for feature in component]
     outputs = comparison.difference.output_names
     return " × ".join(names) + (f": {outputs[output]}" if outputs else "")
 
 
-def _maps(comparison: Compared) -> list[str]:
-    """Draw the pairs that differ most; pairs that are the same in both models are left out."""
-    first, second = comparison.names
-    models = {first: comparison.old, second: comparison.new,
-              f"{second} less {first}": comparison.difference}  # fmt: skip
+def _moved_pairs(comparison: Comparison) -> list[tuple[Component, int]]:
+    """Pairs that differ most; those that are the same in both models are left out."""
     values = comparison.difference.by_component()
-    found: list[str] = []
-    for component, output in _ranked(comparison, 2):
-        if values[component][..., output].any() and len(found) < MOST_MAPS:
-            title = _title(comparison, component, output)
-            found.append(pair_maps(title, models, component, output))
-    return found
+    pairs = _ranked(comparison, 2)
+    return [(s, k) for s, k in pairs if values[s][..., k].any()][:MOST_MAPS]
 
 
-def _curve(comparison: Compared, component: Component, output: int) -> str:
+def _shown(axis: Axis) -> Axis:
+    """Return an axis without the nodes of what no row has."""
+    has_unseen = bool(axis.weights[axis.unseen].any())
+    regular = axis.regular if has_unseen else axis.seen
+    return replace(
+        axis,
+        values=axis.values[regular],
+        weights=axis.weights[with_rows(axis)],
+        levels=axis.levels and axis.levels[regular],
+        has_missing=bool(axis.weights[axis.missing].any()),
+        has_unseen=has_unseen,
+    )
+
+
+def _values(
+    model: AnovaModel, component: Component, output: int, axes: Sequence[Axis]
+) -> FloatArray:
+    """Values of a component where there are rows; zero where the model does not have it."""
+    nodes = np.ix_(*map(with_rows, axes))
+    values = model.by_component().get(component)
+    return np.zeros([n.size for n in nodes]) if values is None else values[..., output][nodes]
+
+
+def _maps(comparison: Comparison, component: Component, output: int) -> str:
+    """Draw a pair of both models and their difference, and say where that is largest."""
+    difference, (first, second) = comparison.difference, comparison.names
+    models = {first: comparison.old, second: comparison.new, f"{second} less {first}": difference}
+    axes = difference.axes(component)
+    shown = [_shown(axis) for axis in axes]
+    names = [difference.feature_names[feature] for feature in component]
+    grids = [_values(model, component, output, axes) for model in models.values()]
+    limit = max(float(np.abs(grid).max()) for grid in grids)
+    tails = heavy_tails(difference, names, log_axes=True)
+    width, height = map_inches(shown)
+    figure, panels = new_panels(1, 3, 3 * width, height)
+    for label, grid, panel in zip(models, grids, panels[0], strict=True):
+        image = heat_map(panel, shown, names, difference.feature_names, grid, limit, tails)
+        panel.set_title(literal(shortened(label, TITLE_LETTERS)), fontsize=LABEL_SIZE)
+        if panel is not panels[0, 0]:
+            panel.set_ylabel("")
+            panel.tick_params(labelleft=False)
+    colour_bar(panels[0, -1], image)
+    place = np.unravel_index(int(np.abs(grids[-1]).argmax()), grids[-1].shape)
+    where = " and ".join(
+        f"{name} = {_word(axis, int(node))}"
+        for name, axis, node in zip(names, shown, place, strict=True)
+    )
+    note = f"Largest difference: {grids[-1][place]:+.4g} at {where}."
+    return picture(_title(comparison, component, output), figure, note)
+
+
+def _word(axis: Axis, node: int) -> str:
+    """Write a node, a number with a few digits."""
+    is_number = axis.kind == NUMBER and node < len(axis.values)
+    return f"{axis.values[node]:.4g}" if is_number else node_words(axis)[node]
+
+
+def _curve(comparison: Comparison, component: Component, output: int) -> str:
+    """Draw a main effect of both models over each other, with bands where both have them."""
     (axis,) = comparison.difference.axes(component)
-    (name,) = (comparison.difference.feature_names[feature] for feature in component)
-    has_levels = axis.levels is not None
-    x = np.arange(float(axis.seen.stop)) if has_levels else axis.values[axis.seen]
-    both = (comparison.old, comparison.given[0]), (comparison.new, comparison.given[1])
-    with_bands = all(given.posteriors is not None for _, given in both)
-    lines = []
-    for label, (model, given) in zip(comparison.names, both, strict=True):
-        values = model.by_component().get(component)
-        y = np.zeros(len(x)) if values is None else values[axis.seen, output]
-        reach = _reach(given, name, axis, output) if with_bands else None
-        lines.append(Line(label, x, y, None if reach is None else reach[axis.seen]))
-    words, title = short_words(axis), _title(comparison, component, output)
-    missing = _at_missing(comparison, component, output)
-    if has_levels:
-        return chart(title, lines, words[axis.seen], note=missing)
-    return chart(title, lines, ends=(words[0], words[len(x) - 1]), note=missing)
-
-
-def _at_missing(comparison: Compared, component: Component, output: int) -> str:
-    """Effects of both models where the feature is missing, if rows are; they are on no curve."""
-    (axis,) = comparison.difference.axes(component)
-    if not axis.weights[axis.missing].any():
-        return ""
-    values = [model.by_component().get(component) for model in (comparison.old, comparison.new)]
-    old, new = (0.0 if v is None else v[axis.missing, output].item() for v in values)
-    return f"Missing values: {old:.4g} and {new:.4g}."
+    names, shown, nodes = comparison.difference.feature_names, _shown(axis), with_rows(axis)
+    (name,) = (names[feature] for feature in component)
+    reaches = [_reach(model, name, axis, output) for model in comparison.given]
+    with_bands = all(reach is not None for reach in reaches)
+    axes, limits = new_axes(None, shown), shown_range(shown, MAIN_RANKS)
+    if heavy_tails(comparison.difference, [name], log_axes=True)[0]:
+        set_logarithmic(shown, axes.xaxis)
+    axes.axhline(0.0, color=GREY, linewidth=0.7)
+    models = zip((comparison.old, comparison.new), comparison.names, reaches, STYLES, strict=True)
+    for model, label, reach, (colour, shift) in models:
+        values = _values(model, component, output, [axis])
+        half = reach[nodes] if with_bands and reach is not None else np.zeros(len(nodes))
+        draw_effect(axes, shown, values, values - half, values + half,
+                    colour=colour, label=literal(label), shift=shift)  # fmt: skip
+    label_axis(shown, name, names, axes.xaxis, limits)
+    axes.legend(frameon=False, fontsize=TICK_SIZE)
+    tidy(axes)
+    return picture(_title(comparison, component, output), axes.figure)
 
 
 def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray | None:
     """Half the width of a model's own band at common nodes.
 
-    It is zero where the model has no main effect, and None where an edit made the band void.
+    It is zero where the model has no main effect, and None where it has no band, for example
+    because an edit made it void.
     """
+    if given.posteriors is None:
+        return None
     names = given.component_names
-    if (name,) not in names or given.posteriors is None:
+    if (name,) not in names:
         return np.zeros(axis.n_nodes)
     place = names.index((name,))
     posterior = given.posteriors[place]
@@ -177,7 +221,10 @@ def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray 
         return None
     (own,) = given.axes(given.components.components[place])
     reach = posterior.uncertainty().half_widths()[..., output]
+    missing = reach[own.missing][0] if own.has_missing else 0.0
     if axis.levels is None:
-        return np.interp(axis.values, own.values, reach[own.regular])
-    known = dict(zip(own.levels or (), reach, strict=False))
-    return np.array([known.get(level, 0.0) for level in axis.levels])
+        regular = np.interp(axis.values, own.values, reach[own.regular])
+    else:
+        by_level = dict(zip(own.levels or (), reach, strict=False))
+        regular = np.array([by_level.get(level, 0.0) for level in axis.levels])
+    return axis.with_missing(regular, missing)

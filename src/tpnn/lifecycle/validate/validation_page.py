@@ -1,17 +1,18 @@
-"""Headings under which a person must write, because no software knows the answer."""
+"""Page of a validation: tables, calibration, and fields in which a person must write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tpnn.explain.report.static import Line, Section, chart, charts, field, page, paragraph, table
+from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, tidy
+from tpnn.explain.report.static import Section, field, page, paragraph, picture, pictures, table
 from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tpnn.lifecycle.validate.validate import Validation
 
 
 ANNEX_IV = (  # of the EU AI Act, by number
@@ -36,47 +37,7 @@ SR_26_2 = (
 )
 
 
-class Validated(Protocol):
-    """What the page shows of a ``Validation``; see there."""
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """Scores."""
-
-    @property
-    def calibration(self) -> pd.DataFrame:
-        """Calibration."""
-
-    @property
-    def slices(self) -> pd.DataFrame:
-        """Weak slices."""
-
-    @property
-    def n_slices(self) -> int:
-        """Number of tests."""
-
-    @property
-    def robustness(self) -> Robustness:
-        """What changes of values do."""
-
-    @property
-    def groups(self) -> pd.DataFrame:
-        """Protected groups."""
-
-    @property
-    def group_components(self) -> pd.DataFrame:
-        """Their differences by component."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Settings and provenance."""
-
-    @property
-    def false_alarm_rate(self) -> float:
-        """Chance of any false finding."""
-
-
-def validation_page(found: Validated) -> str:
+def validation_page(found: Validation) -> str:
     """Write the page."""
     import pandas as pd
 
@@ -89,7 +50,7 @@ def validation_page(found: Validated) -> str:
         Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
                 (table(found.scores),)),
         Section("Calibration", "Mean prediction and mean target, from the smallest to the largest "
-                "prediction.", (charts(_curves(found.calibration)), table(found.calibration))),
+                "prediction.", (pictures(_curves(found.calibration)), table(found.calibration))),
         Section("Weak slices", f"{found.n_slices} tests on slices of one and two features. If the "
                 f"model is right everywhere, the chance of any line here is {rate} at most.",
                 (table(found.slices),)),
@@ -151,14 +112,16 @@ def _worst_words(found: Robustness) -> str:
     )
 
 
-def _curves(calibration: pd.DataFrame) -> list[str]:
-    """Draw targets above predictions for each output, beside the diagonal."""
-    drawn: list[str] = []
-    if not len(calibration):
-        return drawn
-    for output, frame in calibration.groupby("output", sort=False):
-        x = frame["time" if "time" in frame else "predicted"].to_numpy(np.float64)
-        pair = [Line("predicted", x, frame["predicted"].to_numpy(np.float64)),
-                Line("actual", x, frame["actual"].to_numpy(np.float64))]  # fmt: skip
-        drawn.append(chart(str(output) or "Calibration", pair))
-    return drawn
+def _curves(calibration: pd.DataFrame) -> Iterator[str]:
+    """Draw predictions and targets for each output, over predictions or over time."""
+    outputs = calibration.groupby("output", sort=False) if len(calibration) else ()
+    for output, frame in outputs:
+        name = "time" if "time" in frame else "predicted"
+        axes = axes_or_new(None)
+        for column, colour in zip(("predicted", "actual"), COLOURS, strict=False):
+            axes.plot(frame[name], frame[column], ".-", color=colour, label=column)
+        axes.set_xlabel(name, fontsize=LABEL_SIZE)
+        axes.xaxis.set_tick_params(labelsize=TICK_SIZE)
+        axes.legend(frameon=False, fontsize=TICK_SIZE)
+        tidy(axes)
+        yield picture(str(output) or "Calibration", axes.figure)

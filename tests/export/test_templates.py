@@ -1,0 +1,79 @@
+"""Templates are files that run: each is what to_code writes for an example model."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluation.exports.languages import C_FLAGS
+from tpnn import AnovaModel, ComponentSet
+from tpnn.export.code import LANGUAGES, TEMPLATES
+from tpnn.export.lowering import MISSING, UNSEEN
+from tpnn.loss.links import LINKS
+from tpnn.table.encoder import TableEncoder
+from tpnn.table.table import Table
+
+
+def example() -> AnovaModel:
+    """Claims by age and town, with an exposure."""
+    rows = pd.DataFrame(
+        {
+            "exposure": [1.0, 0.5, 1.0, 1.0],
+            "age": [20.0, 40.0, 60.0, np.nan],
+            "town": ["Bonn", "Ulm", "Ulm", "Bonn"],
+        }
+    )
+    encoder = TableEncoder.fit(Table(rows).set_aside(0, True), {1: 8, 2: 8})
+    components = ComponentSet(((0,), (1,), (0, 1)))
+    shapes = [[encoder.axes[len(s)][j].n_nodes for j in s] for s in components]
+    tables = tuple(np.arange(np.prod(shape)).reshape(*shape, 1) / 8 for shape in shapes)
+    return AnovaModel(
+        encoder=encoder,
+        components=components,
+        tables=tables,
+        spreads=tables,
+        intercepts=np.array([-1.5]),
+        link=LINKS["log"],
+        has_offset=True,
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_template_holds_the_example(language: str) -> None:
+    """After a change of what is written, put this text into the file."""
+    template = TEMPLATES / LANGUAGES[language][0]
+    assert template.read_text("ascii") == example().to_code(language, contributions=True)
+
+
+def test_the_template_in_c_compiles() -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    strict = ["-Wconversion", "-Wshadow", "-Wcast-qual", "-fsyntax-only"]
+    subprocess.run(["gcc", *C_FLAGS, *strict, str(TEMPLATES / "score.c")], check=True)
+
+
+def test_the_template_in_javascript_runs(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    script = tmp_path / "calls.mjs"
+    script.write_text(
+        f'import {{ score }} from "{(TEMPLATES / "score.mjs").as_uri()}";\n'
+        'console.log(score({ age: 30, town: "Ulm", exposure: 1 }).raw_score);\n'
+    )
+    done = subprocess.run(["node", str(script)], capture_output=True, check=True, text=True)
+    rows = pd.DataFrame({"exposure": [1.0], "age": [30.0], "town": ["Ulm"]})
+    assert float(done.stdout) == pytest.approx(float(example().raw_scores(rows)[0]), abs=1e-14)
+
+
+@pytest.mark.parametrize("file", ["score.c", "score.mjs", "score.py"])
+def test_codes_are_those_of_the_lowering(file: str) -> None:
+    text = (TEMPLATES / file).read_text("ascii")
+    pairs = {"score.c": f"TPNN_MISSING = {MISSING}, TPNN_UNSEEN = {UNSEEN}",
+             "score.mjs": f"MISSING = {MISSING}, UNSEEN = {UNSEEN};",
+             "score.py": f"MISSING, UNSEEN = {MISSING}, {UNSEEN}"}  # fmt: skip
+    assert pairs[file] in text
