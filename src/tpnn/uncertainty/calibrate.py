@@ -10,7 +10,7 @@ import numpy as np
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.links import CLASS_LINKS
-from tpnn.loss.objectives import Objective, weighted_quantiles
+from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Reliability, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
@@ -62,12 +62,6 @@ MOST_GROUPS = 50  # values of a feature by which rows can be grouped,
 FEWEST_ROWS_PER_GROUP = 10  # held-out ones, on average
 MOST_SCALE_FEATURES = 30
 SMALLEST_ERROR = 1e-300
-LOSSES_OF_A_CENTRE = ("squared_error", "absolute_error", "huber", "log_loss")
-
-
-def has_intervals(objective: Objective) -> bool:
-    """Whether a model predicts where targets lie, so that intervals around it make sense."""
-    return objective.power is not None or objective.name in LOSSES_OF_A_CENTRE
 
 
 def calibrated(
@@ -85,7 +79,7 @@ def calibrated(
         Standard errors of the raw scores of some rows.
     """
     with ONE_BLAS_THREAD:
-        is_wanted = has_intervals(problem.objective)
+        is_wanted = problem.objective.has_intervals
         rows = held_out_rows(problem, solution, model) if is_wanted else None
         if rows is not None and not np.isfinite(rows.raw).all():
             rows = None
