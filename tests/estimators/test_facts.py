@@ -14,10 +14,10 @@ from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
 from tpnn.estimators.fit_record import facts_of
 from tpnn.estimators.refit import Solved, frozen, refit
+from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.solution import NoProgress
 from tpnn.uncertainty.recipe import infer
 

@@ -37,6 +37,24 @@ class Link:
     inverse: Callable[[FloatArray], FloatArray]
     ratio: str = ""
 
+    def errors_of_means(self, means: FloatArray, raw: FloatArray, errors: FloatArray) -> FloatArray:
+        """Turn standard errors of raw scores into those of means, by the inverse's derivative.
+
+        Quantiles are sorted raw scores; their errors go with them.
+        """
+        if self.name == "log":
+            return means * errors
+        if self.name == "logit":
+            return means * (1 - means) * errors
+        if self.name == "quantiles":
+            return np.take_along_axis(errors, np.argsort(raw, axis=-1, kind="stable"), axis=-1)
+        if self.name == "softmax":  # sum over l of (p_k [k = l] - p_k p_l)^2 se_l^2
+            squares = errors**2
+            others = (means**2 * squares).sum(-1, keepdims=True) - means**2 * squares
+            found: FloatArray = means * np.sqrt((1 - means) ** 2 * squares + others)
+            return found
+        return errors
+
 
 def _same(values: FloatArray) -> FloatArray:
     return values

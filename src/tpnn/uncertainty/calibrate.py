@@ -1,4 +1,4 @@
-"""Reliability: predictions of held-out rows beside their targets, in about ten groups."""
+"""Calibration: what held-out rows say about the predictions of a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
-from tpnn.loss.links import CLASS_LINKS
 from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Reliability, Scale
 from tpnn.model.model import AnovaModel
@@ -20,42 +19,6 @@ from tpnn.table.axis import Axis
 from tpnn.uncertainty.calibration_rows import HeldOutRows, held_out_rows
 from tpnn.uncertainty.joint import RowErrors
 from tpnn.uncertainty.scale import FittedScale, fit_scale, residual_scale
-
-N_GROUPS = 10
-
-
-def reliabilities(link: str, means: FloatArray, rows: HeldOutRows) -> tuple[Reliability, ...]:
-    """Compare predicted means (n, K) with targets in groups, for each output.
-
-    Rows with a log link are sorted by their rate, the mean without the offset, so that a large
-    exposure is not taken for a large risk.
-    """
-    ranks = rows.raw - rows.offset[:, None] if link == "log" else means
-    return tuple(
-        reliability(predicted, actual, rows.weights, rank)
-        for predicted, actual, rank in zip(means.T, rows.y.T, ranks.T, strict=True)
-    )
-
-
-def reliability(
-    predicted: FloatArray, actual: FloatArray, weights: FloatArray, ranked: FloatArray
-) -> Reliability:
-    """Sort rows (n,) into about ten groups of equal mass; equal ranks stay together.
-
-    >>> means = np.array([1.0, 1.0, 3.0, 5.0])
-    >>> reliability(means, np.array([0.0, 2.0, 3.0, 6.0]), np.ones(4), means).actual
-    array([1., 3., 6.])
-    """
-    order = np.argsort(ranked, kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    number = np.minimum(np.floor(N_GROUPS * below / weights.sum()), N_GROUPS - 1)
-    first = np.r_[True, np.diff(ranked[order]) > 0]
-    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    _, group = np.unique(number, return_inverse=True)
-    masses = np.bincount(group, weights[order])
-    sums = [np.bincount(group, (weights * values)[order]) for values in (predicted, actual)]
-    return Reliability(sums[0] / masses, sums[1] / masses, masses / masses.sum())
-
 
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
 MOST_GROUPS = 50  # values of a feature by which rows can be grouped,
@@ -90,7 +53,7 @@ def calibrated(
 
 def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Calibration:
     means, scale = model.link.inverse(rows.raw), None
-    if model.link.name in CLASS_LINKS:
+    if model.task.kind == "classes":
         scores = 1 - _shares_of_classes(means, rows.y)
     else:
         residuals = rows.y - means
@@ -101,7 +64,10 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
         groups=_groups(model, problem, rows, scores),
         scale=scale,
-        reliability=reliabilities(model.link.name, means, rows),
+        reliability=tuple(
+            Reliability(*group)
+            for group in model.task.groups(rows.y, rows.raw, rows.offset, rows.weights)
+        ),
     )
 
 
