@@ -77,8 +77,8 @@ def test_the_constant_comes_on_top_of_the_offset() -> None:
 
 def test_several_classes_are_each_set_against_the_rest() -> None:
     codes, shares = guesses(400, 3)
-    shares = LINKS["softmax"].inverse(np.log(shares))  # with the ties that rounding leaves
     found = class_metrics(codes, ("a", "b", "c"), shares, np.zeros(400))
+    shares = LINKS["softmax"].inverse(np.log(shares))  # with the ties that rounding leaves
     scores = {score.name: score.value for score in found.scores}
     assert scores["Accuracy"] == accuracy_score(codes, shares.argmax(1))
     assert scores["log_loss"] == pytest.approx(log_loss(codes, shares))
