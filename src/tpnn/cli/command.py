@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 
 import tpnn
-from tpnn.loss.objectives import Objective, regression_objectives
 
 SHAPES = ("increasing", "decreasing", "convex", "concave")
 TASKS = ("auto", "regression", "classification", "survival")
@@ -64,8 +63,8 @@ def _add_task(group: Any) -> None:
     group.add_argument("--task", choices=TASKS, default="auto", help="by default read off the data")
     group.add_argument(
         "--objective", type=_objective, metavar="NAME",
-        help=f"loss of a regression: {', '.join(regression_objectives())}; with its parameter "
-        f"{' or '.join(filter(None, map(_with_parameter, regression_objectives().values())))}",
+        help="loss of a regression, such as poisson, with its parameter after a colon: "
+        "tweedie:1.5, huber:1.0, quantile:0.1,0.9; a wrong name lists them all",
     )  # fmt: skip
     group.add_argument("--event", metavar="COLUMN", help=EVENT)
     group.add_argument("--weights", metavar="COLUMN", help="column of row weights")
@@ -219,6 +218,8 @@ def _objective(text: str) -> str | dict[str, Any]:
     >>> _objective("quantile:0.1,0.9")
     {'name': 'quantile', 'levels': [0.1, 0.9]}
     """
+    from tpnn.loss.objectives import regression_objectives  # with NumPy, which help does not need
+
     name, colon, written = text.partition(":")
     objectives = regression_objectives()
     if name not in objectives:
@@ -233,23 +234,14 @@ def _objective(text: str) -> str | dict[str, Any]:
         numbers = [float(number) for number in written.split(",")]
     except ValueError:
         numbers = []
-    is_list = isinstance(parameter.rule.example, list)
-    value = numbers if is_list or len(numbers) != 1 else numbers[0]
+    example = parameter.rule.example
+    value = numbers[0] if len(numbers) == 1 and not isinstance(example, list) else numbers
     if not parameter.rule.holds(value):
+        shown = ",".join(map(str, example if isinstance(example, list) else [example]))
         raise argparse.ArgumentTypeError(
-            f"{name} needs {parameter.rule.words}, as in {_with_parameter(objectives[name])}, "
-            f"found {text!r}"
+            f"{name} needs {parameter.rule.words}, as in {name}:{shown}, found {text!r}"
         )
     return {"name": name, parameter.name: value}
-
-
-def _with_parameter(objective: Objective) -> str:
-    """Write a loss with the example of its parameter, such as huber:1.0; nothing without one."""
-    if objective.parameter is None:
-        return ""
-    example = objective.parameter.rule.example
-    numbers = example if isinstance(example, list) else [example]
-    return f"{objective.name}:{','.join(map(str, numbers))}"
 
 
 def _shape(text: str) -> tuple[str, str]:

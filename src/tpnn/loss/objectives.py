@@ -137,17 +137,19 @@ class Objective:
         It is the mean over several outputs, and the deviance where the loss is half of one.
         ``unit`` is the spread of y, in which a standardised loss counts residuals.
         """
-        n_terms = 1 if self.couples_outputs else self.n_outputs
-        factor = self.factor * np.float64(unit) ** self.degree / n_terms
+        factor = self.factor / (1 if self.couples_outputs else self.n_outputs)
+
+        def in_unit(power: int) -> Any:
+            return factor * np.float64(unit) ** power  # a float of Python raises if it overflows
 
         def loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
             if self.power is not None:
                 return formulas.tweedie_deviance(y, raw, self.power)
-            return factor * self.loss(y / unit, raw / unit, weights, xp)
+            return in_unit(self.degree) * self.loss(y / unit, raw / unit, weights, xp)
 
         def derivatives(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
             first, second = self.derivatives(y / unit, raw / unit, weights, xp)
-            return first * (factor / unit), second * (factor / unit**2)
+            return in_unit(self.degree - 1) * first, in_unit(self.degree - 2) * second
 
         return replace(self, loss=loss, derivatives=derivatives)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tpnn.loss.objectives import (
 )
 from tpnn.loss.targets import checked_numbers, checked_survival, refuse_masked
 from tpnn.model.codec import Label, storable_labels
-from tpnn.model.evidence import Baseline
+from tpnn.model.evidence import Baseline, Reliability
 from tpnn.table.columns import array_of
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Task:
 
     def groups(
         self, target: FloatArray, raw: FloatArray, offset: FloatArray, weights: FloatArray
-    ) -> list[Means]:
+    ) -> tuple[Reliability, ...]:
         """Predictions beside targets in about ten groups, for each output; ``raw`` is (n, K).
 
         Rates are sorted by the prediction without the offset, so that a large exposure is not taken
@@ -207,7 +207,7 @@ class Task:
         means = self.link.inverse(raw)
         ranks = raw - offset[:, None] if self.kind == "rates" else means
         columns = zip(means.T, target.T, ranks.T, strict=True)
-        return [grouped(mean, actual, weights, rank) for mean, actual, rank in columns]
+        return tuple(grouped(mean, actual, weights, rank) for mean, actual, rank in columns)
 
 
 def both_classes(second: FloatArray) -> FloatArray:
@@ -240,17 +240,9 @@ def _objective(model: AnovaModel) -> Objective:
     return several_targets(n_outputs) if n_outputs > 1 else SQUARED_ERROR
 
 
-class Means(NamedTuple):
-    """Means of about ten groups of rows, from the smallest to the largest prediction."""
-
-    predicted: FloatArray  # (n_groups,)
-    actual: FloatArray  # (n_groups,)
-    masses: FloatArray  # (n_groups,), sums of weights
-
-
 def grouped(
     predicted: FloatArray, actual: FloatArray, weights: FloatArray, ranked: FloatArray
-) -> Means:
+) -> Reliability:
     """Sort rows (n,) into about ten groups of equal mass; equal ranks stay together.
 
     >>> means = np.array([1.0, 1.0, 3.0, 5.0])
@@ -266,7 +258,7 @@ def grouped(
     masses: FloatArray = np.bincount(group, weights[order]).astype(np.float64)
     unit = unit_of(actual, predicted)  # sums of huge numbers overflow
     sums = [np.bincount(group, (weights * (x / unit))[order]) for x in (predicted, actual)]
-    return Means(unit * (sums[0] / masses), unit * (sums[1] / masses), masses)
+    return Reliability(unit * (sums[0] / masses), unit * (sums[1] / masses), masses)
 
 
 def unit_of(*arrays: FloatArray) -> float:

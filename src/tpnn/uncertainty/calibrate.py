@@ -10,7 +10,7 @@ import numpy as np
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.objectives import weighted_quantiles
-from tpnn.model.evidence import Calibration, GroupScores, Reliability, Scale
+from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.scores import training_columns
@@ -64,10 +64,7 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
         groups=_groups(model, problem, rows, scores),
         scale=scale,
-        reliability=tuple(
-            Reliability(*group)
-            for group in model.task.groups(rows.y, rows.raw, rows.offset, rows.weights)
-        ),
+        reliability=model.task.groups(rows.y, rows.raw, rows.offset, rows.weights),
     )
 
 
