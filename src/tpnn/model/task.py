@@ -1,6 +1,6 @@
 """Task: what a model predicts, and the loss that it is judged by.
 
-Who scores a model asks its task, and nobody else asks which link it has.
+All code that depends on the kind of prediction asks the task, not the name of the link.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from tpnn.loss.objectives import (
     median_and_quartiles,
     weighted_quantiles,
 )
+from tpnn.model.task import both_classes
 from tpnn.table.columns import all_finite
 
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
@@ -93,7 +94,7 @@ def softened(y: FloatArray, weights: FloatArray, n_rows: float, objective: Objec
     """
     if n_rows >= FEW_ROWS or objective.kind != "classes":
         return y
-    indicators = np.column_stack([1 - y, y]) if y.shape[1] == 1 else y  # (n, K)
+    indicators = both_classes(y[:, 0]) if y.shape[1] == 1 else y  # (n, K)
     counts = indicators @ (n_rows * (weights @ indicators))  # N of each row's class
     soft: FloatArray = (counts[:, None] * indicators + 1) / (counts + indicators.shape[1])[:, None]
     return soft[:, 1:] if y.shape[1] == 1 else soft
