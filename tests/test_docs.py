@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 import tpnn
 from tpnn import TPNNRegressor
+from tpnn.cli.command import make_parser
 from tpnn.estimators import parameters
 from tpnn.lifecycle.distill import FidelityWarning
 from tpnn.loss import objectives as losses
@@ -103,18 +105,28 @@ def test_the_loss_of_the_developers_page_trains(
     pytest.importorskip("torch")
     objective = run(DOCS / "develop" / "loss.md")["log_cosh_objective"]
     monkeypatch.setitem(losses.OBJECTIVES, "log_cosh", objective)
-    monkeypatch.setattr(parameters, "REGRESSION", (*parameters.REGRESSION, "log_cosh"))
+    given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", "log_cosh"])
+    assert given.objective == "log_cosh"
+    assert '"log_cosh": numbers with outliers' in parameters.objective_entries()
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 1))
     y = X[:, 0] + np.where(rng.random(600) < 0.05, 50.0, 0.0)
-    errors = {
-        name: np.abs(
-            TPNNRegressor(objective=name, order=1, n_bags=2, random_state=0).fit(X, y).predict(X)
-            - X[:, 0]
-        ).mean()
+    models = {
+        name: TPNNRegressor(objective=name, order=1, n_bags=2, random_state=0).fit(X, y).model_
         for name in ("log_cosh", "squared_error")
     }
+    errors = {name: np.abs(model.predict(X) - X[:, 0]).mean() for name, model in models.items()}
     assert errors["log_cosh"] < 0.1 * errors["squared_error"]
+    model = models["log_cosh"]
+    assert model.summary().header["loss"] == "log_cosh"
+    effect = model.edit("x0", scale=0.5, X=X, y=y).log()[0]["effect"]
+    assert effect["loss"] == tpnn.metrics.measure(model, X, y).scores[0].name == "log_cosh"
+    lower, upper = model.predict_interval(X)
+    assert (lower < upper).all()
+    monkeypatch.setitem(losses.OBJECTIVES, "log_cosh", replace(objective, has_intervals=False))
+    other = TPNNRegressor(objective="log_cosh", order=1, n_bags=2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated"):
+        other.predict_interval(X)
 
 
 def local_links(page: Path) -> list[str]:

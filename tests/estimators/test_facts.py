@@ -14,10 +14,10 @@ from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
 from tpnn.estimators.fit_record import facts_of
 from tpnn.estimators.refit import Solved, frozen, refit
+from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.solution import NoProgress
 from tpnn.uncertainty.recipe import infer
 
@@ -33,14 +33,14 @@ def test_the_loss_without_a_component_is_that_of_the_others(found: Solved) -> No
     problem, solution = found.problem, found.solution
     model = problem.freeze(solution, Task(problem.objective))
     tests = infer(problem, solution, Limits()).tests
-    facts = facts_of(model, problem, solution, tests, found.searched)
-    whole = HeldOut(problem, solution)
-    assert facts.loss == whole.loss
+    facts = facts_of(model, problem, solution, problem.objective, tests, found.searched)
+    whole, unit = HeldOut(problem, solution), float(2 * problem.scale[0] ** 2)
+    assert facts.loss == pytest.approx(unit * whole.loss)  # half the square on the training scale
     for place, component in enumerate(model.components):
         others = [s for s in solution.components if set(s) != set(component)]
         index = next(i for i, s in enumerate(solution.components) if set(s) == set(component))
         rest = HeldOut(problem, solution.restrict({tuple(sorted(s)) for s in others}))
-        expected = rest.loss + whole.averaged_noise(index)
+        expected = unit * (rest.loss + whole.averaged_noise(index))
         assert facts.components[place].loss_without == pytest.approx(expected)
         assert facts.components[place].p_value == tests[component].p_value
         assert facts.components[place].degrees == tests[component].degrees

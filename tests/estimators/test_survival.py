@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load_model
-from tpnn.explain.metrics.by_task import concordance
+from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.targets import checked_survival
 
 
@@ -114,7 +114,8 @@ def test_concordance_agrees_with_lifelines() -> None:
     times, events = rng.integers(1, 20, 200).astype(float), (rng.random(200) < 0.6).astype(float)
     risk = rng.integers(0, 8, 200).astype(float)
     expected = utils.concordance_index(times, -risk, events)
-    assert concordance(times, events, risk) == pytest.approx(expected)
+    found = concordance_estimate("C-index", times, events, risk).value
+    assert found == pytest.approx(expected)
 
 
 TIMES, EVENTS = np.array([1.0, 2.5, 2.5, 4.0]), np.array([True, False, True, True])
@@ -173,4 +174,5 @@ def test_the_unit_of_time_does_not_matter(table: Any) -> None:
 
 
 def test_concordance_of_no_comparable_rows_is_a_coin() -> None:
-    assert concordance(np.array([1.0, 2.0]), np.zeros(2), np.array([0.3, 0.7])) == 0.5
+    times, risk = np.array([1.0, 2.0]), np.array([0.3, 0.7])
+    assert concordance_estimate("C-index", times, np.zeros(2), risk).value == 0.5

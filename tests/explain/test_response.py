@@ -78,7 +78,7 @@ def test_the_band_is_that_of_the_difference() -> None:
         [np.zeros((2, 0))], np.zeros((0, 1)), np.zeros((1, 0, 0)), np.array([[0.01], [0.04]]),
         np.ones(1),
     ).uncertainty()  # fmt: skip
-    scaled = compared(["a"], [axis], np.array([0.0, 1.0]), known, "log", 0.0)
+    scaled = compared(["a"], [axis], np.array([0.0, 1.0]), known, LINKS["log"], 0.0)
     lower, upper = scaled.band(0.95)
     reach = 1.959964 * 0.05**0.5
     assert lower == pytest.approx(np.exp([0.0, 1 - reach]), rel=1e-5)

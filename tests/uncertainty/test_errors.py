@@ -10,7 +10,6 @@ import pytest
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, datasets
 from tpnn.loss.links import LINKS
-from tpnn.model.intervals import errors_of_means
 
 N_ROWS = 1500
 
@@ -56,13 +55,13 @@ def test_errors_of_means_are_derivatives_of_the_link() -> None:
     draws = raw + errors * rng.normal(size=(40_000, 3, 4))
     for link in ("identity", "log", "logit", "softmax"):
         inverse = LINKS[link].inverse
-        found = errors_of_means(link, inverse(raw), raw, errors)
+        found = LINKS[link].errors_of_means(inverse(raw), raw, errors)
         assert found == pytest.approx(inverse(draws).std(0), rel=0.03)
 
 
 def test_errors_of_quantiles_go_with_them() -> None:
     raw, errors = np.array([[2.0, 1.0, 3.0]]), np.array([[0.2, 0.1, 0.3]])
-    found = errors_of_means("quantiles", np.sort(raw), raw, errors)
+    found = LINKS["quantiles"].errors_of_means(np.sort(raw), raw, errors)
     assert np.array_equal(found, [[0.1, 0.2, 0.3]])
 
 

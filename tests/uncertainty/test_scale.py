@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tpnn.model.task import grouped
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.calibrate import kept_scores, reliability
+from tpnn.uncertainty.calibrate import kept_scores
 from tpnn.uncertainty.scale import fit_scale, residual_scale
 
 N_ROWS = 4000
@@ -71,7 +72,7 @@ def test_weights_act_like_copies_of_rows() -> None:
 def test_groups_of_reliability_have_equal_mass_and_the_means_of_their_rows() -> None:
     rng = np.random.default_rng(0)
     predicted, actual = rng.random(1000), rng.random(1000)
-    found = reliability(predicted, actual, np.full(1000, 1e-3), predicted)
+    found = grouped(predicted, actual, np.full(1000, 1e-3), predicted)
     order = np.argsort(predicted).reshape(10, 100)
     assert found.masses == pytest.approx(np.full(10, 0.1))
     assert found.predicted == pytest.approx(predicted[order].mean(1))

@@ -19,7 +19,6 @@ from tpnn.cli.csv_files import CsvFormat
 from tpnn.cli.frames import column_of, features_of, read_training_table, targets_of
 from tpnn.cli.output import check_output, counted
 from tpnn.explain.metrics import measure
-from tpnn.loss.objectives import resolve
 
 MAX_CLASS_NUMBERS = 2  # numbers with at most so many distinct values are classes
 
@@ -147,11 +146,10 @@ def _held_out_scores(
     if not held_out.any():
         return {}
     model = _fit(rows.take(~held_out), task, given)
-    power = resolve(given.objective or "squared_error", n_targets=1).power
     X, y, _ = rows.take(held_out)
     with warnings.catch_warnings():  # levels of one row alone may well be held out
         warnings.filterwarnings("ignore", "X: levels or missing values that fit has not seen")
-        scores = measure(model, X, y, power=power).scores
+        scores = measure(model, X, y).scores
     return {score.name: score.value for score in scores}
 
 

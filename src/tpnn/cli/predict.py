@@ -61,8 +61,8 @@ def prediction_names(model: tpnn.AnovaModel) -> list[str]:
     """Names of the columns of a model's predictions."""
     if model.output_names:
         return list(model.output_names)
-    if model.link.name != "logit":
-        return ["prediction" if model.baseline is None else "relative risk"]
+    if model.task.kind != "classes":
+        return ["relative risk" if model.task.kind == "survival" else "prediction"]
     return [f"probability of {model.classes[1]}" if model.classes else "probability"]
 
 

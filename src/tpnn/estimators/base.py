@@ -31,10 +31,10 @@ from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.data import in_words
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts
+from tpnn.model.task import Task
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns
-from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Event
 from tpnn.table.table import Table

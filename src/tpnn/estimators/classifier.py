@@ -26,9 +26,9 @@ from tpnn.loss.objectives import OBJECTIVES, several_classes
 from tpnn.loss.targets import checked_offset
 from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
+from tpnn.model.task import Task
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.columns import array_of
 from tpnn.table.files.training import Training, read_training

@@ -14,6 +14,7 @@ from tpnn import __version__
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
+from tpnn.loss.objectives import Objective
 from tpnn.model.evidence import ComponentFacts, Facts
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
@@ -24,6 +25,7 @@ from tpnn.table.table import Table
 from tpnn.uncertainty.zero_test import ZeroTest
 
 SOLVER_STAGES = ("grow", "descent", "refit")  # whose events have losses of the model itself
+LARGEST_NUMBER = float(np.finfo(np.float64).max)
 LONGEST_SETTING = 1000  # names or characters; a longer one is told by its size
 
 
@@ -124,6 +126,7 @@ def facts_of(
     model: AnovaModel,
     problem: Problem,
     solution: Solution,
+    objective: Objective,
     tests: Mapping[Component, ZeroTest],
     searched: Collection[int],
 ) -> Facts:
@@ -139,13 +142,15 @@ def facts_of(
         The model, with all features of the problem.
     problem, solution : Problem, Solution
         Rows, bags and grids of values.
+    objective : Objective
+        The loss of the task.
     tests : dict from component to ZeroTest
         Tests of the components, each by itself.
     searched : set of int
         Orders of which a search or a selection chose the components.
     """
-    with ONE_BLAS_THREAD:
-        held_out = HeldOut(problem, solution)
+    with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):  # of squared huge numbers
+        held_out = HeldOut(problem, solution).reported(problem, objective)
         losses = losses_without(held_out)
         shares = imitated_shares(model, problem)
     lines, n_features = [], problem.encoder.n_features
@@ -158,7 +163,12 @@ def facts_of(
                 degrees, min(n_candidates * p_value, 1.0), *losses[component], concurvity=share
             )
         )
-    return Facts(problem.objective.name, held_out.loss, tuple(lines))
+    return Facts(objective.name, _finite(held_out.loss), tuple(lines))
+
+
+def _finite(loss: float) -> float:
+    """Return the largest number in place of a loss in the user's unit that is larger."""
+    return float(np.nan_to_num(loss, nan=LARGEST_NUMBER, posinf=LARGEST_NUMBER))
 
 
 def losses_without(held_out: HeldOut) -> dict[Component, tuple[float, float]]:
@@ -171,7 +181,7 @@ def losses_without(held_out: HeldOut) -> dict[Component, tuple[float, float]]:
     for index, component in enumerate(held_out.components):
         rise, error = held_out.change(held_out.raw - held_out.values(index))
         rise += held_out.averaged_noise(index)
-        found[tuple(sorted(component))] = (held_out.loss + rise, error)
+        found[tuple(sorted(component))] = (_finite(held_out.loss + rise), _finite(error))
     return found
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import cleandoc, signature
-from itertools import pairwise
+from textwrap import wrap
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
 from tpnn.anova.shapes import SIGNS
+from tpnn.loss.objectives import examples_of_parameters, is_objective, regression_objectives
 
 Arguments = ParamSpec("Arguments")
 
@@ -65,32 +66,6 @@ def _is_random_state(value: Any) -> bool:
     return is_whole(value) and 0 <= int(value) < 2**32
 
 
-def _is_objective(value: Any) -> bool:
-    if isinstance(value, str):
-        return value in REGRESSION
-    if not isinstance(value, Mapping):
-        return callable(value)
-    given = {key: v for key, v in value.items() if key != "name"}
-    rule = OBJECTIVE_PARAMETERS.get(value.get("name", ""))
-    return rule is not None and set(given) == {rule[0]} and rule[1](given[rule[0]])
-
-
-def _are_levels(value: Any) -> bool:
-    levels = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    inside = levels and all(is_positive(level) and level < 1 for level in levels)
-    return bool(inside) and all(a < b for a, b in pairwise(levels))
-
-
-REGRESSION = (
-    "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
-)  # fmt: skip
-OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "quantile": ("levels", _are_levels),
-    "huber": ("threshold", is_positive),
-    "tweedie": ("power", lambda value: is_number(value) and 1 <= value <= 2),
-}
-
-
 def _is_monotone(value: Any) -> bool:
     return value is None or (
         isinstance(value, Mapping) and all(shape in SIGNS for shape in value.values())
@@ -136,10 +111,10 @@ RULES: dict[str, Rule] = {
     ),
     "heredity": FLAG,
     "objective": Rule(
-        f"one of {', '.join(REGRESSION)}; a dict such as {{'name': 'quantile', 'levels': "
-        "[0.1, 0.9]}, {'name': 'huber', 'threshold': 1.0} or {'name': 'tweedie', 'power': 1.5}; "
-        "or a torch function of y and raw score",
-        _is_objective,
+        f"one of {', '.join(regression_objectives())}; a dict such as "
+        f"{' or '.join(map(str, examples_of_parameters()))}; or a torch function of y and raw "
+        "score",
+        is_objective,
         "squared_error",
     ),
     "monotone": Rule(
@@ -242,6 +217,7 @@ def refusing_unknown(constructor: Callable[Arguments, None]) -> Callable[Argumen
 
 
 Estimator = TypeVar("Estimator", bound=type)
+LINE_LENGTH = 96  # of docstrings
 
 PARAMETERS = """
 order : int or "auto", default="auto"
@@ -274,12 +250,10 @@ selection : {"auto", "noise", "one_se", "none"}, default="auto"
 heredity : bool, default=False
     Whether a model that has a component must also have all subsets of it.
 objective : str, dict or callable, default="squared_error"
-    "squared_error", "absolute_error", "huber", "quantile" (the median),
-    "poisson", "gamma" or "tweedie"; a dict with a parameter, ``{"name": "quantile", "levels":
-    [0.1, 0.9]}``, ``{"name": "huber", "threshold": 1.0}`` (in standard deviations of y,
-    estimated from its quartiles) or ``{"name": "tweedie", "power": 1.5}``; or a torch function
-    of y and raw score that returns each row's loss. Poisson, gamma and Tweedie have a log link:
-    name the column of exposures as ``exposure``.
+    The loss: a name, a dict with a name and a parameter, or a torch function of y and raw score
+    that returns each row's loss.
+<objectives>
+    Those of counts and amounts have a log link: name the column of exposures as ``exposure``.
 monotone : dict from feature to shape, optional
     "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
     included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
@@ -347,6 +321,14 @@ feature_names_in_ : array of shape (n_columns,)
 """
 
 
+def objective_entries() -> str:
+    """List the losses of a regressor, as a part of the docstring of ``objective``."""
+    lines = [f'"{name}": {known.words}.' for name, known in regression_objectives().items()]
+    examples = ", ".join(f"``{example}``" for example in examples_of_parameters())
+    text = " ".join([*lines, f"With a parameter: {examples}."])
+    return "\n".join(wrap(text, LINE_LENGTH, initial_indent="    ", subsequent_indent="    "))
+
+
 def entries(text: str) -> dict[str, str]:
     r"""Entries of a section of a docstring, by name: a line that begins with it, indented lines.
 
@@ -369,7 +351,7 @@ def documented(estimator: Estimator) -> Estimator:
     The docstring marks the places by ``<parameters>`` and ``<attributes>``.
     """
     if estimator.__doc__ is not None:  # python -OO leaves none
-        known = entries(PARAMETERS)
+        known = entries(PARAMETERS.replace("<objectives>", objective_entries()))
         listed = "\n".join(known[name] for name in signature(estimator).parameters)
         text = cleandoc(estimator.__doc__)
         text = text.replace("<parameters>", f"Parameters\n----------\n{listed}")

@@ -29,11 +29,12 @@ from tpnn.estimators.refit import Refitter, Solved, frozen, refit, solve_exactly
 from tpnn.estimators.settings import Given, Settings
 from tpnn.estimators.warm_start import Start
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
 from tpnn.search.search import Search
 from tpnn.search.select import Keep, Selection, required_components, select
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.problem import Bagging, Base, Problem, Task
+from tpnn.solvers.problem.problem import Bagging, Base, Problem
 from tpnn.solvers.problem.scores import based
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Event, Progress

@@ -19,11 +19,12 @@ from tpnn.explain.path import SelectionPath, Step
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
+from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
 from tpnn.search.select import Keep, Selection, ranking
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.problem import Problem, Task
+from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.scores import balanced
 from tpnn.solvers.solution import Event, NoProgress, Progress, Solution
 from tpnn.solvers.solver import Solver
@@ -287,7 +288,9 @@ def frozen(solved: Solved, task: Task, is_calibrated: bool) -> AnovaModel:
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
         posteriors = tuple(known[s] for s in model.components)
-        facts = facts_of(model, solved.problem, solved.solution, solved.tests, solved.searched)
+        facts = facts_of(
+            model, solved.problem, solved.solution, task.objective, solved.tests, solved.searched
+        )
         model = replace(model, posteriors=posteriors, facts=facts)
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}

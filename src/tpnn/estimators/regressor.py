@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,14 +19,12 @@ from tpnn.estimators.checks import (
 )
 from tpnn.estimators.parameters import documented, refusing_unknown
 from tpnn.estimators.warm_start import Old
-from tpnn.explain.metrics.records import unit_of
-from tpnn.explain.report import FitFacts
 from tpnn.loss.objectives import Objective, resolve
 from tpnn.loss.targets import checked_numbers, checked_offset
 from tpnn.model.predicting import PredictsNumbers
+from tpnn.model.task import Task, unit_of
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.files.training import Training, read_training
 
@@ -166,22 +163,18 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         predicted = self.predict(X, offset)
         actual = checked_numbers("y", y)
         weights = checked_weights(sample_weight, len(predicted))
-        power = resolve(self.objective, n_targets=1).power
+        power = self.model_.task.objective.power
         if power is not None:
             return float(d2_tweedie_score(actual, predicted, sample_weight=weights, power=power))
         unit = unit_of(actual, predicted)  # in which no square overflows; a score has no unit
         actual, predicted = actual / unit, predicted / unit
-        if self.model_.link.name != "quantiles":
+        if self.model_.task.kind != "quantiles":
             return float(r2_score(actual, predicted, sample_weight=weights))
         shares = [
             d2_pinball_score(actual, column, sample_weight=weights, alpha=float(level))
             for column, level in zip(predicted.T, self.model_.output_names, strict=True)
         ]
         return float(np.mean(shares))
-
-    def _fit_facts(self) -> FitFacts:
-        power = resolve(self.objective, n_targets=1).power
-        return replace(super()._fit_facts(), power=power)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -190,7 +183,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
 
 
 def _check_exposure(exposure: int | str | None, objective: Objective) -> None:
-    if exposure is not None and objective.link.name != "log":
+    if exposure is not None and objective.kind != "rates":
         raise ValueError(
             f"exposure: an objective with a log link is needed (poisson, gamma or tweedie), found "
             f"{objective.name!r}. Change the objective, or pass offset={exposure!r} if the column "

@@ -17,11 +17,12 @@ from tpnn.estimators.checks import (
 )
 from tpnn.estimators.parameters import documented
 from tpnn.estimators.warm_start import Old
-from tpnn.explain.metrics.by_task import breslow, concordance
+from tpnn.explain.metrics.curves import breslow
+from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
-from tpnn.solvers.problem.problem import Task
+from tpnn.model.task import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.files.training import Training, read_training
 
@@ -116,7 +117,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
         """Concordance index: how often the row at higher risk of two has the event first."""
         times, events = checked_survival(y)
-        return concordance(times, events, self.predict(X, offset))
+        return concordance_estimate("C-index", times, events, self.predict(X, offset)).value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,8 +17,9 @@ from tpnn.estimators.settings import Given, Settings
 from tpnn.model.edit_log import digest
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted
+from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
-from tpnn.solvers.problem.problem import Base, Problem, Task
+from tpnn.solvers.problem.problem import Base, Problem
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Event
 from tpnn.solvers.solver import Solver

@@ -13,6 +13,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Posterior
 from tpnn.explain.response import RAW, RESPONSE, ScaledEffect, check_scale, compared
+from tpnn.loss.links import LINKS, Link
 from tpnn.table.axis import Axis
 from tpnn.table.columns import require_pandas
 from tpnn.table.words import originals
@@ -50,7 +51,7 @@ class ComponentTable:
         rows. None where the joint distribution is not known.
     output_names : tuple of str
         Names of the outputs; empty for one output.
-    link : str
+    link : Link
         Link of the model, which says what the response scale is.
     ratio : str
         What effects on the response scale are called; by default as the link says.
@@ -62,7 +63,7 @@ class ComponentTable:
     posterior: Posterior | None
     density: FloatArray | None
     output_names: tuple[str, ...] = ()
-    link: str = "identity"
+    link: Link = LINKS["identity"]
     ratio: str = ""
 
     @property

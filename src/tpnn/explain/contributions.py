@@ -131,7 +131,7 @@ def _node_weights(axis: Axis, place: Place) -> FloatArray:
     return weights[: axis.n_nodes]
 
 
-SCORE_NAMES = {"identity": "score", "logit": "log-odds"}  # by link
+SCORE_NAMES = {"numbers": "score", "classes": "log-odds"}  # of models with one output
 
 
 @dataclass(frozen=True)
@@ -224,15 +224,15 @@ def _reason(
 ) -> Reason:
     """Put the contribution of one feature to one row into words; ``place`` is (row, feature)."""
     feature = place[1]
-    name, link, shown = model.feature_names[feature], model.link.name, found.values[place]
+    name, task, shown = model.feature_names[feature], model.task, found.values[place]
     value = value_word(model.encoder.features[feature], number)
     ends = [shown - found.reaches[place], shown + found.reaches[place]]
-    verb, score = "raises" if shown > 0 else "lowers", SCORE_NAMES.get(link, "raw score")
+    verb, score = "raises" if shown > 0 else "lowers", SCORE_NAMES.get(task.kind, "raw score")
     if as_factor:
         shown, *ends = np.exp([shown, *ends])
-        verb, score = "multiplies", "odds" if link == "logit" else "prediction"
-    if link == "logit" and model.classes:
-        score += f" of {model.classes[1]}"
+        verb, score = "multiplies", "odds" if task.kind == "classes" else "prediction"
+    if task.kind == "classes" and task.classes:
+        score += f" of {task.classes[1]}"
     standing = _standing(model.encoder.axes[1][feature], number)
     words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}"
     if found.reference is not None:

@@ -19,7 +19,7 @@ from tpnn.explain import plots
 from tpnn.explain.component_table import ComponentTable, joint_density
 from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contributions import Reason, contributions, reasons
-from tpnn.explain.response import RAW, is_factor, ratio_name, reference_row
+from tpnn.explain.response import DIFFERENCE, RAW, is_factor, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.flat import squeezed
 from tpnn.model.model import AnovaModel
@@ -135,8 +135,8 @@ class Explanation:
             posterior=None if self.model.posteriors is None else self.model.posteriors[index],
             density=self._density(features, axes),
             output_names=self.model.output_names,
-            link=self.model.link.name,
-            ratio=ratio_name(self.model),
+            link=self.model.link,
+            ratio=self.model.task.ratio or DIFFERENCE,
         )
 
     def find(self, component: Wanted) -> int:
@@ -246,7 +246,7 @@ class Explanation:
             their most frequent level or their median.
         """
         self.check_one_output()
-        as_factor = is_factor(self.model.link.name, scale)
+        as_factor = is_factor(self.model.link, scale)
         row = None if reference is None else reference_row(self.model, reference)
         found = contributions(self.model, self.columns, row)
         return reasons(self.model, self.columns, found, n_reasons, adverse, as_factor)

@@ -16,7 +16,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.posterior import LEVEL, POINTWISE, Uncertainty
-from tpnn.loss.links import LINKS
+from tpnn.loss.links import LINKS, Link
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.table import DATE, DURATION
@@ -30,8 +30,7 @@ NO_BANDS = (
     "bands=False, saved before bands were, comes from another library, ran out of time, or the "
     "component was edited, which makes its band void. Fit again with bands=True, or leave {} out."
 )
-FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
-HAZARD_RATIO, DIFFERENCE = "hazard ratio", "difference"
+DIFFERENCE = "difference"  # what effects are called where they are no factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,23 +103,15 @@ def check_scale(scale: Any) -> None:
         )
 
 
-def is_factor(link: str, scale: str) -> bool:
+def is_factor(link: Link, scale: str) -> bool:
     """Whether contributions are shown as factors: on the response scale of a log or logit link."""
     check_scale(scale)
-    if scale == RESPONSE and link == "softmax":
+    if scale == RESPONSE and link.kind == "classes" and not link.ratio:
         raise ValueError(
             "scale: 'response' needs one output, found several classes. Pass 'raw', or explain one "
             "class with explanation.of(...)."
         )
-    return scale == RESPONSE and link in FACTORS
-
-
-def ratio_name(model: AnovaModel) -> str:
-    """Say what effects on the response scale are called."""
-    is_survival = model.provenance is not None and model.provenance.task == "survival"
-    if is_survival or model.baseline is not None:
-        return HAZARD_RATIO
-    return FACTORS.get(model.link.name, DIFFERENCE)
+    return scale == RESPONSE and bool(link.ratio)
 
 
 def compared(
@@ -128,7 +119,7 @@ def compared(
     axes: Sequence[Axis],
     effect: FloatArray,
     uncertainty: Uncertainty | None,
-    link: str,
+    link: Link,
     reference: Any,
     label: str = "",
 ) -> ScaledEffect:
@@ -148,7 +139,7 @@ def compared(
         difference=effect - at_reference,
         uncertainty=uncertainty and uncertainty.minus(reduce(np.multiply.outer, shares)),
         is_factor=as_factor,
-        label=label or FACTORS.get(link, DIFFERENCE),
+        label=label or link.ratio or DIFFERENCE,
         at=", ".join(words),
         reference=None if any(t for _, t in places) else tuple(lower for lower, _ in places),
     )

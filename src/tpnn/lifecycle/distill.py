@@ -22,10 +22,10 @@ from tpnn._utils.rules import warn
 from tpnn.estimators.checks import check_rows, seed_from
 from tpnn.estimators.parameters import documented
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.explain.metrics.records import unit_of
 from tpnn.explain.report import Report, write_report
 from tpnn.loss.links import LINKS
 from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.model.task import unit_of
 from tpnn.table.table import Table
 
 HELD_OUT_SHARE = 0.2  # of the rows, to measure fidelity

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.metrics.scores import checked_truth, coded, estimate, hazards
+from tpnn.explain.metrics.scores import estimate, hazards
 from tpnn.lifecycle.merge import as_model
-from tpnn.loss.links import CLASS_LINKS
-from tpnn.loss.targets import checked_survival
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 
@@ -131,61 +130,57 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
     return Shares(p, q, n_reference, len(new))
 
 
-def calibration_p_value(model: AnovaModel, y: Any, raw: FloatArray) -> float | None:
+def calibration_p_value(task: Task, target: FloatArray, raw: FloatArray) -> float | None:
     """Chance of such errors if the model is right; None for a survival model without baseline.
 
     Parameters
     ----------
-    model : AnovaModel
-        The model.
-    y : array
-        Targets of the rows, like those of fit.
+    task : Task
+        What the raw scores predict.
+    target : array of shape (n_rows, n_columns)
+        Targets of the rows, as ``task.targets`` returns them.
     raw : array of shape (n_rows,) or (n_rows, n_outputs)
         Their raw scores, with the offset.
     """
     from scipy.stats import chi2, f
 
-    found = _sums(model, y, raw)
+    found = _sums(task, target, raw)
     if found is None:
         return None
     sums, covariance = found
     statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
     rank = max(int(np.linalg.matrix_rank(covariance, hermitian=True)), 1)
-    if model.link.name in CLASS_LINKS:
+    if task.kind == "classes":
         return float(chi2.sf(statistic, rank))
     n_left = len(raw) - rank  # Hotelling's test, because rows show the covariance
     return float(f.sf(statistic * n_left / (rank * (len(raw) - 1)), rank, n_left))
 
 
-def _sums(model: AnovaModel, y: Any, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+def _sums(task: Task, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return the sums of z_i e_i, and their covariance."""
-    truth, mean = checked_truth(y, len(raw)), model.link.inverse(raw)
-    if model.link.name in CLASS_LINKS:
-        return _class_sums(model, truth, mean, raw)
-    if model.baseline is not None:
-        times, events = checked_survival(y)
-        return _robust(_tilted(events - hazards(model, times, raw), raw))
-    if model.link.name == "log" and truth.shape == (len(raw), 2):
-        return None
-    if model.link.name == "quantiles":
-        levels = np.array([float(name) for name in model.output_names])
-        return _robust((truth[:, None] <= mean) - levels)
-    errors = truth.astype(np.float64) - mean
-    if errors.ndim == 1:
-        return _robust(_tilted(errors, raw))
-    return _robust(np.hstack([_tilted(e, r) for e, r in zip(errors.T, raw.T, strict=True)]))
+    columns = raw.reshape(len(raw), -1)
+    mean = task.link.inverse(columns)
+    if task.kind == "classes":
+        return _class_sums(target, mean, columns)
+    if task.kind == "survival":
+        if task.baseline is None:
+            return None
+        times, events = target.T
+        return _robust(_tilted(events - hazards(task.baseline, times, raw), raw))
+    if task.kind == "quantiles":
+        return _robust((target <= mean) - task.levels)
+    errors = zip((target - mean).T, columns.T, strict=True)
+    return _robust(np.hstack([_tilted(error, score) for error, score in errors]))
 
 
 def _class_sums(
-    model: AnovaModel, truth: Any, mean: FloatArray, raw: FloatArray
+    target: FloatArray, mean: FloatArray, raw: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Errors of labels, whose variance the predicted probabilities say."""
-    codes, classes = coded(model, truth, mean.shape[1] if mean.ndim == 2 else 2)
-    if mean.ndim == 1:
+    if mean.shape[1] == 1:
         z = np.column_stack([np.ones(len(raw)), raw - raw.mean()])
-        return z.T @ (codes - mean), z.T @ (z * (mean * (1 - mean))[:, None])
-    errors = np.eye(len(classes))[codes] - mean
-    return errors.sum(0), np.diag(mean.sum(0)) - mean.T @ mean
+        return z.T @ (target - mean)[:, 0], z.T @ (z * (mean * (1 - mean)))
+    return (target - mean).sum(0), np.diag(mean.sum(0)) - mean.T @ mean
 
 
 def _tilted(errors: FloatArray, raw: FloatArray) -> FloatArray:
@@ -417,8 +412,9 @@ def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFra
     if y is None:
         return calibration, scores
     raw = model.raw_scores(X, offset)
-    found = calibration_p_value(model, y, raw)
+    task = model.task.told(y)
+    found = calibration_p_value(task, task.targets(y, len(raw)), raw)
     if found is not None:
         calibration = pd.DataFrame({"test": ["mean and slope"], "p_value": [found]})
-    lines = [(one.name, one.value, *one.interval()) for one in estimate(model, y, raw)]
+    lines = [(one.name, one.value, *one.interval()) for one in estimate(task, y, raw)]
     return calibration, pd.DataFrame(lines, columns=list(scores.columns))

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._utils.arrays import FloatArray
+from tpnn.loss.links import LINKS
+
 AnyArray = Any  # an array of NumPy or of torch
 Derivatives = tuple[AnyArray, AnyArray]
 
@@ -79,6 +82,24 @@ def tweedie_slopes(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, power: flo
     raw = raw.clip(min=-LARGEST_LOG_MEAN, max=LARGEST_LOG_MEAN)
     expected = xp.exp((2 - power) * raw)
     return expected - y * xp.exp((1 - power) * raw), expected.clip(min=SMALLEST_HESSIAN)
+
+
+def tweedie_deviance(y: FloatArray, raw: FloatArray, power: float) -> FloatArray:
+    """Deviance at mean exp(f), zero where that is y; NaN for targets that have none.
+
+    >>> tweedie_deviance(np.array([0.0, 2.0]), np.log([1.0, 2.0]), 1.0)
+    array([2., 0.])
+    """
+    mean = LINKS["log"].inverse(raw)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if power == 1:
+            half = np.where(y == 0, 0.0, y * np.log(y / mean)) - y + mean
+        elif power == 2:
+            half = np.log(mean / y) + y / mean - 1
+        else:
+            one, two = 1 - power, 2 - power
+            half = y**two / (one * two) - y * mean**one / one + mean**two / two
+        return np.where((y > 0) | ((y == 0) & (power < 2)), 2 * half, np.nan)
 
 
 def pinball_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, levels: AnyArray) -> AnyArray:

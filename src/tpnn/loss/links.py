@@ -11,7 +11,6 @@ from tpnn._utils.arrays import FloatArray
 
 SMALLEST_MEAN = 1e-12  # the logit of a class without weight must stay finite
 LARGEST_SCORE = 300.0  # sums of exponentials of larger ones could overflow
-CLASS_LINKS = ("logit", "softmax")  # of classifiers
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,39 @@ class Link:
     ----------
     name : str
         Name under which a saved model refers to it.
+    kind : {"numbers", "rates", "classes", "quantiles"}
+        What models with this link predict.
     forward : callable
         g, from means to raw scores.
     inverse : callable
         g^-1, from raw scores to means; several outputs are on the last axis.
+    ratio : str
+        What exp(effect) is called where it is a factor, on the mean or on the odds; else empty.
     """
 
     name: str
+    kind: str
     forward: Callable[[FloatArray], FloatArray]
     inverse: Callable[[FloatArray], FloatArray]
+    ratio: str = ""
+
+    def errors_of_means(self, means: FloatArray, raw: FloatArray, errors: FloatArray) -> FloatArray:
+        """Turn standard errors of raw scores into those of means, by the inverse's derivative.
+
+        Quantiles are sorted raw scores; their errors go with them.
+        """
+        if self.name == "log":
+            return means * errors
+        if self.name == "logit":
+            return means * (1 - means) * errors
+        if self.name == "quantiles":
+            return np.take_along_axis(errors, np.argsort(raw, axis=-1, kind="stable"), axis=-1)
+        if self.name == "softmax":  # sum over l of (p_k [k = l] - p_k p_l)^2 se_l^2
+            squares = errors**2
+            others = (means**2 * squares).sum(-1, keepdims=True) - means**2 * squares
+            found: FloatArray = means * np.sqrt((1 - means) ** 2 * squares + others)
+            return found
+        return errors
 
 
 def _same(values: FloatArray) -> FloatArray:
@@ -75,10 +98,11 @@ def _increasing(scores: FloatArray) -> FloatArray:
 LINKS = {
     link.name: link
     for link in (
-        Link("identity", _same, _same),
-        Link("logit", _logit, _expit),
-        Link("log", _log, _exp),
-        Link("softmax", _centred_log, _softmax),
-        Link("quantiles", _same, _increasing),
+        Link("identity", "numbers", _same, _same),
+        Link("logit", "classes", _logit, _expit, "odds ratio"),
+        Link("log", "rates", _log, _exp, "relativity"),
+        Link("softmax", "classes", _centred_log, _softmax),
+        Link("quantiles", "quantiles", _same, _increasing),
     )
 }
+CLASS_LINKS = tuple(link.name for link in LINKS.values() if link.kind == "classes")

@@ -6,13 +6,16 @@ target has shape (n, T).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import Rule, is_number, is_positive
 from tpnn.loss import formulas
 from tpnn.loss.custom import torch_formulas
 from tpnn.loss.formulas import AnyArray, Derivatives
@@ -20,6 +23,7 @@ from tpnn.loss.links import LINKS, Link
 
 HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
+QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 N_NEWTON_STEPS, N_HALVINGS = 30, 40
 MANY_ROWS, SMALLEST_STEP = 1_000_000, 1e-12  # of many rows, a smaller step is the last
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
@@ -65,6 +69,19 @@ class Objective:
     is_damped : bool
         Whether the second derivative may be far below the curvature of the loss at a distance, so
         that Newton steps are halved until the loss does not rise.
+    predicts_means : bool
+        Whether predictions are means, so that their sums should be those of the targets. Quantiles
+        and relative risks are no means, and the constant of a robust or custom loss is not to be
+        moved by a few outliers.
+    has_intervals : bool
+        Whether predictions say where targets lie, so that intervals around them make sense.
+    degree, factor : int and float
+        How the loss is reported: ``factor`` times the loss, in the unit of y to the power
+        ``degree``. That of squared error is the mean square, in the squared unit.
+    words : str
+        What the documentation says of it.
+    parameter : Parameter, optional
+        What the loss can be told besides its name.
     """
 
     name: str
@@ -82,6 +99,17 @@ class Objective:
     steep: bool = False
     power: float | None = None
     is_damped: bool = False
+    predicts_means: bool = False
+    has_intervals: bool = False
+    degree: int = 0
+    factor: float = 1.0
+    words: str = ""
+    parameter: Parameter | None = None
+
+    @property
+    def kind(self) -> str:
+        """What is predicted: "numbers", "rates", "classes", "quantiles" or "survival"."""
+        return "survival" if self.couples_rows else self.link.kind
 
     def losses(self, y: AnyArray, raw: AnyArray, weights: Any = None, xp: Any = np) -> AnyArray:
         """Loss of each row in each bag, (n, n_bags), of raw scores (n, n_bags * K)."""
@@ -101,16 +129,29 @@ class Objective:
     @property
     def is_relative(self) -> bool:
         """Whether f is the logarithm of a mean: another unit of y moves only its constant."""
-        return self.link.name == "log" and not self.couples_rows
+        return self.kind == "rates"
 
-    @property
-    def predicts_means(self) -> bool:
-        """Whether predictions are means, so that their sums should be those of the targets.
+    def reported(self, unit: float = 1.0) -> Objective:
+        """Return the loss as people read it, of y and raw scores in the user's unit.
 
-        Quantiles and relative risks are no means, and the constant of a robust or custom loss is
-        not to be moved by a few outliers.
+        It is the mean over several outputs, and the deviance where the loss is half of one.
+        ``unit`` is the spread of y, in which a standardised loss counts residuals.
         """
-        return self.power is not None or self.name in ("squared_error", "log_loss")
+        factor = self.factor / (1 if self.couples_outputs else self.n_outputs)
+
+        def in_unit(power: int) -> Any:
+            return factor * np.float64(unit) ** power  # a float of Python raises if it overflows
+
+        def loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
+            if self.power is not None:
+                return formulas.tweedie_deviance(y, raw, self.power)
+            return in_unit(self.degree) * self.loss(y / unit, raw / unit, weights, xp)
+
+        def derivatives(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> Derivatives:
+            first, second = self.derivatives(y / unit, raw / unit, weights, xp)
+            return in_unit(self.degree - 1) * first, in_unit(self.degree - 2) * second
+
+        return replace(self, loss=loss, derivatives=derivatives)
 
     def in_units_of_dispersion(self, y: AnyArray, raw: AnyArray, weights: AnyArray) -> Objective:
         """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
@@ -196,36 +237,76 @@ def weighted_quantiles(values: AnyArray, weights: AnyArray, levels: Any) -> AnyA
     return values[order][np.minimum(np.searchsorted(below, levels), len(values) - 1)]
 
 
+def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
+    mean = np.where((y == y[0]).all(0), y[0], weights @ y)  # the sum of equal values is rounded
+    centred = y - mean
+    largest = np.maximum(centred.max(0), -centred.min(0))  # squares of huge values must not
+    largest[largest == 0] = 1.0  # overflow
+    centred /= largest
+    centred **= 2
+    deviation = largest * np.sqrt(weights @ centred)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Median, and standard deviation estimated from the quartiles as if y (n, 1) were normal."""
+    low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
+    if high > low:
+        return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])
+    return mean_and_deviation(y, weights)
+
+
+class Parameter(NamedTuple):
+    """What a loss can be told besides its name, as ``{"name": "huber", "threshold": 1.0}``."""
+
+    name: str
+    rule: Rule
+    make: Callable[[Any], Objective]  # the loss with a value that satisfies the rule
+
+
 def _is_count_like(y: AnyArray) -> bool:
     return bool((y >= 0).all() and y.any())
 
 
-def tweedie(
-    power: float,
-    name: str = "tweedie",
-    rule: str = NOT_NEGATIVE,
-    accepts: Callable[..., bool] = _is_count_like,
-) -> Objective:
+def _are_levels(value: Any) -> bool:
+    levels = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    inside = levels and all(is_positive(level) and level < 1 for level in levels)
+    return bool(inside) and all(a < b for a, b in pairwise(levels))
+
+
+def tweedie(power: float) -> Objective:
     """Tweedie deviance: power 1 is Poisson, 2 is gamma, between them zeros are likely."""
     return Objective(
-        name=name,
+        name="tweedie",
+        words="amounts, many of them zero",
         link=LINKS["log"],
         loss=partial(formulas.tweedie_loss, power=power),
         derivatives=partial(formulas.tweedie_slopes, power=power),
         reweightings=4,
         standardised=False,
-        rule=rule,
-        accepts=accepts,
+        rule=NOT_NEGATIVE,
+        accepts=_is_count_like,
         steep=True,
         power=power,
+        predicts_means=True,
+        has_intervals=True,
+        parameter=Parameter(
+            "power",
+            Rule("a number from 1 to 2", lambda value: is_number(value) and 1 <= value <= 2, 1.5),
+            tweedie,
+        ),
     )
 
 
-def quantiles(levels: Any, name: str = "quantile") -> Objective:
+def quantiles(levels: Any) -> Objective:
     """Pinball loss at one level, or at several, whose predictions never cross."""
+    if np.ndim(levels) and np.size(levels) == 1:
+        levels = levels[0]
     array = np.asarray(levels, np.float32)
     return Objective(
-        name=name,
+        name="quantile",
+        words="the median, or any other quantiles",
         link=LINKS["quantiles" if array.ndim else "identity"],
         loss=partial(formulas.pinball_loss, levels=array),
         derivatives=partial(formulas.pinball_slopes, levels=array),
@@ -233,6 +314,12 @@ def quantiles(levels: Any, name: str = "quantile") -> Objective:
         standardised=True,
         n_outputs=array.size,
         levels=tuple(np.atleast_1d(levels).tolist()),
+        degree=1,
+        parameter=Parameter(
+            "levels",
+            Rule("numbers that increase between 0 and 1", _are_levels, [0.1, 0.9]),
+            quantiles,
+        ),
     )
 
 
@@ -240,11 +327,16 @@ def huber(threshold: float) -> Objective:
     """Squared error up to the threshold, in standard deviations by the quartiles, then linear."""
     return Objective(
         name="huber",
+        words="numbers with outliers; the threshold is in standard deviations of y, estimated from "
+        "its quartiles",
         link=LINKS["identity"],
         loss=partial(formulas.huber_loss, threshold=threshold),
         derivatives=partial(formulas.huber_slopes, threshold=threshold),
         reweightings=4,
         standardised=True,
+        has_intervals=True,
+        degree=2,
+        parameter=Parameter("threshold", Rule("a positive number", is_positive, 1.0), huber),
     )
 
 
@@ -265,22 +357,31 @@ def custom(function: Callable[[Any, Any], Any]) -> Objective:
 
 SQUARED_ERROR = Objective(
     name="squared_error",
+    words="the mean of numbers, of one target or of several",
     link=LINKS["identity"],
     loss=formulas.squared_error_loss,
     derivatives=formulas.squared_error_slopes,
     reweightings=1,
     standardised=True,
+    predicts_means=True,
+    has_intervals=True,
+    degree=2,
+    factor=2.0,  # the loss is half the square
 )
 LOG_LOSS = Objective(
     name="log_loss",
+    words="the probability of each class",
     link=LINKS["logit"],
     loss=formulas.logistic_loss,
     derivatives=formulas.logistic_slopes,
     reweightings=2,
     standardised=False,
+    predicts_means=True,
+    has_intervals=True,
 )
 COX = Objective(
     name="cox",
+    words="times until an event, some of them censored",
     link=LINKS["log"],
     loss=formulas.cox_loss,
     derivatives=formulas.cox_slopes,
@@ -289,20 +390,73 @@ COX = Objective(
     couples_rows=True,
     steep=True,
 )
+POISSON = replace(tweedie(1.0), name="poisson", words="counts", parameter=None)
 OBJECTIVES = {
     objective.name: objective
     for objective in (
         SQUARED_ERROR,
-        quantiles(0.5, "absolute_error"),
+        replace(
+            quantiles(0.5),
+            name="absolute_error",
+            words="the median of numbers",
+            has_intervals=True,
+            factor=2.0,  # the loss is half the distance
+            parameter=None,
+        ),
         huber(HUBER_THRESHOLD),
         quantiles(0.5),
-        tweedie(1.0, "poisson"),
-        tweedie(2.0, "gamma", "positive numbers", lambda y: bool((y > 0).all())),
+        POISSON,
+        replace(
+            tweedie(2.0),
+            name="gamma",
+            words="positive amounts",
+            rule="positive numbers",
+            accepts=lambda y: bool((y > 0).all()),
+            parameter=None,
+        ),
         tweedie(TWEEDIE_POWER),
         LOG_LOSS,
         COX,
     )
 }
+
+
+def regression_objectives() -> dict[str, Objective]:
+    """Losses that a regressor can be asked for, by name; those of other tasks are left out."""
+    kinds = ("numbers", "rates")
+    return {name: known for name, known in OBJECTIVES.items() if known.kind in kinds}
+
+
+def is_objective(value: Any) -> bool:
+    """Whether a regressor takes a value as its objective.
+
+    >>> is_objective("huber"), is_objective({"name": "huber", "threshold": -1}), is_objective("cox")
+    (True, False, False)
+    """
+    if callable(value):
+        return True
+    named = {"name": value} if isinstance(value, str) else value
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        return False
+    objective = regression_objectives().get(named["name"])
+    values = {key: item for key, item in named.items() if key != "name"}
+    if objective is None or isinstance(value, str):
+        return objective is not None
+    parameter = objective.parameter
+    return (
+        parameter is not None
+        and values.keys() == {parameter.name}
+        and parameter.rule.holds(values[parameter.name])
+    )
+
+
+def examples_of_parameters() -> list[dict[str, Any]]:
+    """Objectives with a parameter as a dict, one example for each."""
+    return [
+        {"name": name, objective.parameter.name: objective.parameter.rule.example}
+        for name, objective in regression_objectives().items()
+        if objective.parameter is not None
+    ]
 
 
 def several_targets(n_outputs: int) -> Objective:
@@ -336,11 +490,8 @@ def resolve(objective: Any, n_targets: int) -> Objective:
         )
     if callable(objective):
         return custom(objective)
-    given = {"name": objective} if isinstance(objective, str) else dict(objective)
-    name = given.pop("name")
-    if name == "quantile" and given:
-        levels = given["levels"]
-        return quantiles(levels[0] if np.size(levels) == 1 and np.ndim(levels) else levels)
-    if given:
-        return huber(**given) if name == "huber" else tweedie(**given)
-    return several_targets(n_targets) if n_targets > 1 else OBJECTIVES[name]
+    if n_targets > 1:
+        return several_targets(n_targets)
+    values = {"name": objective} if isinstance(objective, str) else dict(objective)
+    chosen = OBJECTIVES[values.pop("name")]
+    return chosen.parameter.make(*values.values()) if chosen.parameter and values else chosen

@@ -326,7 +326,7 @@ class ComponentFacts(NamedTuple):
     p_value : float
         Of the test that the component is zero, given all others.
     loss_without : float
-        Held-out loss if the component is left out, on the training scale.
+        Held-out loss if the component is left out, in the unit of the target.
     loss_error : float
         Standard error of the difference to the loss with it.
     concurvity : float
@@ -348,7 +348,7 @@ class Facts(NamedTuple):
     loss_name : str
         Name of the loss.
     loss : float
-        Held-out loss of the bags, on the training scale.
+        Held-out loss of the bags, in the unit of the target.
     components : tuple of ComponentFacts
         One for each component of the model.
     """

@@ -56,14 +56,13 @@ def predict_interval(
     table = model.encoder.read(X)
     factors = _factors(model, known, table, coverage, by)
     if known.scale is None:
-        shares = model.link.inverse(model.raw_scores(table, offset))
-        shares = shares if shares.ndim == 2 else np.column_stack([1 - shares, shares])
+        shares = model.task.shares(model.raw_scores(table, offset))
         return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
     raw = model.raw_scores(table, offset)
     reach = factors * scale_at(model, known.scale, table, raw.reshape(len(raw), -1))
     reach, means = reach.reshape(raw.shape), model.link.inverse(raw)
     lower, upper = means - reach, means + reach
-    return (lower.clip(0.0) if model.link.name == "log" else lower), upper
+    return (lower.clip(0.0) if model.link.kind == "rates" else lower), upper
 
 
 def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
@@ -93,7 +92,7 @@ def means_with_errors(
     table = model.encoder.read(X)
     errors, raw = model.standard_errors(table), model.raw_scores(table, offset)
     means = model.link.inverse(raw)
-    return means, errors_of_means(model.link.name, means, raw, errors)
+    return means, model.link.errors_of_means(means, raw, errors)
 
 
 def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
@@ -111,27 +110,6 @@ def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> 
 def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
     """Columns as numbers; raw scores warn of values that fit has not seen, once is enough."""
     return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
-
-
-def errors_of_means(
-    link: str, means: FloatArray, raw: FloatArray, errors: FloatArray
-) -> FloatArray:
-    """Turn standard errors of raw scores into those of means, by the inverse link's derivative.
-
-    Quantiles are sorted raw scores; their errors go with them.
-    """
-    if link == "log":
-        return means * errors
-    if link == "logit":
-        return means * (1 - means) * errors
-    if link == "quantiles":
-        return np.take_along_axis(errors, np.argsort(raw, axis=-1, kind="stable"), axis=-1)
-    if link == "softmax":  # sum over l of (p_k [k = l] - p_k p_l)^2 se_l^2
-        squares = errors**2
-        others = (means**2 * squares).sum(-1, keepdims=True) - means**2 * squares
-        found: FloatArray = means * np.sqrt((1 - means) ** 2 * squares + others)
-        return found
-    return errors
 
 
 def check_coverage(coverage: Any) -> None:

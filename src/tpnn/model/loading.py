@@ -8,7 +8,6 @@ from typing import cast
 import numpy as np
 
 from tpnn._utils.files import check_path
-from tpnn.loss.links import CLASS_LINKS
 from tpnn.model.archive import read_archive
 from tpnn.model.check import check_fields
 from tpnn.model.codec import Fields, unpack
@@ -137,6 +136,6 @@ def task_of(model: AnovaModel) -> str:
     """Which estimator fitted a model: as its file says, or as its parts show."""
     if model.provenance is not None:
         return model.provenance.task
-    if model.classes or model.link.name in CLASS_LINKS:
+    if model.classes:
         return "classifier"
-    return "regressor" if model.baseline is None else "survival"
+    return {"classes": "classifier", "survival": "survival"}.get(model.task.kind, "regressor")

@@ -20,7 +20,7 @@ from tpnn.anova.measure import worst_mean
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
-from tpnn.loss.links import CLASS_LINKS, Link
+from tpnn.loss.links import Link
 from tpnn.loss.targets import checked_offset, column_offset
 from tpnn.model import doors, intervals
 from tpnn.model.archive import write_archive
@@ -34,6 +34,7 @@ from tpnn.model.json_form import json_text
 from tpnn.model.provenance import Provenance
 from tpnn.model.read_only import read_only_arrays
 from tpnn.model.summary import summarise
+from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
@@ -148,6 +149,11 @@ class AnovaModel:
             f"order {max(self.components.orders, default=0)}, {self.link.name} link{outputs})"
         )
 
+    @cached_property
+    def task(self) -> Task:
+        """What the model predicts, and the loss that it is judged by."""
+        return Task.of(self)
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs: of raw scores per row."""
@@ -236,7 +242,7 @@ class AnovaModel:
 
         It is that of :class:`TPNNClassifier`; a model of another task has no such attribute.
         """
-        if self.link.name not in CLASS_LINKS:
+        if self.task.kind != "classes":
             raise AttributeError(
                 f"predict_proba: a classifier is needed, found a model with the {self.link.name} "
                 "link. Use predict."
@@ -244,8 +250,7 @@ class AnovaModel:
         return self._class_shares
 
     def _class_shares(self, X: Any, offset: Any = None) -> FloatArray:
-        means = self.predict(X, offset)
-        return means if means.ndim == 2 else np.column_stack([1 - means, means])
+        return self.task.shares(self.raw_scores(X, offset))
 
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
         """Probability of surviving beyond each time, shape (n_rows, n_times).

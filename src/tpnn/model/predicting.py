@@ -12,6 +12,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.model.intervals import means_with_errors
 from tpnn.model.model import AnovaModel
 from tpnn.model.summary import Summary
+from tpnn.model.task import both_classes
 from tpnn.table.files.source import Source
 from tpnn.table.table import Table
 
@@ -149,9 +150,9 @@ class PredictsClasses(Predicts):
         if not return_std:
             return self.model_.predict_proba(table, offset)
         means, errors = means_with_errors(self.model_, table, offset)
-        if means.ndim == 2:
-            return means, errors
-        return np.column_stack([1 - means, means]), np.column_stack([errors, errors])
+        if errors.ndim == 1:
+            errors = np.column_stack([errors, errors])
+        return both_classes(means), errors
 
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,).
@@ -160,8 +161,7 @@ class PredictsClasses(Predicts):
         have no standard error; those of ``predict_proba`` and ``decision_function`` do.
         """
         raw: FloatArray = self.decision_function(X, offset)
-        best = raw.argmax(1) if raw.ndim == 2 else (raw > 0).astype(int)
-        return np.take(self.classes_, best)
+        return np.take(self.classes_, self.model_.task.decisions(raw))
 
 
 class PredictsSurvival(Predicts):

@@ -62,7 +62,7 @@ class SummaryLine(NamedTuple):
     p_value : float
         Of the test that it is zero, given all others.
     loss_without : float
-        Held-out loss if it is left out, on the training scale.
+        Held-out loss if it is left out, in the unit of the target as everywhere.
     loss_error : float
         Standard error of the rise of the loss.
     shape : str
@@ -227,7 +227,7 @@ def _header(model: AnovaModel) -> dict[str, str]:
     )
     if model.facts is not None:
         header["loss"] = model.facts.loss_name
-        header["held-out loss"] = f"{model.facts.loss:.6g} (training scale)"
+        header["held-out loss"] = f"{model.facts.loss:.6g}"
     return header
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
-from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn._utils.arrays import BoolArray, FloatArray, RealArray
+from tpnn.loss.objectives import Objective
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
 
@@ -39,8 +42,11 @@ class HeldOut:
         self.weights = validation[self.rows, self.bags].astype(np.float64) / validation.shape[1]
         n_outputs = self.objective.n_outputs
         self.lanes = self.bags[:, None] * n_outputs + np.arange(n_outputs)
-        self.y = problem.rows.y[self.rows]
+        self.y: RealArray = problem.rows.y[self.rows]
         self.raw = problem.raw_scores(solution, self.rows, self.lanes)
+        self._score()
+
+    def _score(self) -> None:
         self.losses = self._losses(self.raw)
         self.curvature = self.objective.slopes(self.y, self.raw, self.weights[:, None])[1]
 
@@ -48,6 +54,20 @@ class HeldOut:
     def loss(self) -> float:
         """Mean loss."""
         return float(self.weights @ self.losses)
+
+    def reported(self, problem: Problem, objective: Objective) -> HeldOut:
+        """Return the same rows in the user's unit, with losses as they are reported.
+
+        ``objective`` is that of the task, which no dispersion has divided.
+        """
+        new, relative = copy(self), objective.is_relative
+        scale = np.tile(np.broadcast_to(problem.scale, objective.n_outputs), problem.n_bags)
+        new.objective = objective.reported(float(problem.scale[0]))
+        new.y = self.y * (np.exp(problem.shift) if relative else problem.scale)
+        new.raw = problem.shift + self.raw if relative else problem.scale * self.raw
+        new.tables = [scale * table for table in self.tables]
+        new._score()
+        return new
 
     def values(self, index: int) -> FloatArray:
         """Values of one component on the held-out rows, (n_held_out, K)."""

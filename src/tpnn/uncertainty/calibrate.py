@@ -1,4 +1,4 @@
-"""Reliability: predictions of held-out rows beside their targets, in about ten groups."""
+"""Calibration: what held-out rows say about the predictions of a model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
-from tpnn.loss.links import CLASS_LINKS
-from tpnn.loss.objectives import Objective, weighted_quantiles
-from tpnn.model.evidence import Calibration, GroupScores, Reliability, Scale
+from tpnn.loss.objectives import weighted_quantiles
+from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.scores import training_columns
@@ -21,53 +20,11 @@ from tpnn.uncertainty.calibration_rows import HeldOutRows, held_out_rows
 from tpnn.uncertainty.joint import RowErrors
 from tpnn.uncertainty.scale import FittedScale, fit_scale, residual_scale
 
-N_GROUPS = 10
-
-
-def reliabilities(link: str, means: FloatArray, rows: HeldOutRows) -> tuple[Reliability, ...]:
-    """Compare predicted means (n, K) with targets in groups, for each output.
-
-    Rows with a log link are sorted by their rate, the mean without the offset, so that a large
-    exposure is not taken for a large risk.
-    """
-    ranks = rows.raw - rows.offset[:, None] if link == "log" else means
-    return tuple(
-        reliability(predicted, actual, rows.weights, rank)
-        for predicted, actual, rank in zip(means.T, rows.y.T, ranks.T, strict=True)
-    )
-
-
-def reliability(
-    predicted: FloatArray, actual: FloatArray, weights: FloatArray, ranked: FloatArray
-) -> Reliability:
-    """Sort rows (n,) into about ten groups of equal mass; equal ranks stay together.
-
-    >>> means = np.array([1.0, 1.0, 3.0, 5.0])
-    >>> reliability(means, np.array([0.0, 2.0, 3.0, 6.0]), np.ones(4), means).actual
-    array([1., 3., 6.])
-    """
-    order = np.argsort(ranked, kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    number = np.minimum(np.floor(N_GROUPS * below / weights.sum()), N_GROUPS - 1)
-    first = np.r_[True, np.diff(ranked[order]) > 0]
-    number = number[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    _, group = np.unique(number, return_inverse=True)
-    masses = np.bincount(group, weights[order])
-    sums = [np.bincount(group, (weights * values)[order]) for values in (predicted, actual)]
-    return Reliability(sums[0] / masses, sums[1] / masses, masses / masses.sum())
-
-
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
 MOST_GROUPS = 50  # values of a feature by which rows can be grouped,
 FEWEST_ROWS_PER_GROUP = 10  # held-out ones, on average
 MOST_SCALE_FEATURES = 30
 SMALLEST_ERROR = 1e-300
-LOSSES_OF_A_CENTRE = ("squared_error", "absolute_error", "huber", "log_loss")
-
-
-def has_intervals(objective: Objective) -> bool:
-    """Whether a model predicts where targets lie, so that intervals around it make sense."""
-    return objective.power is not None or objective.name in LOSSES_OF_A_CENTRE
 
 
 def calibrated(
@@ -85,7 +42,7 @@ def calibrated(
         Standard errors of the raw scores of some rows.
     """
     with ONE_BLAS_THREAD:
-        is_wanted = has_intervals(problem.objective)
+        is_wanted = problem.objective.has_intervals
         rows = held_out_rows(problem, solution, model) if is_wanted else None
         if rows is not None and not np.isfinite(rows.raw).all():
             rows = None
@@ -96,7 +53,7 @@ def calibrated(
 
 def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Calibration:
     means, scale = model.link.inverse(rows.raw), None
-    if model.link.name in CLASS_LINKS:
+    if model.task.kind == "classes":
         scores = 1 - _shares_of_classes(means, rows.y)
     else:
         residuals = rows.y - means
@@ -107,7 +64,7 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
         groups=_groups(model, problem, rows, scores),
         scale=scale,
-        reliability=reliabilities(model.link.name, means, rows),
+        reliability=model.task.groups(rows.y, rows.raw, rows.offset, rows.weights),
     )
 
 

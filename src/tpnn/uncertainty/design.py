@@ -292,10 +292,10 @@ class WorkingRows:
         g = (p - y) K / (K - 1) and h = p (1 - p) (K / (K - 1))^2.
         """
         slope, curvature = (part.astype(np.float64) for part in self._given(scores))
-        if self.objective.link.name == "softmax":
+        if self.objective.couples_outputs:
             factor = scores.shape[1] / (scores.shape[1] - 1)
             slope, curvature = slope * factor, curvature * factor**2 / 2  # 2 p (1 - p) was given
-        elif self.objective.link.name in ("identity", "quantiles"):
+        elif self.objective.kind in ("numbers", "quantiles"):
             curvature = np.broadcast_to(self._mean_curvature(scores, slope), slope.shape)
         return slope, np.maximum(curvature, SMALLEST_CURVATURE)
 

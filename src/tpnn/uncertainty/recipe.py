@@ -164,7 +164,7 @@ def smooth_posteriors(
         LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
         for number in range(n_outputs)
     ]
-    is_parabola = problem.objective.link.name == "identity"
+    is_parabola = problem.objective.kind == "numbers"
     for _ in range(1 if is_parabola else MOST_REWEIGHTINGS):
         slope, curvature = working.slopes(scores)
         response = scores - slope / curvature - bags.offsets

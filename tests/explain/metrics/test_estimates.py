@@ -11,8 +11,10 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.models import random_model
 from tpnn.explain.metrics import scores as e
-from tpnn.explain.metrics.by_task import concordance
-from tpnn.explain.metrics.scores import deviances, estimate
+from tpnn.explain.metrics.scores import estimate
+from tpnn.loss.formulas import tweedie_deviance
+from tpnn.loss.objectives import COX, LOG_LOSS
+from tpnn.model.task import Task
 
 N_ROWS = 200
 
@@ -33,6 +35,7 @@ SCORES["root"] = lambda k: e.root_estimate("", (AMOUNTS - RAW)[k] ** 2)
 SCORES["r2"] = lambda k: e.r2_estimate("", AMOUNTS[k], np.exp(RAW[k] / 3))
 SCORES["area"] = lambda k: e.area_estimate("", LABELS[k] == 1, RAW[k])
 SCORES["slope"] = lambda k: e.slope_estimate("", LABELS[k], RAW[k])
+SCORES["cox"] = lambda k: estimate(Task(COX), np.column_stack([AMOUNTS, LABELS])[k], RAW[k])[0]
 SCORES["concordance"] = lambda k: e.concordance_estimate("", AMOUNTS[k], LABELS[k], RAW[k])
 
 
@@ -58,26 +61,34 @@ def test_errors_of_scores_at_a_threshold_are_those_of_fresh_samples(name: str) -
 
 
 def test_values_are_those_of_scikit_learn() -> None:
-    found = {one.name: one.value for one in
-             e.class_estimates(LABELS.astype(int), 1 / (1 + np.exp(-RAW)), RAW)}  # fmt: skip
+    found = {one.name: one.value for one in estimate(Task(LOG_LOSS, classes=(0, 1)), LABELS, RAW)}
     shares = 1 / (1 + np.exp(-RAW))
-    assert found["Log-loss"] == pytest.approx(metrics.log_loss(LABELS, shares))
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(LABELS, shares))
     assert found["Brier score"] == pytest.approx(metrics.brier_score_loss(LABELS, shares))
     assert found["AUROC"] == pytest.approx(metrics.roc_auc_score(LABELS, RAW))
     false, true, _ = metrics.roc_curve(LABELS, RAW)
     assert found["KS"] == pytest.approx((true - false).max())
     glm = LogisticRegression(C=1e12, tol=1e-10).fit(RAW[:, None], LABELS)
     assert found["Calibration slope"] == pytest.approx(glm.coef_[0, 0], rel=1e-4)
-    times = AMOUNTS.round(1)
-    c_index = e.concordance_estimate("", times, LABELS, RAW).value
-    assert c_index == pytest.approx(concordance(times, LABELS, RAW))
+
+
+def test_the_concordance_is_that_of_all_comparable_pairs() -> None:
+    times, agreed, n_pairs = AMOUNTS.round(1), 0.0, 0
+    for first in np.flatnonzero(LABELS):
+        for other in range(N_ROWS):
+            is_later = times[other] > times[first]
+            if is_later or (times[other] == times[first] and not LABELS[other]):
+                n_pairs += 1
+                agreed += (RAW[first] > RAW[other]) + 0.5 * (RAW[first] == RAW[other])
+    found = e.concordance_estimate("", times, LABELS, RAW).value
+    assert found == pytest.approx(agreed / n_pairs)
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0])
 def test_deviances(power: float) -> None:
     mean = np.exp(RAW / 3)
     expected = metrics.mean_tweedie_deviance(AMOUNTS, mean, power=power)
-    assert deviances(AMOUNTS, mean, power).mean() == pytest.approx(expected)
+    assert tweedie_deviance(AMOUNTS, np.log(mean), power).mean() == pytest.approx(expected)
 
 
 def test_every_interval_holds_its_value() -> None:
@@ -90,6 +101,6 @@ def test_every_interval_holds_its_value() -> None:
 def test_several_targets_have_scores_each() -> None:
     model = random_model(2, 1, n_outputs=2)
     raw = np.column_stack([RAW, AMOUNTS])
-    found = {one.name: one.value for one in estimate(model, raw + 1.0, raw)}
+    found = {one.name: one.value for one in estimate(model.task, raw + 1.0, raw)}
     assert found["RMSE of output 1"] == pytest.approx(1)
     assert found["Mean of actual less predicted of output 0"] == pytest.approx(1)

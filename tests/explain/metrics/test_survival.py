@@ -5,7 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.explain.metrics.by_task import RISK_THIRDS, breslow, kaplan_meier, survival_metrics
+from tpnn.explain.metrics import Metrics
+from tpnn.explain.metrics.curves import RISK_THIRDS, breslow, kaplan_meier, survival_curves
+from tpnn.explain.metrics.scores import beside_constant
+from tpnn.loss.objectives import COX
+from tpnn.model.evidence import Baseline
+from tpnn.model.task import Task
+
+
+def survival_metrics(
+    times: np.ndarray, events: np.ndarray, raw: np.ndarray, baseline: Baseline | None
+) -> Metrics:
+    """What is measured of log risks."""
+    task, target = Task(COX, baseline=baseline), np.column_stack([times, events])
+    return Metrics(
+        scores=tuple(beside_constant(task, target, raw, np.zeros(len(raw)))),
+        survival=survival_curves(task, target, raw),
+    )
 
 
 def lives(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -55,8 +71,10 @@ def test_predicted_curves_meet_those_observed_where_the_model_is_right() -> None
         early = curve.times < np.quantile(times, 0.9)
         assert np.abs(curve.observed - curve.predicted)[early].max() < 0.03
         assert curve.observed[0] == 1.0
-    (score,) = found.scores
-    assert (score.name, score.constant) == ("C-index", 0.5)
+    loss, score, _ = found.scores
+    assert (loss.name, score.name, score.constant) == ("cox", "C-index", 0.5)
+    assert loss.constant is not None
+    assert loss.value < loss.constant
     assert score.value > 0.65
 
 
@@ -71,4 +89,4 @@ def test_rows_without_events_have_no_curves() -> None:
     times, _, raw = lives(30)
     found = survival_metrics(times, np.zeros(30), raw, None)
     assert found.survival == ()
-    assert found.scores[0].value == 0.5
+    assert found.scores[1].value == 0.5

@@ -27,16 +27,18 @@ STEPS = [Step(n, (), 1 / n, 0.1) for n in (1, 4, N_FEATURES)]
 LOSS_PATH = SelectionPath(steps=STEPS, landmarks={"order 1": STEPS[2]}, chosen=N_FEATURES,
                      refitted=lambda _: random_model(2, 1))  # fmt: skip
 FACTS = FitFacts(settings=SETTINGS, n_rows=1234, path=LOSS_PATH)
+NUMBERS = ["R2", "RMSE", "Mean absolute error", "Mean of actual less predicted"]
 TASKS = {
-    "regression": ("identity", ["R2", "RMSE"], ["Predicted and actual"]),
-    "two classes": ("logit", ["Accuracy", "Log-loss", "AUROC", "KS"],
+    "regression": ("identity", ["squared_error", *NUMBERS], ["Predicted and actual"]),
+    "two classes": ("logit", ["log_loss", "Accuracy", "AUROC", "KS", "Brier score",
+                              "Lift of the top tenth", "Actual over expected", "Calibration slope"],
                     ["ROC curve: yes", "Calibration: yes"]),
-    "several classes": ("softmax", ["Accuracy", "Log-loss", *(f"AUROC of {c}" for c in CLASSES)],
+    "several classes": ("softmax", ["log_loss", "Accuracy", *(f"AUROC of {c}" for c in CLASSES)],
                         [f"{what}: {c}" for c in CLASSES for what in ("ROC curve", "Calibration")]),
-    "Poisson": ("log", ["Mean Poisson deviance", "Share of the deviance explained",
-                        "Actual over expected", "R2", "RMSE"],
+    "Poisson": ("log", ["poisson", "Share of the deviance explained", "Actual over expected",
+                        "Lift of the top tenth", *NUMBERS],
                 ["Predicted and actual", "Actual over expected"]),
-    "survival": ("log", ["C-index"], ["Survival of all rows", "Survival by predicted risk"]),
+    "survival": ("log", ["cox", "C-index"], ["Survival of all rows", "Survival by predicted risk"]),
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def test_page_needs_no_network_and_keeps_texts_apart(
     assert links == []
     data = payload(tmp_path / "page.html")
     assert data["title"] == "<b>& 'title'"
-    assert [name for name, *_ in data["scores"]] == ["R2", "RMSE"]
+    assert [name for name, *_ in data["scores"]][:3] == ["squared_error", "R2", "RMSE"]
     assert len(data["rows"]) == 200
     assert data["nRows"] == 500
 
@@ -106,9 +106,12 @@ def test_targets_of_any_unit_give_valid_json(unit: float, tmp_path: Path) -> Non
     assert found["sobol"] == pytest.approx(np.array(expected["sobol"]))
     assert found["packed"]["step"] == pytest.approx(unit * expected["packed"]["step"])
     assert np.isfinite(unpack(found["packed"])[1]).all()
-    assert [score[1] for score in found["scores"]] == pytest.approx(
-        [expected["scores"][0][1], unit * expected["scores"][1][1]]
+    before, after = (
+        {name: value for name, value, _ in page["scores"]} for page in (expected, found)
     )
+    assert after["R2"] == pytest.approx(before["R2"])
+    for name in ("RMSE", "Mean absolute error", "Mean of actual less predicted"):
+        assert after[name] == pytest.approx(unit * before[name], rel=1e-9, abs=0)
     assert found["warnings"] == expected["warnings"]
 
 

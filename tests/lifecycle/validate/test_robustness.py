@@ -81,7 +81,7 @@ def test_noise_zero_changes_nothing() -> None:
     model, X = mixed_model(2), fuzzed_rows(mixed_model(2), 60)
     raw = np.zeros(60)
     with pytest.warns(UserWarning, match="fit has not seen"):
-        found = robustness(model, X, np.ones(60), raw, noise=0.0)
+        found = robustness(model, X, np.ones(60), raw, task=model.task, noise=0.0)
     noisy = found.changes[found.changes["change"] == "noise"]
     assert len(noisy) == 5
     assert (noisy[["mean_change", "largest_change", "score_change"]] == 0).all(axis=None)
@@ -94,14 +94,14 @@ def test_changes_are_those_of_changed_tables() -> None:
     y = model.predict(X)
     found = validate(model, X, y, noise=0.2).robustness
     lines = found.changes.set_index(["change", "feature"])
-    assert found.score == "RMSE"
+    assert found.score == "squared_error"
     gone = X.assign(a=np.nan)
     with pytest.warns(UserWarning, match="fit has not seen"):
         moved = model.predict(gone) - y
     line = lines.loc["missing", "a"]
     assert line["mean_change"] == pytest.approx(np.abs(moved).mean())
     assert line["largest_change"] == pytest.approx(np.abs(moved).max())
-    assert line["score"] == line["score_change"] == pytest.approx(np.sqrt(np.mean(moved**2)))
+    assert line["score"] == line["score_change"] == pytest.approx(np.mean(moved**2))
     assert lines.loc[("noise", "a"), "amount"] == pytest.approx(0.2 * 6)
     assert ("noise", "g") not in lines.index
     flipped = X.assign(g=np.where(X["g"] == "u", "v", "u"))
@@ -115,7 +115,7 @@ def test_noise_has_its_size() -> None:
     """Of a line with slope 1, the mean change is that of the noise: its size times E|N(0, 1)|."""
     model = additive()
     X = rows(np.random.default_rng(0), 4000).assign(a=0.0, b=0.0)
-    found = robustness(model, X, np.ones(4000), np.zeros(4000), noise=0.05).changes
+    found = robustness(model, X, np.ones(4000), np.zeros(4000), task=model.task).changes
     change = found.set_index(["change", "feature"]).loc[("noise", "a"), "mean_change"]
     assert change == pytest.approx(0.05 * 6 * np.sqrt(2 / np.pi), rel=0.05)
 
@@ -125,7 +125,7 @@ def test_rows_outside_are_counted() -> None:
     X = pd.DataFrame({"a": [-9.0, 9.0, 9.0, 0.0, 3.0], "b": [0.0, 9.0, 0.0, 0.0, np.nan],
                       "g": ["u", "v", "w", "u", "v"]})  # fmt: skip
     with pytest.warns(UserWarning, match="fit has not seen"):
-        found = robustness(model, X, np.arange(5.0), np.zeros(5))
+        found = robustness(model, X, np.arange(5.0), np.zeros(5), task=model.task)
     counts = found.extrapolation.set_index("feature").T.to_dict("list")
     assert counts == {"a": [1, 2, 0, 0], "b": [0, 1, 0, 1], "g": [0, 0, 1, 0]}
     assert found.n_outside == 4
@@ -134,7 +134,7 @@ def test_rows_outside_are_counted() -> None:
 def test_the_split_sums_and_decisions_are_kept() -> None:
     model, X = mixed_model(2, "logit"), mixed_rows(50)
     raw = model.raw_scores(X)
-    found = robustness(model, X, np.arange(50) % 2, raw, noise=0.005)
+    found = robustness(model, X, np.arange(50) % 2, raw, task=model.task, noise=0.005)
     parts = found.worst_case_components[["rise", "fall"]].sum()
     bounds = found.worst_case.set_index("direction")["mean_bound"]
     assert parts.to_numpy() == pytest.approx(bounds.to_numpy(), abs=1e-12)

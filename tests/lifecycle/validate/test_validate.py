@@ -102,7 +102,7 @@ def test_intervals_cover_the_truth() -> None:
     for _ in range(60):
         Z = rows(rng, 150)
         y = rng.random(150) < model.predict(Z)
-        found = {one.name: one.interval() for one in estimate(model, y, model.raw_scores(Z))}
+        found = {one.name: one.interval() for one in estimate(model.task, y, model.raw_scores(Z))}
         covered += found["AUROC"][0] < truth < found["AUROC"][1]
     assert covered >= 51
 

@@ -10,7 +10,8 @@ import pytest
 
 from tpnn import ComponentSet
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.solvers.problem.problem import Bagging, Problem, Task
+from tpnn.model.task import Task
+from tpnn.solvers.problem.problem import Bagging, Problem
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Solution
 from tpnn.table.encoder import TableEncoder

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.loss.objectives import LOG_LOSS, OBJECTIVES, SQUARED_ERROR, several_classes
-from tpnn.solvers.problem.targets import (
+from tpnn.loss.objectives import (
+    LOG_LOSS,
+    OBJECTIVES,
     QUARTILE_RANGE,
-    centred_offset,
+    SQUARED_ERROR,
     mean_and_deviation,
     median_and_quartiles,
-    scaled,
-    softened,
+    several_classes,
 )
+from tpnn.solvers.problem.targets import centred_offset, scaled, softened
 
 
 def columns(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Estimates: scores with the influence of every row, for standard errors and paired differences.
+"""Scores of a model, each with the influence of every row, for standard errors and differences.
 
 A score is a function of the distribution of the rows. Its influence psi_i is n times the change of
 the score if row i gets a little more weight; then sqrt(sum_i psi_i^2) / n is the standard error of
@@ -8,34 +8,26 @@ same rows. For a mean it is the usual one, for the area under the ROC curve that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import roc_curve
 
-from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.explain.metrics.by_task import (
-    GAMMA_POWER,
-    POISSON_POWER,
-    class_metrics,
-    deviance_name,
-    number_metrics,
-    quantile_metrics,
-    rate_metrics,
-    survival_metrics,
-)
-from tpnn.explain.metrics.records import Metrics
-from tpnn.loss.targets import checked_offset, checked_survival, refuse_masked
-from tpnn.model.codec import Label, storable_labels
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.explain.metrics.curves import calibration_groups, is_mixed, roc_curves, survival_curves
+from tpnn.explain.metrics.records import Metrics, Score
+from tpnn.loss.links import LINKS
+from tpnn.loss.objectives import tweedie
+from tpnn.loss.targets import checked_offset
+from tpnn.model.evidence import Baseline
 from tpnn.model.model import AnovaModel
-from tpnn.table.columns import array_of
+from tpnn.model.task import Task, unit_of
 
 TOP_SHARE = 0.1  # of rows, those with the highest predictions, whose lift is measured
 N_NEWTON = 50
 SMALLEST_STEP = 1e-12
+R2_DECIMALS = 12  # rounding of sums is not a score
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +98,7 @@ def r2_estimate(name: str, actual: FloatArray, predicted: FloatArray) -> Estimat
     """Share of the variance explained, 1 - sum (y - f)^2 / sum (y - mean)^2."""
     total, rest = (actual - actual.mean()) ** 2, (actual - predicted) ** 2
     lost = ratio_estimate(name, rest, total)
-    return Estimate(name, 1 - lost.value, -lost.influences, True)
+    return Estimate(name, round(1 - lost.value, R2_DECIMALS), -lost.influences, True)
 
 
 def area_estimate(name: str, is_class: BoolArray, scores: FloatArray) -> Estimate:
@@ -181,164 +173,135 @@ def concordance_estimate(
     return Estimate(name, ratio.value, 2 * ratio.influences, True)  # every pair has two rows
 
 
-def class_estimates(codes: IntArray, shares: FloatArray, raw: FloatArray) -> list[Estimate]:
-    """Scores of two classes: log-loss, area, distance, lift and calibration.
+def estimate(task: Task, y: Any, raw: FloatArray) -> list[Estimate]:
+    """Scores of raw scores on rows with targets, the loss of the task first.
 
     Parameters
     ----------
-    codes : array of shape (n_rows,)
-        1 for rows of the second class, else 0.
-    shares : array of shape (n_rows,)
-        Predicted probability of the second class.
-    raw : array of shape (n_rows,)
-        Its log-odds.
-    """
-    actual, is_class = codes.astype(float), codes == 1
-    losses = np.maximum(raw, 0) + np.log1p(np.exp(-np.abs(raw))) - actual * raw
-    found = [
-        mean_estimate("Log-loss", losses),
-        mean_estimate("Brier score", (actual - shares) ** 2),
-        mean_estimate("Accuracy", ((raw > 0) == is_class).astype(float), True),
-    ]
-    if 0 < codes.sum() < len(codes):
-        found += [
-            area_estimate("AUROC", is_class, raw),
-            distance_estimate("KS", is_class, raw),
-            lift_estimate("Lift of the top tenth", actual, shares),
-            ratio_estimate("Actual over expected", actual, shares),
-            slope_estimate("Calibration slope", actual, raw),
-        ]
-    return found
-
-
-def several_class_estimates(
-    codes: IntArray, shares: FloatArray, classes: tuple[Any, ...]
-) -> list[Estimate]:
-    """Log-loss and accuracy of several classes, and the area of each against the rest."""
-    own = shares[np.arange(len(codes)), codes]
-    found = [
-        mean_estimate("Log-loss", -np.log(np.maximum(own, np.finfo(float).tiny))),
-        mean_estimate("Accuracy", (shares.argmax(1) == codes).astype(float), True),
-    ]
-    for number, label in enumerate(classes):
-        is_class = codes == number
-        if 0 < is_class.sum() < len(codes):
-            found.append(area_estimate(f"AUROC of {label}", is_class, shares[:, number]))
-    return found
-
-
-def number_estimates(name: str, actual: FloatArray, predicted: FloatArray) -> list[Estimate]:
-    """RMSE, mean absolute error, R2 and mean error of numbers."""
-    of = f" of {name}" if name else ""
-    errors = actual - predicted
-    found = [
-        root_estimate(f"RMSE{of}", errors**2),
-        mean_estimate(f"Mean absolute error{of}", np.abs(errors)),
-        mean_estimate(f"Mean of actual less predicted{of}", errors, None),
-    ]
-    varies = len(actual) > 1 and np.ptp(actual) > 0
-    return [*found, r2_estimate(f"R2{of}", actual, predicted)] if varies else found
-
-
-def estimate(
-    model: AnovaModel, y: Any, raw: FloatArray, *, power: float | None = None
-) -> list[Estimate]:
-    """Scores of raw scores on rows with targets.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        Whose raw scores these are: its link, classes and outputs say what the task is.
+    task : Task
+        What the raw scores predict.
     y : array of shape (n_rows,) or (n_rows, n_outputs)
         Targets; times and events of a survival model.
     raw : array of shape (n_rows,) or (n_rows, n_outputs)
         Raw scores, with their offset.
-    power : float, optional
-        Power of the Tweedie deviance of a log link; by default Poisson's.
     """
-    truth, predicted = checked_truth(y, len(raw)), model.link.inverse(raw)
-    name = model.link.name
-    if name in ("logit", "softmax"):
-        codes, classes = coded(model, truth, predicted.shape[1] if predicted.ndim == 2 else 2)
-        if predicted.ndim == 1:
-            return class_estimates(codes, predicted, raw)
-        return several_class_estimates(codes, predicted, tuple(classes))
-    if name == "log" and (model.baseline is not None or truth.shape == (len(raw), 2)):
-        return _survival_estimates(model, y, raw)
-    if name == "quantiles":
-        return _quantile_estimates(model, truth.astype(float), predicted)
-    if name == "log":
-        asked = POISSON_POWER if power is None else power
-        return _rate_estimates(truth.astype(float), predicted, asked)
-    if predicted.ndim == 1:
-        return number_estimates("", truth.astype(float), predicted)
-    return [
-        found
-        for place, output in enumerate(model.output_names)
-        for found in number_estimates(output, truth[:, place].astype(float), predicted[:, place])
-    ]
+    task = task.told(y)
+    return _estimates(task, task.targets(y, len(raw)), raw)
 
 
-def _survival_estimates(model: AnovaModel, y: Any, raw: FloatArray) -> list[Estimate]:
-    """C-index and, with a baseline, events over their expected number (Breslow)."""
-    times, events = checked_survival(y)
-    found = [concordance_estimate("C-index", times, events, raw)]
-    if model.baseline is not None:
-        found.append(ratio_estimate("Events over expected", events, hazards(model, times, raw)))
+def _estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    others = {
+        "classes": _class_estimates,
+        "numbers": _number_estimates,
+        "quantiles": _quantile_estimates,
+        "rates": _rate_estimates,
+        "survival": _survival_estimates,
+    }
+    losses = task.losses(target, raw)
+    loss = [loss_estimate(task, target, raw, losses)] if np.isfinite(losses).all() else []
+    return [*loss, *others[task.kind](task, target, raw)]
+
+
+def loss_estimate(task: Task, target: FloatArray, raw: FloatArray, losses: FloatArray) -> Estimate:
+    """Mean of the losses (n_rows,), under the name of the loss."""
+    found = mean_estimate(task.objective.name, losses)
+    if not task.objective.couples_rows:
+        return found
+    # A row counts in the risk sets of others, too: by the events that are expected of it.
+    slope, _ = task.objective.slopes(target, raw[:, None], np.ones((len(raw), 1)))
+    expected = slope[:, 0] + target[:, 1]
+    return replace(found, influences=found.influences + expected - expected.mean())
+
+
+def _class_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    """Accuracy, areas and, of two classes, distance, lift and calibration."""
+    shares = task.shares(raw)
+    codes = target.argmax(1) if target.shape[1] > 1 else target[:, 0].astype(np.intp)
+    right = (task.decisions(raw) == codes).astype(float)
+    found = [mean_estimate("Accuracy", right, True)]
+    if shares.shape[1] > 2:
+        is_class = [codes == number for number in range(shares.shape[1])]
+        return found + [
+            area_estimate(f"AUROC of {label}", rows, share)
+            for label, rows, share in zip(task.classes, is_class, shares.T, strict=True)
+            if is_mixed(rows)
+        ]
+    second, actual, is_class = shares[:, 1], target[:, 0], codes == 1
+    if is_mixed(is_class):
+        found += [area_estimate("AUROC", is_class, raw), distance_estimate("KS", is_class, raw)]
+    found.append(mean_estimate("Brier score", (actual - second) ** 2))
+    if is_mixed(is_class):
+        found += [
+            lift_estimate("Lift of the top tenth", actual, second),
+            ratio_estimate("Actual over expected", actual, second),
+        ]
+        found += [slope_estimate("Calibration slope", actual, raw)] if np.ptp(raw) else []
     return found
 
 
-def hazards(model: AnovaModel, times: FloatArray, raw: FloatArray) -> FloatArray:
-    """Cumulative hazard of each row at its own time, H_0(t_i) exp(f(x_i)), shape (n_rows,)."""
-    assert model.baseline is not None
-    steps = np.searchsorted(model.baseline.times, times, side="right")
-    log_hazard = np.append(-np.inf, model.baseline.log_hazard)[steps]
-    return model.link.inverse(raw + log_hazard) * (steps > 0)
-
-
-def _rate_estimates(actual: FloatArray, predicted: FloatArray, power: float) -> list[Estimate]:
-    """Deviance and actual over expected; scores of numbers where targets have no deviance."""
-    lowest = actual.min()
-    if lowest < 0 or (lowest == 0 and power >= GAMMA_POWER):
-        return number_estimates("", actual, predicted)
+def _number_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    """R2, RMSE, mean absolute error and mean error of each output."""
+    predicted = task.link.inverse(raw).reshape(target.shape)
     return [
-        mean_estimate(f"Mean {deviance_name(power)} deviance", deviances(actual, predicted, power)),
+        found
+        for output, actual, mean in zip(task.outputs or ("",), target.T, predicted.T, strict=True)
+        for found in _squares(f" of {output}" if output else "", actual, mean)
+    ]
+
+
+def _squares(of: str, actual: FloatArray, predicted: FloatArray) -> list[Estimate]:
+    """Scores of errors, in a unit in which squares do not overflow; R2 where targets vary."""
+    unit = unit_of(actual, predicted)
+    actual, predicted = actual / unit, predicted / unit
+    errors = actual - predicted
+    in_unit = [
+        root_estimate(f"RMSE{of}", errors**2),
+        mean_estimate(f"Mean absolute error{of}", np.abs(errors)),
+        mean_estimate(f"Mean of actual less predicted{of}", errors, None),
+    ]
+    scaled = [
+        replace(one, value=unit * one.value, influences=unit * one.influences) for one in in_unit
+    ]
+    return ([r2_estimate(f"R2{of}", actual, predicted)] if np.ptp(actual) else []) + scaled
+
+
+def _rate_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    """Actual over expected and lift, where targets are those of a rate, and scores of numbers."""
+    squares = _number_estimates(task, target, raw)
+    if target.shape[1] > 1 or not task.objective.accepts(target):
+        return squares
+    actual, predicted = target[:, 0], task.link.inverse(raw)
+    return [
         ratio_estimate("Actual over expected", actual, predicted),
         lift_estimate("Lift of the top tenth", actual, predicted),
+        *squares,
     ]
 
 
-def deviances(actual: FloatArray, mean: FloatArray, power: float) -> FloatArray:
-    """Tweedie deviance of each row, (n_rows,).
-
-    >>> deviances(np.array([0.0, 2.0]), np.array([1.0, 2.0]), 1.0)
-    array([2., 0.])
-    """
-    from scipy.special import xlogy
-
-    if power == POISSON_POWER:
-        rows = xlogy(actual, actual / mean) - actual + mean
-    elif power == GAMMA_POWER:
-        rows = np.log(mean / actual) + actual / mean - 1
-    else:
-        one, two = 1 - power, 2 - power
-        rows = actual**two / (one * two) - actual * mean**one / one + mean**two / two
-    return np.asarray(2 * rows)
-
-
-def _quantile_estimates(
-    model: AnovaModel, actual: FloatArray, predicted: FloatArray
-) -> list[Estimate]:
-    levels = np.array([float(name) for name in model.output_names])
-    errors = actual[:, None] - predicted  # (n_rows, n_levels)
-    pinball = np.asarray(np.maximum(levels * errors, (levels - 1) * errors).mean(1), np.float64)
-    below = [
-        mean_estimate(
-            f"Share of rows up to quantile {level:g}", (errors[:, k] <= 0).astype(float), None
-        )
-        for k, level in enumerate(levels)
+def _quantile_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    """Share of the rows up to each quantile."""
+    is_below = target <= task.link.inverse(raw)  # (n_rows, n_levels)
+    return [
+        mean_estimate(f"Share of rows up to quantile {level:g}", rows.astype(float), None)
+        for level, rows in zip(task.levels, is_below.T, strict=True)
     ]
-    return [mean_estimate("Mean pinball loss", pinball), *below]
+
+
+def _survival_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
+    """C-index and, with a baseline, events over their expected number (Breslow)."""
+    times, events = target.T
+    found = [concordance_estimate("C-index", times, events, raw)]
+    if task.baseline is not None:
+        expected = hazards(task.baseline, times, raw)
+        found.append(ratio_estimate("Events over expected", events, expected))
+    return found
+
+
+def hazards(baseline: Baseline, times: FloatArray, raw: FloatArray) -> FloatArray:
+    """Cumulative hazard of each row at its own time, H_0(t_i) exp(f(x_i)), shape (n_rows,)."""
+    steps = np.searchsorted(baseline.times, times, side="right")
+    log_hazard = np.append(-np.inf, baseline.log_hazard)[steps]
+    return LINKS["log"].inverse(raw + log_hazard) * (steps > 0)
 
 
 def measure(
@@ -351,8 +314,9 @@ def measure(
 ) -> Metrics:
     """Measure a model on held-out rows, beside the constant that fits these rows best.
 
-    A frozen model knows its link but not its loss. Without ``power`` a model with a log link is
-    scored by the Poisson deviance, or as a survival model where it has a baseline or ``y`` holds
+    The first score is the loss that the model was fitted by, in the unit of y, under its name. A
+    model that no estimator of this library fitted has the loss of its link: squared error, log-loss
+    or the Poisson deviance. It is scored as a survival model if it has a baseline or ``y`` holds
     times and events.
 
     Parameters
@@ -366,94 +330,49 @@ def measure(
     offset : array of shape (n_rows,), optional
         Known part of the raw score of each row. A column of X that is the offset counts by itself.
     power : float, optional
-        Power of the Tweedie deviance that was fitted.
+        Score by the Tweedie deviance of this power instead.
 
     Examples
     --------
     >>> from tpnn import TPNNRegressor, datasets
     >>> X, y = datasets.load("abalone")
     >>> model = TPNNRegressor(order=1, n_bags=2, random_state=0).fit(X[500:], y[500:])
-    >>> [score.name for score in measure(model.model_, X[:500], y[:500]).scores]
-    ['R2', 'RMSE']
+    >>> [score.name for score in measure(model.model_, X[:500], y[:500]).scores][:3]
+    ['squared_error', 'R2', 'RMSE']
     """
     table = model.encoder.read(X)
     raw = model.raw_scores(table, offset)
     in_rows = None if model.encoder.offset_column is None else model.offset_of(table)
     known = checked_offset(offset if in_rows is None else in_rows, len(raw))
-    predicted = model.link.inverse(raw)
-    truth = checked_truth(y, len(predicted))
-    if len(truth) == 0:
+    task = with_power(model.task, power).told(y)
+    target = task.targets(y, len(raw))
+    if len(raw) == 0:
         return Metrics()
-    if model.link.name in ("logit", "softmax"):
-        shares = predicted if predicted.ndim == 2 else np.column_stack([1 - predicted, predicted])
-        codes, classes = coded(model, truth, shares.shape[1])
-        return class_metrics(codes, classes, shares, known)
-    times = model.link.name == "log" and truth.shape == (len(predicted), 2) != predicted.shape
-    if model.baseline is not None or times:
-        return survival_metrics(*checked_survival(y), raw, model.baseline)
-    return _number_metrics(model, truth, predicted, known, power)
+    return Metrics(
+        scores=tuple(beside_constant(task, target, raw, known)),
+        rocs=roc_curves(task, target, raw),
+        groups=calibration_groups(task, target, raw, known),
+        survival=survival_curves(task, target, raw),
+    )
 
 
-def checked_truth(y: Any, n_rows: int) -> NDArray[Any]:
-    """Targets as an array, one column as (n_rows,)."""
-    refuse_masked("y", y)
-    truth = array_of(y)
-    if truth.dtype.names:  # times and events as fields
-        truth = np.column_stack([truth[name] for name in truth.dtype.names])
-    if truth.ndim == 2 and truth.shape[1] == 1:
-        truth = truth[:, 0]
-    if truth.shape[:1] != (n_rows,):
-        raise ValueError(
-            f"y: one value per row of X is needed, found shape {truth.shape} for {n_rows} rows. "
-            "Pass X and y of the same length."
-        )
-    return truth
+def with_power(task: Task, power: float | None) -> Task:
+    """Judge a task by the Tweedie deviance of a power, if there is one."""
+    return task if power is None else replace(task, objective=tweedie(power))
 
 
-def _number_metrics(
-    model: AnovaModel,
-    truth: NDArray[Any],
-    predicted: FloatArray,
-    offset: FloatArray,
-    power: float | None,
-) -> Metrics:
-    quantiles = model.link.name == "quantiles"
-    expected = predicted.shape[:1] if quantiles else predicted.shape
-    if truth.shape != expected:
-        raise ValueError(
-            f"y: targets like those of fit are needed, of shape {expected}, found shape "
-            f"{truth.shape}. Pass the same columns as to fit."
-        )
-    actual = truth.astype(np.float64)
-    if quantiles:
-        return quantile_metrics(actual, predicted, offset, [*map(float, model.output_names)])
-    if model.link.name == "log":
-        return rate_metrics(actual, predicted, offset, power)
-    return number_metrics(actual, predicted, offset, model.output_names)
-
-
-def coded(
-    model: AnovaModel, truth: NDArray[Any], n_classes: int
-) -> tuple[IntArray, Sequence[Label]]:
-    """Find the number of each row's class, and the classes, which an older file does not know.
-
-    Equal numbers are equal labels; a number never equals a string.
-    """
-    labels = storable_labels(truth)
-    classes: Sequence[Label] = model.classes
-    if not classes and n_classes > 2:
-        labels, classes = [str(label) for label in truth], model.output_names
-    classes = classes or storable_labels(np.unique(truth))
-    number = {label: place for place, label in enumerate(classes)}
-    unknown = dict.fromkeys(label for label in labels if label not in number)
-    if unknown or len(classes) != n_classes:
-        raise ValueError(
-            f"y: labels must be those of fit, {_listed(classes, n_classes)}, found "
-            f"{list(unknown or classes)[:5]}. Label the held-out rows like those of fit."
-        )
-    return np.array([number[label] for label in labels], np.intp), classes
-
-
-def _listed(classes: Sequence[Label], n_classes: int) -> str:
-    """Name the labels of fit where they are known, else their number."""
-    return str(list(classes)[:5]) if len(classes) == n_classes else f"{n_classes} classes"
+def beside_constant(
+    task: Task, target: FloatArray, raw: FloatArray, offset: FloatArray
+) -> list[Score]:
+    """Scores beside those of the best constant; none for targets that a fit would refuse."""
+    found = _estimates(task, target, raw)
+    if not task.objective.accepts(target):
+        return [Score(one.name, one.value) for one in found]
+    constants = _estimates(task, target, task.constant(target, offset))
+    constant = {one.name: one.value for one in constants}
+    scores = [Score(one.name, one.value, constant.get(one.name)) for one in found]
+    loss = scores[0]
+    if task.kind == "rates" and loss.name == task.objective.name:
+        share = 1 - loss.value / loss.constant if loss.constant else 0.0
+        scores.insert(1, Score("Share of the deviance explained", share, 0.0))
+    return scores

@@ -237,7 +237,7 @@ def label_through(drawn: Any, link: Link, limits: tuple[float, float], mark: str
     from matplotlib.ticker import MaxNLocator
 
     low, high = link.inverse(np.array(limits)).tolist()
-    if link.name == "log" and high > WIDE_RATIO * low:
+    if link.kind == "rates" and high > WIDE_RATIO * low:
         shown = round_places((low, high), MOST_TICKS)
     else:
         locator = MaxNLocator(MOST_TICKS - 1, steps=[1, 2, 5, 10])  # a factor of 1 among them

@@ -79,7 +79,7 @@ def waterfall(
     check_one_output(explanation)
     link, known = explanation.model.link, explanation.scores_at(reference)
     intercept = explanation.model.intercept + known.sum()
-    as_factor = is_factor(link.name, scale)
+    as_factor = is_factor(link, scale)
     write = write_factor if as_factor else _signed
     scores = explanation.scores[row] - known
     order = np.argsort(-np.abs(scores))
@@ -158,7 +158,7 @@ def shap_summary(
     """
     check_one_output(explanation)
     model = explanation.model
-    as_factor = is_factor(model.link.name, scale)
+    as_factor = is_factor(model.link, scale)
     weights = value_weights(model.components.components, len(model.feature_names))
     values = share(explanation.scores - explanation.scores_at(reference), weights)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]

@@ -15,7 +15,7 @@ from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.path import SelectionPath
 from tpnn.explain.report.packing import Packed, pack
-from tpnn.explain.response import base_node, ratio_name
+from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.model.edit_log import edit_words
 from tpnn.model.evidence import Reliability
 from tpnn.model.model import AnovaModel
@@ -35,8 +35,6 @@ class FitFacts:
         Parameters of the estimator, in words.
     n_rows : int, optional
         Number of rows of the fit.
-    power : float, optional
-        Power of the Tweedie deviance that was fitted.
     scores : dict from str to float
         Further scores to show, by name.
     path : SelectionPath, optional
@@ -45,7 +43,6 @@ class FitFacts:
 
     settings: Mapping[str, str] = field(default_factory=dict)
     n_rows: int | None = None
-    power: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     path: SelectionPath | None = None
 
@@ -113,7 +110,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "digest": model.digest(),
         "edits": _edits(model),
         "link": model.link.name,
-        "ratio": ratio_name(model),
+        "ratio": model.task.ratio or DIFFERENCE,
         "hasBands": model.posteriors is not None,
         "hasBaseline": model.baseline is not None,
         "offset": _offset(model),

@@ -120,7 +120,7 @@ def write_report(
     fit, metrics = facts or FitFacts.of(model.provenance), None
     if y is not None:
         passed = known if model.encoder.offset_column is None else None  # it is in the rows
-        metrics = measure(model, explanation.rows, y, passed, power=fit.power)
+        metrics = measure(model, explanation.rows, y, passed)
     texts = {"title": title, "target": target}
     shown = summarise(model, explanation, checked_offset(known, n_rows))
     summary = texts | shown | describe(fit, metrics)

@@ -13,8 +13,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import Rule, check_parameters, one_of
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
-from tpnn.export.sheets.tidy import FACTOR_LINKS
-from tpnn.loss.formulas import logistic_loss, tweedie_loss
+from tpnn.loss.objectives import LOG_LOSS, POISSON, Objective
 from tpnn.loss.targets import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import array_of, require_pandas
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RULES = {"base": Rule('"mode" or "mean"', one_of("mode", "mean"), "mode")}
-POISSON_POWER = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -105,7 +103,7 @@ def rating_tables(
     RatingTables
     """
     check_parameters({"base": base}, RULES)
-    refuse_unless(FACTOR_LINKS, model, "rating tables")
+    refuse_unless(("log", "logit"), model, "rating tables")
     if (X is None) != (y is None):
         raise ValueError(
             "y: rows need X and y, found only one of them. Pass both, or none of them."
@@ -149,7 +147,7 @@ def _targets(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
     """Targets as numbers; labels of a classifier as 0 and 1."""
     refuse_masked("y", y)
     labels = array_of(y)
-    is_class = bool(model.classes) and model.link.name == "logit"
+    is_class = bool(model.classes)
     values = (labels == model.classes[1]) * 1.0 if is_class else checked_numbers("y", labels)
     known = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
     if values.shape != (n_rows,) or not known:
@@ -220,16 +218,14 @@ def _losses(grouped: BandedModel, rows: _Rows | None) -> pd.DataFrame:
 
 def _lost_deviances(grouped: BandedModel, rows: _Rows) -> list[float]:
     """Rise of the mean deviance by each component's bands, then by all of them."""
-    link = grouped.model.link.name
-    before = _mean_deviance(link, rows.y, rows.raw)
+    objective = LOG_LOSS if grouped.model.task.kind == "classes" else POISSON
+    before = _mean_deviance(objective, rows.y, rows.raw)
     scores = grouped.model.component_scores(rows.table)
     raws = [rows.raw - scores[:, k] + table[tuple(rows.codes[j] for j in component)]
             for k, (component, table) in enumerate(grouped.tables.items())]  # fmt: skip
-    return [_mean_deviance(link, rows.y, raw) - before for raw in (*raws, rows.banded_raw)]
+    return [_mean_deviance(objective, rows.y, raw) - before for raw in (*raws, rows.banded_raw)]
 
 
-def _mean_deviance(link: str, y: FloatArray, raw: FloatArray) -> float:
+def _mean_deviance(objective: Objective, y: FloatArray, raw: FloatArray) -> float:
     """Twice the mean loss; the deviance up to a constant of y, which differences do not have."""
-    if link == "logit":
-        return 2 * float(np.mean(logistic_loss(y, raw, None, np)))
-    return 2 * float(np.mean(tweedie_loss(y, raw, None, np, power=POISSON_POWER)))
+    return 2 * float(np.mean(objective.losses(y[:, None], raw[:, None])))

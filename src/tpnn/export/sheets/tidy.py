@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-FACTOR_LINKS = ("log", "logit")  # exp(effect) is a factor on the mean, or on the odds
-
-
 def title(names: Sequence[str]) -> str:
     """Name of a component.
 
@@ -99,7 +96,7 @@ def tidy_table(model: AnovaModel) -> pd.DataFrame:
         name: np.concatenate([part.get(name, _nothing(len(part["effect"]))) for part in parts])
         for name in _column_names(order, bool(model.output_names))
     }
-    if model.link.name in FACTOR_LINKS:
+    if model.link.ratio:
         columns["relativity"] = LINKS["log"].inverse(columns["effect"])
     typed = {name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()}
     return pd.DataFrame(typed)  # without a guess at types: levels are whatever they are

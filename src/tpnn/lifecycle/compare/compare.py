@@ -26,6 +26,7 @@ from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted
+from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class Comparison:
         columns = ["score", *self.names, "difference", "standard_error"]
         if self.y is None:
             return pd.DataFrame(columns=columns)
-        pairs = zip(*(estimate(m, self.y, raw) for m, raw in self._raw()), strict=True)
+        pairs = zip(*(estimate(task, self.y, raw) for task, raw in self._raw()), strict=True)
         lines = [
             (old.name, old.value, new.value, new.value - old.value,
              standard_error(new.influences - old.influences))
@@ -175,9 +176,13 @@ class Comparison:
         ]  # fmt: skip
         return pd.DataFrame(lines, columns=columns)
 
-    def _raw(self) -> list[tuple[AnovaModel, FloatArray]]:
-        """Both models with their raw scores, offset included."""
-        return [(model, model.raw_scores(self.X, self.offset)) for model in (self.old, self.new)]
+    def _raw(self) -> list[tuple[Task, FloatArray]]:
+        """Tasks and raw scores of both models, offset included."""
+        pure = (self.old, self.new)
+        return [
+            (model.task, same.raw_scores(self.X, self.offset))
+            for model, same in zip(self.given, pure, strict=True)
+        ]
 
     def row_differences(self) -> pd.DataFrame:
         """Difference of every component on every row, which sum to that of the raw scores.
@@ -203,13 +208,13 @@ class Comparison:
         """
         import pandas as pd
 
-        decisions = [self._decisions(model, raw) for model, raw in self._raw()]
+        decisions = [self._decisions(task, raw) for task, raw in self._raw()]
         is_flipped: BoolArray = np.asarray(decisions[0] != decisions[1], bool)
         rows = np.flatnonzero(is_flipped)
         parts = _scores(self.difference, self.X, self.difference.components)[rows]
         names = [" x ".join(names) for names in self.difference.component_names]
         largest = np.abs(parts).max(-1).argmax(1) if names and len(rows) else np.zeros(0, int)
-        means = [model.link.inverse(raw)[rows] for model, raw in self._raw()]
+        means = [task.link.inverse(raw)[rows] for task, raw in self._raw()]
         frame: dict[str, Any] = {"row": rows}
         for name, mean, decision in zip(self.names, means, decisions, strict=True):
             if mean.ndim == 1:
@@ -218,16 +223,14 @@ class Comparison:
         frame["largest_difference"] = np.array([names[k] for k in largest], object)
         return pd.DataFrame(frame)
 
-    def _decisions(self, model: AnovaModel, raw: FloatArray) -> Any:
+    def _decisions(self, task: Task, raw: FloatArray) -> Any:
         """Return what is decided for each row, or zeros where nothing is."""
-        mean = model.link.inverse(raw)
+        mean = task.link.inverse(raw)
         if self.threshold is not None and mean.ndim == 1:
             return np.where(mean >= self.threshold, "at least", "below")
-        if model.link.name == "softmax":
-            return np.array(model.classes or model.output_names, object)[mean.argmax(1)]
-        if model.link.name == "logit":
-            return np.array(model.classes or (0, 1), object)[(raw > 0).astype(int)]
-        return np.zeros(len(raw))
+        if task.kind != "classes":
+            return np.zeros(len(raw))
+        return np.array(task.classes or task.outputs or (0, 1), object)[task.decisions(raw)]
 
     def to_html(self, path: str | os.PathLike[str]) -> Report:
         """Write one self-contained page: scores, components, curves, heat maps of pairs, flips."""

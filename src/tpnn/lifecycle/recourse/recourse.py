@@ -21,7 +21,6 @@ from tpnn.table.words import originals
 MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
 ULPS = 1e-13  # relative; sums of components in another order differ by less
 ROUNDING = 1e-9  # relative, of costs and effects that are as good as equal
-POSITIVE_LINKS = ("log", "logit")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -288,8 +287,8 @@ def _raw_target(model: AnovaModel, target: Any, raw: float) -> tuple[float, floa
     """Interval of raw scores that is asked for."""
     ends = tuple(np.ravel(target)) if not isinstance(target, Real) else (target,)
     are_numbers = len(ends) in (1, 2) and all(isinstance(end, Real) for end in ends)
-    link, upper = model.link.name, 1.0 if model.link.name == "logit" else np.inf
-    lower = 0.0 if link in POSITIVE_LINKS else -np.inf
+    upper = 1.0 if model.task.kind == "classes" else np.inf
+    lower = 0.0 if model.link.ratio else -np.inf
     inside = are_numbers and all(lower < float(end) < upper for end in ends)
     if not inside or list(ends) != sorted(ends):
         raise ValueError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.explain.metrics.scores import Estimate, estimate
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of
 from tpnn.table.table import DATE, DURATION
@@ -206,15 +207,15 @@ class _Rows:
     """Rows that are changed: their columns as numbers, targets and raw scores."""
 
     model: AnovaModel
+    task: Task
     columns: list[FloatArray]
     y: Any
     raw: FloatArray
-    power: float | None
 
     def pick(self, rows: IntArray) -> _Rows:
         """Return some of the rows."""
         columns = [column[rows] for column in self.columns]
-        return _Rows(self.model, columns, array_of(self.y)[rows], self.raw[rows], self.power)
+        return replace(self, columns=columns, y=array_of(self.y)[rows], raw=self.raw[rows])
 
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
@@ -226,7 +227,7 @@ class _Rows:
 
     def scored(self, raw: FloatArray) -> Estimate:
         """First score of the task."""
-        return estimate(self.model, self.y, raw, power=self.power)[0]
+        return estimate(self.task, self.y, raw)[0]
 
     @cached_property
     def score(self) -> Estimate:
@@ -252,7 +253,7 @@ def robustness(
     y: Any,
     raw: FloatArray,
     *,
-    power: float | None = None,
+    task: Task,
     noise: float = NOISE,
 ) -> Robustness:
     """Change the values of rows, and see what predictions do.
@@ -265,13 +266,13 @@ def robustness(
         Rows that the model has not seen.
     raw : array of shape (n_rows,) or (n_rows, n_outputs)
         Their raw scores, with the offset.
-    power : float, optional
-        Power of the Tweedie deviance that was fitted.
+    task : Task
+        What the model predicts, and the loss that it is judged by.
     noise : float, default=0.05
         Size of the noise; see :class:`Robustness`.
     """
     columns = model.encoder.columns(model.encoder.read(X))
-    every = _Rows(model, columns, y, raw, power)
+    every = _Rows(model, task, columns, y, raw)
     rows = every.pick(_spread(y, MOST_ROWS))
     few = rows.pick(_spread(rows.y, -(-MOST_WORST_ROWS // model.n_outputs)))
     amounts = noise_amounts(model, noise)
@@ -400,7 +401,7 @@ def _worst_frames(
 
 def _decisions_kept(rows: _Rows, moves: Moves) -> float | None:
     """Share of rows whose raw score stays on its side of zero, whatever moves; of two classes."""
-    if rows.model.link.name != "logit" or rows.raw.ndim > 1:
+    if rows.task.kind != "classes" or rows.raw.ndim > 1:
         return None
     up, down = rows.raw + moves.rises.sum((1, 2)), rows.raw - moves.falls.sum((1, 2))
     return float(np.mean(np.where(rows.raw > 0, down > 0, up <= 0)))

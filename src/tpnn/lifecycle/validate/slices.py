@@ -8,18 +8,15 @@ method over all tests keeps the chance of any false finding at the rate that is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.explain.metrics.scores import checked_truth
 from tpnn.lifecycle.monitor import calibration_p_value, holm
-from tpnn.model.codec import storable_labels
 from tpnn.model.model import AnovaModel
-from tpnn.table.columns import array_of
+from tpnn.model.task import Task
 from tpnn.table.encoder import Feature
 from tpnn.table.words import value_word
 
@@ -50,13 +47,12 @@ def weak_slices(
     """
     import pandas as pd
 
-    truth, targets = checked_truth(y, len(raw)), array_of(y)
-    if model.link.name == "logit" and not model.classes:
-        model = replace(model, classes=tuple(storable_labels(np.unique(truth))))
-    sizes = _error_sizes(model, truth, raw)
+    task = model.task.told(y)
+    target = task.targets(y, len(raw))
+    sizes = _error_sizes(task, target, raw)
     lines, p_values = [], []
     for name, rows in _slices(model, X):
-        bias = calibration_p_value(model, targets[rows], raw[rows])
+        bias = calibration_p_value(task, target[rows], raw[rows])
         p_values += [] if bias is None else [bias]
         lines += [] if bias is None else [(name, int(rows.sum()), "mean or slope")]
         if sizes is not None:
@@ -68,11 +64,11 @@ def weak_slices(
     return found.sort_values("p_value", kind="stable").reset_index(drop=True), len(frame)
 
 
-def _error_sizes(model: AnovaModel, truth: Any, raw: FloatArray) -> FloatArray | None:
+def _error_sizes(task: Task, target: FloatArray, raw: FloatArray) -> FloatArray | None:
     """Roots of absolute errors of numbers, which are not far from normal; None for other tasks."""
-    if model.link.name != "identity" or raw.ndim > 1:
+    if task.kind != "numbers" or raw.ndim > 1:
         return None
-    return np.asarray(np.sqrt(np.abs(truth.astype(np.float64) - raw)))
+    return np.asarray(np.sqrt(np.abs(target[:, 0] - raw)))
 
 
 def _larger(inside: FloatArray, outside: FloatArray) -> float:

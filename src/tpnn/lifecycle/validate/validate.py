@@ -17,13 +17,14 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import is_not_negative
 from tpnn.explain.metrics import measure
-from tpnn.explain.metrics.scores import estimate
+from tpnn.explain.metrics.scores import estimate, with_power
 from tpnn.explain.report.writing import Report, finite
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
 from tpnn.lifecycle.validate.slices import weak_slices
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import Task
 from tpnn.table.words import MISSING_WORD
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def validate(
     offset : array of shape (n_rows,), optional
         Known part of the raw score of each row.
     power : float, optional
-        Power of the Tweedie deviance that was fitted.
+        Score by the Tweedie deviance of this power instead of the loss of the fit.
     false_alarm_rate : float, default=0.05
         Chance of any weak slice where the model is right everywhere.
     noise : float, default=0.05
@@ -140,15 +141,15 @@ def validate(
             "range of each feature, such as 0.05."
         )
     frozen = as_model(model)
-    raw = frozen.raw_scores(X, offset)
+    raw, task = frozen.raw_scores(X, offset), with_power(frozen.task, power).told(y)
     slices, n_slices = weak_slices(frozen, X, y, raw, false_alarm_rate)
     groups, parts = _group_differences(frozen, X, y, raw, protected)
     return Validation(
-        scores=_scores(frozen, y, raw, power),
+        scores=_scores(task, y, raw),
         calibration=_calibration(frozen, X, y, offset, power),
         slices=slices,
         n_slices=n_slices,
-        robustness=robustness(frozen, X, y, raw, power=power, noise=noise),
+        robustness=robustness(frozen, X, y, raw, task=task, noise=noise),
         groups=groups,
         group_components=parts,
         facts=_facts(frozen, len(raw)),
@@ -156,10 +157,10 @@ def validate(
     )
 
 
-def _scores(model: AnovaModel, y: Any, raw: FloatArray, power: float | None) -> pd.DataFrame:
+def _scores(task: Task, y: Any, raw: FloatArray) -> pd.DataFrame:
     import pandas as pd
 
-    found = estimate(model, y, raw, power=power)
+    found = estimate(task, y, raw)
     lines = [(one.name, one.value, one.standard_error, *one.interval()) for one in found]
     return pd.DataFrame(lines, columns=["score", "value", "standard_error", "lower", "upper"])
 

@@ -15,8 +15,8 @@ from tpnn._utils.threads import split
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.objectives import Objective
-from tpnn.model.codec import Label
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import Task
 from tpnn.solvers.problem.coded import CodedComponents, Codes
 from tpnn.solvers.problem.rows import (
     DistinctRows,
@@ -102,15 +102,6 @@ class Bagging:
         """Training and held-out weights of every row in every bag, and the sizes of the bags."""
         fraction = self.validation_fraction
         return draw_bags(distinct, self.n_bags, fraction, self.seed, n_threads, shelf)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What to predict: the loss, the names of several outputs, the labels of a classifier."""
-
-    objective: Objective
-    outputs: tuple[str, ...] = ()
-    classes: tuple[Label, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +322,7 @@ class Problem:
     def by_output(self, values: FloatArray) -> FloatArray:
         """Reshape (..., n_bags * K) to (..., n_bags, K); centre class scores over the classes."""
         split = values.reshape(*values.shape[:-1], -1, self.objective.n_outputs)
-        if self.objective.link.name == "softmax":
+        if self.objective.couples_outputs:
             split = split - split.mean(-1, keepdims=True)
         return split
 

@@ -17,6 +17,7 @@ from tpnn.anova.components import Component, canonical
 from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.model import AnovaModel
+from tpnn.model.task import both_classes
 from tpnn.solvers.problem.problem import Base, Problem
 from tpnn.solvers.problem.rows import read_columns
 from tpnn.table.encoder import TableEncoder, of_rows
@@ -147,7 +148,7 @@ def log_mean_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> Float
 def logit_shift(raw: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
     """Shift (1,) that balances probabilities of the second of two classes."""
     both = np.column_stack([np.zeros(len(raw)), raw])
-    shift = softmax_shift(both, np.column_stack([1 - y, y]), weights)
+    shift = softmax_shift(both, both_classes(y[:, 0]), weights)
     return shift[1:] - shift[:1]
 
 

@@ -8,15 +8,19 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.shelf import MEMORY, Shelf
-from tpnn.loss.links import CLASS_LINKS
-from tpnn.loss.objectives import Objective, weighted_quantiles
+from tpnn.loss.objectives import (
+    Objective,
+    mean_and_deviation,
+    median_and_quartiles,
+    weighted_quantiles,
+)
+from tpnn.model.task import both_classes
 from tpnn.table.columns import all_finite
 
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
 LARGEST_TARGET = 1e30  # in standard deviations by the quartiles; single precision must hold it
 LARGEST_LOG_RISK = 1e5  # of an offset
 LARGEST_MEDIAN_OFFSET = 32.0  # of log risks; a larger one is taken out of them
-QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 FEW_ROWS = 30  # below which the classes of rows are not taken for certain
 
 
@@ -88,9 +92,9 @@ def softened(y: FloatArray, weights: FloatArray, n_rows: float, objective: Objec
     each of the K - 1 others with 1 / (N + K), which is Laplace's rule for the next row like it
     (Platt, 1999). A handful of rows are always separable; without this the odds have no bound.
     """
-    if n_rows >= FEW_ROWS or objective.link.name not in CLASS_LINKS:
+    if n_rows >= FEW_ROWS or objective.kind != "classes":
         return y
-    indicators = np.column_stack([1 - y, y]) if y.shape[1] == 1 else y  # (n, K)
+    indicators = both_classes(y[:, 0]) if y.shape[1] == 1 else y  # (n, K)
     counts = indicators @ (n_rows * (weights @ indicators))  # N of each row's class
     soft: FloatArray = (counts[:, None] * indicators + 1) / (counts + indicators.shape[1])[:, None]
     return soft[:, 1:] if y.shape[1] == 1 else soft
@@ -108,7 +112,7 @@ def scaled(
     if objective.standardised:  # the offset is subtracted from the target
         with np.errstate(over="ignore"):
             y, offset = shelf.keep(y - offset), np.zeros_like(offset)
-        y, shift, scale = _standardised(y, weights, objective.name == "squared_error")
+        y, shift, scale = _standardised(y, weights, objective.predicts_means)
     elif objective.is_relative:
         shift = np.log(weights @ y)
         y = y / np.exp(shift)
@@ -137,23 +141,3 @@ def _standardised(
             f" found values from {low.min():.2g} to {high.max():.2g}. Pass them in a larger unit."
         )
     return y, shift, scale
-
-
-def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
-    mean = np.where((y == y[0]).all(0), y[0], weights @ y)  # the sum of equal values is rounded
-    centred = y - mean
-    largest = np.maximum(centred.max(0), -centred.min(0))  # squares of huge values must not
-    largest[largest == 0] = 1.0  # overflow
-    centred /= largest
-    centred **= 2
-    deviation = largest * np.sqrt(weights @ centred)
-    return mean, np.where(deviation > 0, deviation, 1.0)
-
-
-def median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Median, and standard deviation estimated from the quartiles as if y (n, 1) were normal."""
-    low, median, high = weighted_quantiles(y[:, 0], weights, (0.25, 0.5, 0.75))
-    if high > low:
-        return np.array([median]), np.array([(high - low) / QUARTILE_RANGE])
-    return mean_and_deviation(y, weights)

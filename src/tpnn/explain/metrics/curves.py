@@ -1,0 +1,124 @@
+"""Curves: ROC of classes, calibration by group, and survival, beside the scores of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.metrics import auc, roc_curve
+
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.explain.metrics.records import Groups, Roc, SurvivalCurve
+from tpnn.model.evidence import Baseline
+from tpnn.model.task import Task
+
+MAX_CURVE_POINTS = 200
+
+
+def roc_curves(task: Task, target: FloatArray, raw: FloatArray) -> tuple[Roc, ...]:
+    """ROC curves of the second of two classes, or of each of several; none for other tasks.
+
+    A class without rows, or with all of them, has none.
+    """
+    if task.kind != "classes":
+        return ()
+    shares = task.shares(raw)[:, -target.shape[1] :]
+    columns = zip(_outputs(task), target.T > 0, shares.T, strict=True)
+    return tuple(
+        roc(output, is_class, share) for output, is_class, share in columns if is_mixed(is_class)
+    )
+
+
+def is_mixed(is_class: BoolArray) -> bool:
+    """Whether there are rows of the class and others."""
+    return 0 < int(is_class.sum()) < len(is_class)
+
+
+def calibration_groups(
+    task: Task, target: FloatArray, raw: FloatArray, offset: FloatArray
+) -> tuple[Groups, ...]:
+    """Mean predictions beside mean targets of classes, numbers and rates, for each output."""
+    if task.kind not in ("classes", "numbers", "rates"):
+        return ()
+    found = task.groups(target, raw.reshape(len(raw), -1), offset, np.ones(len(raw)))
+    return tuple(
+        Groups(output, means.predicted, means.actual, means.masses.astype(np.intp))
+        for output, means in zip(_outputs(task), found, strict=True)
+    )
+
+
+def _outputs(task: Task) -> tuple[str, ...]:
+    """Names of the outputs; that of two classes is the second one."""
+    if task.kind == "classes":
+        shown = task.classes if task.objective.n_outputs > 1 else task.classes[1:]
+        return tuple(map(str, shown))
+    return task.outputs or ("",)
+
+
+def roc(output: str, is_class: BoolArray, scores: FloatArray) -> Roc:
+    """ROC curve of one class, thinned out to ``MAX_CURVE_POINTS`` after it was measured."""
+    false_positive, true_positive, _ = roc_curve(is_class, scores)
+    kept = np.unique(np.linspace(0, len(false_positive) - 1, MAX_CURVE_POINTS).astype(np.intp))
+    return Roc(
+        output=output,
+        area=float(auc(false_positive, true_positive)),
+        ks=float(np.max(true_positive - false_positive)),
+        false_positive=false_positive[kept],
+        true_positive=true_positive[kept],
+    )
+
+
+MAX_TIMES = 100  # of a curve
+RISK_THIRDS = ("lowest third of risk", "middle third of risk", "highest third of risk")
+MIN_ROWS_OF_A_THIRD = 10
+
+
+def breslow(
+    times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None = None
+) -> Baseline:
+    """Breslow's estimate: at each event, deaths over the summed risk of the rows still alive."""
+    mass = np.ones_like(times) if weights is None else weights
+    order = np.argsort(-times, kind="stable")
+    with np.errstate(divide="ignore"):  # weights may be zero
+        log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
+    event_times = np.unique(times[(events > 0) & (mass > 0)])
+    last = np.searchsorted(-times[order], -event_times, side="right") - 1
+    deaths = [(mass * events)[times == time].sum() for time in event_times]
+    return Baseline(event_times, np.logaddexp.accumulate(np.log(deaths) - log_alive[last]))
+
+
+def kaplan_meier(times: FloatArray, events: FloatArray, asked: FloatArray) -> FloatArray:
+    """Share that survives beyond the times asked for: product of (1 - deaths / alive).
+
+    >>> times, events = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.0, 1.0])
+    >>> kaplan_meier(times, events, np.array([0.5, 1.0, 3.0]))
+    array([1.        , 0.66666667, 0.        ])
+    """
+    moments, number = np.unique(times, return_inverse=True)
+    deaths = np.bincount(number, events)
+    alive = len(times) - np.searchsorted(np.sort(times), moments)
+    lived = np.append(1.0, np.cumprod(1 - deaths / alive))
+    survived: FloatArray = lived[np.searchsorted(moments, asked, side="right")]
+    return survived
+
+
+def survival_curves(task: Task, target: FloatArray, raw: FloatArray) -> tuple[SurvivalCurve, ...]:
+    """Survival of all rows and of thirds by risk; none for other tasks.
+
+    Without a baseline hazard, that of these rows is used.
+    """
+    times, events = target[:, 0], target[:, -1]
+    if task.kind != "survival" or (task.baseline is None and not events.any()):
+        return ()
+    hazard = task.baseline or breslow(times, events, raw)
+    third = np.searchsorted(np.quantile(raw, [1 / 3, 2 / 3]), raw)
+    parts = [("all rows", np.ones(len(times), bool))]
+    if np.bincount(third, minlength=3).min() >= MIN_ROWS_OF_A_THIRD:
+        parts += [(name, third == k) for k, name in enumerate(RISK_THIRDS)]
+    return tuple(_curve(name, times[s], events[s], raw[s], hazard) for name, s in parts)
+
+
+def _curve(
+    name: str, times: FloatArray, events: FloatArray, raw: FloatArray, baseline: Baseline
+) -> SurvivalCurve:
+    asked = np.linspace(0.0, times.max(), MAX_TIMES)
+    predicted = baseline.survival(raw, asked).mean(0)
+    return SurvivalCurve(name, asked, kaplan_meier(times, events, asked), predicted)

@@ -1,0 +1,134 @@
+"""One loss has one name and one figure: in the log of edits, in comparison, validation and report.
+
+The figure is in the unit of the target: the mean square, the mean distance, the deviance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, compare, validate
+from tpnn.explain.metrics import measure
+from tpnn.loss.objectives import OBJECTIVES, QUARTILE_RANGE
+
+QUICK: dict[str, Any] = {"order": 1, "n_bags": 2, "random_state": 0, "verbose": 0}
+N_ROWS = 301
+RNG = np.random.default_rng(0)
+X = RNG.uniform(size=(N_ROWS, 2))
+SCORE = 2 * X[:, 0] + X[:, 1] ** 2
+NUMBERS = 50 * (SCORE + 0.3 * RNG.standard_t(3, N_ROWS))
+COUNTS = RNG.poisson(np.exp(SCORE)).astype(float)
+AMOUNTS = RNG.gamma(2.0, np.exp(SCORE)) + 0.01
+LIVES = np.column_stack([RNG.exponential(np.exp(-SCORE)), RNG.random(N_ROWS) < 0.7])
+LABELS = np.where(NUMBERS > 75, "high", "low")
+TARGETS = {"poisson": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS, "cox": LIVES, "log_loss": LABELS}
+CASES: dict[str, tuple[Any, Any]] = {
+    name: (name, TARGETS.get(name, NUMBERS)) for name in OBJECTIVES
+} | {
+    "huber:1": ({"name": "huber", "threshold": 1.0}, NUMBERS),
+    "quantile:0.1,0.9": ({"name": "quantile", "levels": [0.1, 0.9]}, NUMBERS),
+    "tweedie:1.2": ({"name": "tweedie", "power": 1.2}, COUNTS),
+    "several targets": ("squared_error", np.column_stack([NUMBERS, 300 - 3 * NUMBERS])),
+    "several classes": ("log_loss", np.digitize(NUMBERS, [50, 100])),
+}
+
+
+def fitted(objective: Any, y: Any) -> Any:
+    """A small model of a loss."""
+    if objective == "log_loss":
+        return TPNNClassifier(**QUICK).fit(X, y).model_
+    if objective == "cox":
+        return TPNNSurvival(**QUICK).fit(X, y).model_
+    return TPNNRegressor(objective=objective, **QUICK).fit(X, y).model_
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_loss_has_one_name_and_one_figure(case: str) -> None:
+    objective, y = CASES[case]
+    model, name = fitted(objective, y), objective if isinstance(objective, str) else case[:-2]
+    edited = model.edit("x0", scale=0.5, X=X, y=y)
+    effect = edited.log()[0]["effect"]
+    compared = compare({"old": model, "new": edited}, X, y).scores.iloc[0]
+    validated = validate(model, X, y).scores.iloc[0]
+    measured = measure(model, X, y).scores[0]
+    names = {effect["loss"], compared["score"], validated["score"], measured.name}
+    assert names == {model.summary().header["loss"]}
+    assert names == {name.split(":")[0]}
+    figures = [compared["old"], validated["value"], measured.value]
+    assert figures == pytest.approx([effect["before"]] * 3, rel=1e-9)
+    assert compared["new"] == pytest.approx(effect["after"], rel=1e-9)
+    assert effect["after"] > effect["before"]
+
+
+def pinball(y: Any, predicted: Any, levels: Any) -> float:
+    columns = zip(predicted.reshape(N_ROWS, -1).T, levels, strict=True)
+    return float(np.mean([metrics.mean_pinball_loss(y, p, alpha=a) for p, a in columns]))
+
+
+def huber(y: Any, predicted: Any, threshold: float) -> float:
+    low, high = np.quantile(y, [0.25, 0.75], method="inverted_cdf")
+    edge, size = threshold * (high - low) / QUARTILE_RANGE, np.abs(y - predicted)
+    return float(np.where(size < edge, size**2 / 2, edge * (size - edge / 2)).mean())
+
+
+def partial_likelihood(y: Any, risk: Any) -> float:
+    """Cox's, by a plain loop, with the mean over those at risk."""
+    found = [np.log(np.sum(risk[y[:, 0] >= y[i, 0]]) / N_ROWS) - np.log(risk[i])
+             for i in np.flatnonzero(y[:, 1])]  # fmt: skip
+    return float(np.sum(found) / N_ROWS)
+
+
+FIGURES: dict[str, Callable[[Any, Any], float]] = {
+    "squared_error": metrics.mean_squared_error,
+    "several targets": metrics.mean_squared_error,
+    "absolute_error": metrics.mean_absolute_error,
+    "huber": lambda y, p: huber(y, p, 0.5),
+    "huber:1": lambda y, p: huber(y, p, 1.0),
+    "quantile": lambda y, p: pinball(y, p, [0.5]),
+    "quantile:0.1,0.9": lambda y, p: pinball(y, p, [0.1, 0.9]),
+    "poisson": metrics.mean_poisson_deviance,
+    "gamma": metrics.mean_gamma_deviance,
+    "tweedie": lambda y, p: metrics.mean_tweedie_deviance(y, p, power=1.5),
+    "tweedie:1.2": lambda y, p: metrics.mean_tweedie_deviance(y, p, power=1.2),
+    "log_loss": lambda y, p: metrics.log_loss(y == "low", p),
+    "several classes": metrics.log_loss,
+    "cox": partial_likelihood,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_figure_is_in_the_unit_of_the_target(case: str) -> None:
+    """As scikit-learn and plain loops have it; the name of each loss has such a figure."""
+    objective, y = CASES[case]
+    model = fitted(objective, y)
+    expected = FIGURES[case](y, model.predict(X))
+    assert model.task.loss(y, model.raw_scores(X)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["squared_error", "huber", "quantile:0.1,0.9", "several targets"])
+def test_the_summary_is_in_the_unit_of_the_target(case: str) -> None:
+    """In cents, the loss of the fit is that in the unit of money to its degree."""
+    objective, y = CASES[case]
+    facts, cents = fitted(objective, y).facts, fitted(objective, 100 * y).facts
+    factor = 100 if "quantile" in case else 100**2
+    assert cents.loss == pytest.approx(factor * facts.loss, rel=1e-3)
+    without = [line.loss_without for line in facts.components]
+    assert [line.loss_without for line in cents.components] == pytest.approx(
+        [factor * loss for loss in without], rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_held_out_loss_of_the_summary_is_about_that_of_new_rows(case: str) -> None:
+    """On rows that are like those of the fit: the same figure, up to chance and overfitting."""
+    objective, y = CASES[case]
+    model = fitted(objective, y)
+    new = model.task.loss(y, model.raw_scores(X))
+    constant = measure(model, X, y).scores[0].constant
+    assert constant is not None
+    assert abs(model.facts.loss - new) < 0.5 * (constant - new)
