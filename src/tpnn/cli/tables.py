@@ -51,7 +51,8 @@ def targets_of(table: pd.DataFrame, given: argparse.Namespace) -> Any:
 def check_event(model: tpnn.AnovaModel, given: argparse.Namespace) -> None:
     """Refuse targets that are times without events, or events of a model that knows none."""
     known = model.provenance
-    is_survival = model.baseline is not None or (known is not None and known.task == "survival")
+    has_baseline = model.evidence.baseline is not None
+    is_survival = has_baseline or (known is not None and known.task == "survival")
     if given.target is None or is_survival == (given.event is not None):
         return
     if is_survival:

@@ -27,8 +27,8 @@ BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on avera
 BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
 NO_BANDS = (
     "{}: bands need a model that was fitted with them, found one without: it was fitted with "
-    "bands=False, saved before bands were, comes from another library, ran out of time, or the "
-    "component was edited, which makes its band void. Fit again with bands=True, or leave {} out."
+    "bands=False, comes from another library, ran out of time, or the component was edited, which "
+    "makes its band void. Fit again with bands=True, or leave {} out."
 )
 FACTORS = {"log": "relativity", "logit": "odds ratio"}  # by link
 HAZARD_RATIO, DIFFERENCE = "hazard ratio", "difference"
@@ -118,7 +118,7 @@ def is_factor(link: str, scale: str) -> bool:
 def ratio_name(model: AnovaModel) -> str:
     """Say what effects on the response scale are called."""
     is_survival = model.provenance is not None and model.provenance.task == "survival"
-    if is_survival or model.baseline is not None:
+    if is_survival or model.evidence.baseline is not None:
         return HAZARD_RATIO
     return FACTORS.get(model.link.name, DIFFERENCE)
 

@@ -46,7 +46,7 @@ class Plan:
     @classmethod
     def of(cls, model: AnovaModel, lowered: Lowered, contributions: bool) -> Plan:
         """Plan of a model and what it was lowered to."""
-        return cls(lowered, model.classes, model.baseline is not None, contributions)
+        return cls(lowered, model.classes, model.evidence.baseline is not None, contributions)
 
     @property
     def components(self) -> list[tuple[str, ...]]:

@@ -164,7 +164,7 @@ def _sums(model: AnovaModel, y: Any, raw: FloatArray) -> tuple[FloatArray, Float
     truth, mean = checked_truth(y, len(raw)), model.link.inverse(raw)
     if model.link.name in CLASS_LINKS:
         return _class_sums(model, truth, mean, raw)
-    if model.baseline is not None:
+    if model.evidence.baseline is not None:
         times, events = checked_survival(y)
         return _robust(_tilted(events - hazards(model, times, raw), raw))
     if model.link.name == "log" and truth.shape == (len(raw), 2):

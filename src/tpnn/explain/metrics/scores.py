@@ -30,7 +30,7 @@ from tpnn.explain.metrics.by_task import (
 from tpnn.explain.metrics.records import Metrics
 from tpnn.loss.targets import checked_offset, checked_survival, refuse_masked
 from tpnn.model.codec import Label, storable_labels
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.columns import array_of
 
 TOP_SHARE = 0.1  # of rows, those with the highest predictions, whose lift is measured
@@ -263,7 +263,7 @@ def estimate(
         if predicted.ndim == 1:
             return class_estimates(codes, predicted, raw)
         return several_class_estimates(codes, predicted, tuple(classes))
-    if name == "log" and (model.baseline is not None or truth.shape == (len(raw), 2)):
+    if name == "log" and (model.evidence.baseline is not None or truth.shape == (len(raw), 2)):
         return _survival_estimates(model, y, raw)
     if name == "quantiles":
         return _quantile_estimates(model, truth.astype(float), predicted)
@@ -283,16 +283,16 @@ def _survival_estimates(model: AnovaModel, y: Any, raw: FloatArray) -> list[Esti
     """C-index and, with a baseline, events over their expected number (Breslow)."""
     times, events = checked_survival(y)
     found = [concordance_estimate("C-index", times, events, raw)]
-    if model.baseline is not None:
+    if model.evidence.baseline is not None:
         found.append(ratio_estimate("Events over expected", events, hazards(model, times, raw)))
     return found
 
 
 def hazards(model: AnovaModel, times: FloatArray, raw: FloatArray) -> FloatArray:
     """Cumulative hazard of each row at its own time, H_0(t_i) exp(f(x_i)), shape (n_rows,)."""
-    assert model.baseline is not None
-    steps = np.searchsorted(model.baseline.times, times, side="right")
-    log_hazard = np.append(-np.inf, model.baseline.log_hazard)[steps]
+    assert model.evidence.baseline is not None
+    steps = np.searchsorted(model.evidence.baseline.times, times, side="right")
+    log_hazard = np.append(-np.inf, model.evidence.baseline.log_hazard)[steps]
     return model.link.inverse(raw + log_hazard) * (steps > 0)
 
 
@@ -378,7 +378,7 @@ def measure(
     """
     table = model.encoder.read(X)
     raw = model.raw_scores(table, offset)
-    in_rows = None if model.encoder.offset_column is None else model.offset_of(table)
+    in_rows = None if model.encoder.offset_column is None else offset_of(model, table)
     known = checked_offset(offset if in_rows is None else in_rows, len(raw))
     predicted = model.link.inverse(raw)
     truth = checked_truth(y, len(predicted))
@@ -389,8 +389,8 @@ def measure(
         codes, classes = coded(model, truth, shares.shape[1])
         return class_metrics(codes, classes, shares, known)
     times = model.link.name == "log" and truth.shape == (len(predicted), 2) != predicted.shape
-    if model.baseline is not None or times:
-        return survival_metrics(*checked_survival(y), raw, model.baseline)
+    if model.evidence.baseline is not None or times:
+        return survival_metrics(*checked_survival(y), raw, model.evidence.baseline)
     return _number_metrics(model, truth, predicted, known, power)
 
 

@@ -140,7 +140,7 @@ def _curve(comparison: Compared, component: Component, output: int) -> str:
     has_levels = axis.levels is not None
     x = np.arange(float(n_regular)) if has_levels else axis.values[:n_regular]
     both = (comparison.old, comparison.given[0]), (comparison.new, comparison.given[1])
-    with_bands = all(given.posteriors is not None for _, given in both)
+    with_bands = all(given.evidence.posteriors is not None for _, given in both)
     lines = []
     for label, (model, given) in zip(comparison.names, both, strict=True):
         values = model.by_component().get(component)
@@ -170,10 +170,10 @@ def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray 
     It is zero where the model has no main effect, and None where an edit made the band void.
     """
     names = given.component_names
-    if (name,) not in names or given.posteriors is None:
+    if (name,) not in names or given.evidence.posteriors is None:
         return np.zeros(axis.n_nodes)
     place = names.index((name,))
-    posterior = given.posteriors[place]
+    posterior = given.evidence.posteriors[place]
     if posterior is None:
         return None
     (own,) = given.axes(given.components.components[place])
