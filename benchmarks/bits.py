@@ -161,7 +161,7 @@ def fingerprint(model: Any, X: pd.DataFrame) -> dict[str, str]:
     parts = {
         "predictions": [predicted],
         "tables": frozen.tables,
-        "spreads": frozen.spreads,
+        "spreads": frozen.evidence.spreads,
         "intercept": [np.atleast_1d(frozen.intercept)],
     }
     digests = {name: _digest(arrays) for name, arrays in parts.items()}

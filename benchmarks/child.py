@@ -24,9 +24,9 @@ def load_and_predict(path: str, n_features: str) -> None:
     """Apply a saved model and print how many of torch and numba were loaded for it."""
     import numpy as np
 
-    from tpnn import load_model
+    from tpnn import load
 
-    load_model(path).predict(np.zeros((10, int(n_features))))
+    load(path).model_.predict(np.zeros((10, int(n_features))))
     print(len({"torch", "numba"} & sys.modules.keys()))
 
 

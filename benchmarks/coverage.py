@@ -74,7 +74,9 @@ def component_line(sample: Sample, explanation: Explanation, component: tuple[in
     is_true = bool(np.abs(truth).max() > SMALLEST_TRUTH * np.abs(table.effect).max())
     unknown = np.full(truth.shape, np.nan)
     widest = table.on_scale().band(0.95, "simultaneous") if is_true else (unknown, unknown)
-    reach = N_BAG_DEVIATIONS * explanation.model.spreads[explanation.find(component)][..., 0]
+    spreads = explanation.model.evidence.spreads
+    assert spreads is not None
+    reach = N_BAG_DEVIATIONS * spreads[explanation.find(component)][..., 0]
 
     def share(holds: Any) -> float:
         return float((masses * holds).sum())

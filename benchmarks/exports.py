@@ -182,7 +182,6 @@ def timed_model() -> AnovaModel:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tuple(map(np.zeros_like, tables)),
         intercepts=np.zeros(1),
         link=LINKS["logit"],
     )

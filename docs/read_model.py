@@ -41,21 +41,28 @@ def interpolate(grid, places, output):
     return below + share * (interpolate(grid[node + 1], rest, output) - below) if share else below
 
 
+def feature_names(encoder):
+    """Names of the features; without names they are x and the position of the column."""
+    kept, column = encoder["kept"], encoder["offset_column"]
+    places = kept["places"] if kept else range(len(encoder["features"]))
+    numbered = [f"x{p + (column is not None and p >= column['place'])}" for p in places]
+    return encoder["names"] or numbered
+
+
 def raw_scores(model, row, offset=0.0):
     """Intercept, offset and all components, for each output; a row is a dict of values by name."""
-    column = model["offset_column"]
+    encoder, names = model["encoder"], feature_names(model["encoder"])
+    column = encoder["offset_column"]
     if column is not None:
         known = row[f"x{column['place']}" if column["name"] is None else column["name"]]
         offset = math.log(known) if column["is_exposure"] else known
     scores = [intercept + offset for intercept in model["intercepts"]]
-    for component in model["components"]:
-        axes = model["axes"][str(len(component["features"]))]
-        features = [model["features"][j] for j in component["features"]]
-        pairs = zip(features, component["features"], strict=True)
-        places = [place(f, axes[j], row[f["name"]]) for f, j in pairs]
+    for component, table in zip(model["components"], model["tables"], strict=True):
+        axes = encoder["axes"][str(len(component))]
+        places = [place(encoder["features"][j], axes[j], row[names[j]]) for j in component]
         if None not in places:
             for k in range(len(scores)):
-                scores[k] += interpolate(component["values"], places, k)
+                scores[k] += interpolate(table, places, k)
     return scores
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ from tpnn.anova.posterior import Posterior
 from tpnn.anova.purify import purify_tables
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
+from tpnn.model.evidence import Evidence
+from tpnn.model.model import Basis
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import Table
@@ -35,11 +38,11 @@ def small_model(order: int, n_outputs: int = 1) -> AnovaModel:
         encoder=TableEncoder(None, axes, (Feature("number"),) * 3),
         components=components,
         tables=tables,
-        spreads=tuple(map(np.abs, tables)),
         intercepts=0.3 + np.arange(float(n_outputs)),
         link=LINKS["identity"],
-        stored_terms=terms if n_outputs == 1 else None,
+        basis=Basis(terms=terms if n_outputs == 1 else None),
         output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
+        evidence=Evidence(spreads=tuple(map(np.abs, tables))),
     )
 
 
@@ -59,11 +62,16 @@ def random_model(n_features: int, order: int, seed: int = 0, n_outputs: int = 1)
         encoder=TableEncoder(None, by_order, (Feature("number"),) * n_features),
         components=components,
         tables=tables,
-        spreads=tuple(map(np.zeros_like, tables)),
         intercepts=intercepts,
         link=LINKS["identity"],
         output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
+        evidence=Evidence(spreads=tuple(map(np.zeros_like, tables))),
     )
+
+
+def with_evidence(model: AnovaModel, **known: Any) -> AnovaModel:
+    """The same model with more or less that is known about it."""
+    return replace(model, evidence=replace(model.evidence, **known))
 
 
 def with_bands(model: AnovaModel, seed: int = 0, unit: float = 1.0) -> AnovaModel:
@@ -79,7 +87,7 @@ def with_bands(model: AnovaModel, seed: int = 0, unit: float = 1.0) -> AnovaMode
         )
         for table in model.tables
     ]
-    return replace(model, posteriors=tuple(posteriors))
+    return with_evidence(model, posteriors=tuple(posteriors))
 
 
 def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> np.ndarray:
@@ -112,7 +120,7 @@ def table_model(
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tuple(0.1 * np.abs(table) for table in tables),
         intercepts=np.array([unit]),
         link=LINKS[link],
+        evidence=Evidence(spreads=tuple(0.1 * np.abs(table) for table in tables)),
     )

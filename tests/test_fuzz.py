@@ -23,6 +23,7 @@ from evaluation.fuzz.files import try_file
 from evaluation.fuzz.outcome import Outcome, strict_warnings, try_table
 from tpnn import ComponentSet
 from tpnn._utils.threads import available_cores
+from tpnn.model.evidence import Evidence
 
 N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
 FIRST = 1_000_000  # other seeds than those of the long run
@@ -110,7 +111,7 @@ def test_the_laws_catch_a_wrong_model() -> None:
         laws.zero_means_over_rows(_spoilt(trial, tables=shifted))
     other = _spoilt(trial, intercepts=trial.model.intercepts + 1)
     assert not laws.identical(trial.model, other.model)
-    empty = _spoilt(trial, components=ComponentSet(()), tables=(), spreads=())
+    empty = _spoilt(trial, components=ComponentSet(()), tables=(), evidence=Evidence())
     with pytest.raises(laws.BrokenLawError, match="max_components"):
         laws.requested(empty)
 

@@ -16,7 +16,7 @@ import pytest
 import tpnn
 
 HEAVY = ["numpy", "scipy", "pandas", "sklearn", "numba", "torch", "matplotlib"]
-REFERENCE = Path(__file__).parent / "reference" / "version_0_1_0"
+REFERENCE = Path(__file__).parent / "reference" / "version_1"
 
 PREDICT_WITH_NUMPY_ALONE = """
 import pickle
@@ -38,7 +38,7 @@ with open(rows_file, "rb") as stream:
     rows = pickle.load(stream)
 answers = np.load(f"{folder}/answers.npz")
 for name in ["regression", "survival", "triples", "three_classes"]:
-    model = tpnn.load_model(f"{folder}/{name}.tpnn")
+    model = tpnn.load(f"{folder}/{name}.tpnn").model_
     columns = [rows[feature] for feature in model.feature_names]
     table = [list(row) for row in zip(*columns)] * int(copies)
     expected = np.concatenate([answers[f"{name}_predict"]] * int(copies))
@@ -51,7 +51,7 @@ for name in ["regression", "survival", "triples", "three_classes"]:
 SAY_WHAT_IS_MISSING = (
     PREDICT_WITH_NUMPY_ALONE.partition("folder, rows_file")[0]
     + """
-model = tpnn.load_model(f"{sys.argv[1]}/regression.tpnn")
+model = tpnn.load(f"{sys.argv[1]}/regression.tpnn").model_
 explanation = tpnn.Explanation(model)
 component = explanation.component(model.component_names[0])
 for use in (component.to_frame, model.summary().to_frame, lambda: tpnn.TPNNRegressor):
@@ -83,7 +83,7 @@ def test_the_command_line_starts_without_heavy_libraries() -> None:
 
 
 def test_loading_a_model_needs_numpy_alone() -> None:
-    assert loaded_by("from tpnn import load_model") == {"numpy"}
+    assert loaded_by("from tpnn import load") == {"numpy"}
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 
 ROOT = Path(__file__).parents[1]
-REFERENCE = ROOT / "tests" / "reference" / "version_0_1_0"
+REFERENCE = ROOT / "tests" / "reference" / "version_1"
 MANY_ROWS = 60_000  # for so many the whole library compiles its loops
 
 ANSWER = """
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X.loc[::5, "town"] = None
     y = X.n + X.x.fillna(0) + (X.town == "Ulm")
     TPNNRegressor(**QUICK).fit(X, y).model_.save(path / "regressor.tpnn")
-    tpnn.load_model(path / "regressor.tpnn").to_json(path / "regressor.json")
+    tpnn.load(path / "regressor.tpnn").model_.to_json(path / "regressor.json")
     TPNNClassifier(**QUICK).fit(X, np.where(y > 4, "high", "low")).model_.save(
         path / "classifier.tpnn"
     )

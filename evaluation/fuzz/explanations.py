@@ -68,7 +68,7 @@ def frames(trial: Trial) -> None:
         features, table = components[place]
         frame = explained.component(features).to_frame()
         require(len(frame) == table.size, "one line per node and output")
-        numbers = ["effect", "lower", "upper"] if trial.model.posteriors else ["effect"]
+        numbers = ["effect", "lower", "upper"] if trial.model.evidence.posteriors else ["effect"]
         require(np.isfinite(frame[numbers]).all(axis=None), "finite frames")
     require(len(trial.model.terms()) == len(trial.model.components), "terms of every component")
     if trial.model.n_outputs == 1:

@@ -7,7 +7,7 @@ import json
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +20,8 @@ from evaluation.fuzz.cases import Numbers, random_case
 from evaluation.fuzz.faults import argument_of
 from evaluation.fuzz.laws import FOLDER, all_compiled, require
 from evaluation.fuzz.outcome import Outcome, failure
-from tpnn import AnovaModel, load_model
-from tpnn.model.archive import _digest, read_archive, write_archive
+from tpnn import AnovaModel
+from tpnn.model.archive import _digest, read_document, write_archive
 
 LONGEST_PROVENANCE = 1_000_000  # characters
 PROVENANCE_SHARE = 0.2  # of the damages to a header
@@ -126,39 +126,49 @@ def splice(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def craft(data: bytes, rng: np.random.Generator) -> bytes:
-    """Change content and compute the checksum anew."""
+    """Change the document and compute the checksum anew."""
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         path = Path(folder, "model")
         path.write_bytes(data)
-        header, arrays = read_archive(path)
+        document = read_document(path)
         for _ in range(rng.integers(1, 4)):
-            damage(header, arrays, rng)
-        kept = {key: value for key, value in header.items() if key not in ("format", "version")}
-        write_archive(path, kept, arrays)
+            damage(document, rng)
+        write_archive(path, document)
         return path.read_bytes()
 
 
-def damage(header: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator) -> None:
-    """Change one number of an array, its length or type, or one part of the header."""
+def damage(document: dict[str, Any], rng: np.random.Generator) -> None:
+    """Change one number of an array, its length or type, or one plain part of a document."""
     kind = rng.integers(4)
-    name = str(rng.choice(sorted(arrays)))
-    array = arrays[name].copy()
-    if kind == 0 and len(array):
+    places = list(_arrays_in(document))
+    if kind == 3 or not places:
+        key = str(rng.choice(sorted(document)))
+        has_provenance = document.get("provenance") is not None
+        if has_provenance and rng.random() < PROVENANCE_SHARE:
+            key = "provenance"
+        replace_part(document, key, rng)
+        return
+    parent, key = places[rng.integers(len(places))]
+    array = parent[key].copy()
+    if kind == 0 and array.size:
         odd = rng.choice(ODD_NUMBERS)
         with np.errstate(invalid="ignore"):
-            array[rng.integers(len(array))] = np.asarray(odd).astype(array.dtype)
-        arrays[name] = array
-    elif kind == 1:
-        arrays[name] = array[: rng.integers(len(array) + 1)]
-    elif kind == 2 and array.dtype.kind != "U":  # text, after an earlier damage, stays text
-        arrays[name] = array.astype(rng.choice(["f4", "i8", "u1", "c16", "U3"]))
-    else:
-        names = sorted(set(header) - {"format", "version"})
-        place: Any = header
-        key: Any = str(rng.choice(names))
-        if "provenance" in names and rng.random() < PROVENANCE_SHARE:
-            key = "provenance"
-        replace_part(place, key, rng)
+            array.flat[rng.integers(array.size)] = np.asarray(odd).astype(array.dtype)
+    elif kind == 1 and array.ndim:
+        array = array[: rng.integers(len(array) + 1)]
+    elif array.dtype.kind != "U":  # text, after an earlier damage, stays text
+        with np.errstate(invalid="ignore"):
+            array = array.astype(rng.choice(["f4", "i8", "u1", "c16", "U3"]))
+    parent[key] = array
+
+
+def _arrays_in(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Every dict or list in a document that holds an array, and under which key."""
+    for key in part if isinstance(part, dict) else range(len(part)):
+        if isinstance(part[key], np.ndarray):
+            yield part, key
+        elif isinstance(part[key], dict | list):
+            yield from _arrays_in(part[key])
 
 
 def replace_part(place: Any, key: Any, rng: np.random.Generator) -> None:
@@ -178,7 +188,7 @@ def craft_json(data: bytes, rng: np.random.Generator) -> bytes:
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         path = Path(folder, "model")
         path.write_bytes(data)
-        text = load_model(path).to_json() or ""
+        text = tpnn.load(path).model_.to_json() or ""
     if rng.random() < 0.2:
         return RAW[str(rng.choice(list(RAW)))](text.encode(), rng)
     document = json.loads(text)
@@ -189,19 +199,35 @@ def craft_json(data: bytes, rng: np.random.Generator) -> bytes:
 
 def rewrite(data: bytes, rng: np.random.Generator) -> bytes:
     """Replace, add or leave out an entry of the archive, and compute the checksum anew."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    entries.pop("digest.txt")
+    entries = _entries(data)
     name = str(rng.choice(list(entries)))
     odd = ODD_ENTRIES[rng.integers(len(ODD_ENTRIES))]
     if odd is None:
         entries.pop(name)
     else:
         entries[name if rng.random() < 0.9 else "more.npy"] = odd
+    return _packed(entries)
+
+
+def craft_header(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change where arrays belong and which numbers they have, and compute the checksum anew."""
+    entries = _entries(data)
+    header = json.loads(entries["header.json"])
+    replace_part(header, "arrays", rng)
+    return _packed(entries | {"header.json": json.dumps(header).encode()})
+
+
+def _entries(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = (name for name in archive.namelist() if name != "digest.txt")
+        return {name: archive.read(name) for name in names}
+
+
+def _packed(entries: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for known, content in (entries | {"digest.txt": _digest(entries).encode()}).items():
-            archive.writestr(known, content)
+        for name, content in (entries | {"digest.txt": _digest(entries).encode()}).items():
+            archive.writestr(name, content)
     return packed.getvalue()
 
 
@@ -228,5 +254,10 @@ ODD_ENTRIES: tuple[bytes | None, ...] = (
     _array_file("not a dict"),
 )  # fmt: skip
 RAW: dict[str, Bytes] = {"bits": flip_bits, "cut": truncate, "splice": splice}
-DAMAGES: dict[str, Bytes] = RAW | {"craft": craft, "rewrite": rewrite, "json": craft_json}
-SHARES = (0.1, 0.1, 0.1, 0.45, 0.1, 0.15)  # of the damages, in this order
+DAMAGES: dict[str, Bytes] = RAW | {
+    "craft": craft,
+    "header": craft_header,
+    "rewrite": rewrite,
+    "json": craft_json,
+}
+SHARES = (0.1, 0.1, 0.1, 0.35, 0.1, 0.1, 0.15)  # of the damages, in this order

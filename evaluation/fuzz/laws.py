@@ -20,9 +20,10 @@ from evaluation.fuzz import columns as kinds
 from evaluation.fuzz.cases import Case, Numbers
 from evaluation.fuzz.columns import Column
 from evaluation.fuzz.containers import CONTAINERS, NAMED, WITH_CATEGORIES, build, can_hold
-from tpnn import AnovaModel, load_model
+from tpnn import AnovaModel, load
 from tpnn.model import compile_when as worth
 from tpnn.model import interpolate_numba
+from tpnn.model.model import column_scores
 
 RARELY = 0.2  # share of the models on which a slow law is checked
 N_FRESH = 12  # rows to predict on
@@ -275,7 +276,7 @@ def saved(trial: Trial) -> None:
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         first, second = Path(folder, "first"), Path(folder, "second")
         trial.model.save(first)
-        loaded = load_model(first)
+        loaded = load(first).model_
         if trial.rng.random() < RARELY:
             loaded.save(second)
             require(first.read_bytes() == second.read_bytes(), "a loaded model saves the same")
@@ -298,7 +299,7 @@ def _require_same(trial: Trial, model: AnovaModel, law: str) -> None:
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
     """Whether two models consist of the same bits."""
     parts = [
-        (*model.tables, *model.spreads, model.intercepts,
+        (*model.tables, *(model.evidence.spreads or ()), model.intercepts,
          *(a for axes in model.encoder.axes.values() for x in axes for a in (x.values, x.weights)))
         for model in (one, other)
     ]  # fmt: skip
@@ -330,7 +331,7 @@ def _check_shape(trial: Trial, feature: int, shape: str, nodes: Numbers) -> None
     for row in trial.rng.integers(N_FRESH, size=2):
         columns = [np.full(len(path), column[row]) for column in numbers]
         columns[feature] = path
-        scores = trial.model.column_scores(columns)
+        scores = column_scores(trial.model, columns)
         raw = scores.reshape(len(path), len(trial.model.components), -1).sum(1)
         require(_has_shape(path, raw, shape, CLOSE * trial.scale), f"{shape} on random rows")
 

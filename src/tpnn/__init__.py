@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         LoadedRegressor,
         LoadedSurvival,
         load,
-        load_model,
     )
     from tpnn.model.model import AnovaModel
     from tpnn.model.provenance import Provenance
@@ -61,7 +60,6 @@ __all__ = [
     "distributed",
     "fingerprint",
     "load",
-    "load_model",
     "merge",
     "metrics",
     "monitor",
@@ -97,7 +95,6 @@ _HOMES = {
     "distill": "tpnn.lifecycle.distill",
     "fingerprint": "tpnn.solvers.problem.fingerprint",
     "load": "tpnn.model.loading",
-    "load_model": "tpnn.model.loading",
     "merge": "tpnn.lifecycle.merge",
     "monitor": "tpnn.lifecycle.monitor",
     "purify": "tpnn.lifecycle.foreign.purified",

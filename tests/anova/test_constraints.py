@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from tests.anova.tables import Axes, Tables, masses_of, random_axes, random_tables, value
 from tests.conftest import QUICK, QUICK_DESCENT
-from tpnn import TPNNClassifier, TPNNRegressor, load_model
+from tpnn import TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.purify import purify_tables
 from tpnn.anova.shapes import CURVED, SIGNS, certificate, constrained, project_main
@@ -301,7 +301,7 @@ def test_shapes_survive_saving(data: Any, tmp_path: Any) -> None:
     X, y = data
     model = TPNNClassifier(**QUICK, **RISING).fit(X, y > 0).model_
     model.save(tmp_path / "model.tpnn")
-    loaded = load_model(tmp_path / "model.tpnn")
+    loaded = load(tmp_path / "model.tpnn").model_
     assert loaded.shapes == RISING["monotone"]
     assert loaded.certificate("x0") == model.certificate("x0")
 

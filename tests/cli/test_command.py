@@ -16,7 +16,7 @@ import pytest
 import tpnn
 from tests.cli.commands import run
 from tests.conftest import QUICK
-from tpnn import TPNNRegressor, TPNNSurvival, load_model
+from tpnn import TPNNRegressor, TPNNSurvival, load
 from tpnn.cli import main
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(tpnn.__file__).parents[1])}
@@ -27,7 +27,7 @@ def test_fit_equals_the_library(folder: Path) -> None:
     model = TPNNRegressor(n_bags=2, random_state=0, verbose=0).fit(
         data.drop(columns="y"), data["y"]
     )
-    saved = load_model(folder / "model.tpnn")
+    saved = load(folder / "model.tpnn").model_
     assert np.array_equal(saved.predict(data), model.predict(data.drop(columns="y")))
 
 
@@ -41,7 +41,7 @@ def test_predict(folder: Path, name: str, data: str, column: str, suffix: str) -
     assert run("predict", folder / f"{name}.tpnn", folder / data, "-o", output) == 0
     read = pd.read_csv if suffix == "csv" else pd.read_parquet
     rows = pd.read_csv(folder / "data.csv").drop(columns="y")
-    expected = load_model(folder / f"{name}.tpnn").predict(rows)
+    expected = load(folder / f"{name}.tpnn").model_.predict(rows)
     assert np.allclose(read(output)[column], expected)
 
 
@@ -74,13 +74,13 @@ def test_explain_ranks_components(folder: Path, capsys: pytest.CaptureFixture[st
     assert run("explain", folder / "model.tpnn") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "component,importance,relative,variance_share"
-    assert len(lines) == 1 + len(load_model(folder / "model.tpnn").components)
+    assert len(lines) == 1 + len(load(folder / "model.tpnn").model_.components)
 
 
 def test_explain_rows(folder: Path) -> None:
     output = folder / "parts.csv"
     run("explain", folder / "model.tpnn", folder / "data.csv", "-o", output)
-    model, rows = load_model(folder / "model.tpnn"), pd.read_csv(folder / "data.csv")
+    model, rows = load(folder / "model.tpnn").model_, pd.read_csv(folder / "data.csv")
     assert np.allclose(model.intercept + pd.read_csv(output).sum(1), model.predict(rows))
     run("explain", folder / "model.tpnn", folder / "data.csv", "--reasons", 2, "-o", output)
     words = pd.read_csv(output)
@@ -101,7 +101,7 @@ def test_a_file_without_rows_gives_the_header(folder: Path) -> None:
         assert list(pd.read_csv(output)) == columns
     assert run("explain", folder / "model.tpnn", folder / "empty.csv", "-o", output) == 0
     table = pd.read_csv(output)
-    assert table.shape == (0, len(load_model(folder / "model.tpnn").components))
+    assert table.shape == (0, len(load(folder / "model.tpnn").model_.components))
 
 
 def test_a_reader_that_stops_is_no_error(folder: Path) -> None:
@@ -134,7 +134,7 @@ def test_dates_in_csv_are_dates(folder: Path) -> None:
     table.to_csv(folder / "dates.csv", index=False)
     output = folder / "dates.tpnn"
     run("fit", folder / "dates.csv", "--target", "y", "--bags", 1, "--order", 1, "-o", output)
-    model = load_model(output)
+    model = load(output).model_
     assert [feature.kind for feature in model.encoder.features] == ["number", "date", "nominal"]
     run("predict", output, folder / "dates.csv", "-o", folder / "answers.csv")
     parsed = table.assign(since=pd.to_datetime(table["since"]))
@@ -244,7 +244,7 @@ def test_a_model_can_be_written_to_standard_output(folder: Path) -> None:
         cwd=folder, capture_output=True, check=True, env=ENVIRONMENT,
     )  # fmt: skip
     (folder / "streamed.tpnn").write_bytes(told.stdout)
-    assert load_model(folder / "streamed.tpnn").link.name == "identity"
+    assert load(folder / "streamed.tpnn").model_.link.name == "identity"
     assert told.stderr.splitlines()[-1].endswith(b"saved to /dev/stdout")
 
 
@@ -292,7 +292,7 @@ def test_rows_without_a_target_are_left_out(
     present = table.dropna(subset="y")
     model = TPNNRegressor(order=1, n_bags=1, random_state=0, verbose=0)
     model.fit(present.drop(columns="y"), present["y"])
-    assert np.array_equal(load_model(output).predict(table), model.predict(table))
+    assert np.array_equal(load(output).model_.predict(table), model.predict(table))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_the_task_is_read_off_the_target(
     table.to_csv(folder / "task.csv", index=False)
     options = ("--target", "y", "--task", task, "--bags", 1, "--order", 1)
     assert run("fit", folder / "task.csv", *options, "-o", folder / "task.tpnn") == 0
-    assert load_model(folder / "task.tpnn").link.name == link
+    assert load(folder / "task.tpnn").model_.link.name == link
 
 
 def test_several_outputs_have_a_column_each(folder: Path) -> None:
@@ -324,7 +324,7 @@ def test_several_outputs_have_a_column_each(folder: Path) -> None:
     table.to_csv(folder / "three.csv", index=False)
     options = ("--target", "y", "--bags", 1, "--order", 1, "-o", folder / "three.tpnn")
     run("fit", folder / "three.csv", *options)
-    model, output = load_model(folder / "three.tpnn"), folder / "three-answers.csv"
+    model, output = load(folder / "three.tpnn").model_, folder / "three-answers.csv"
     run("predict", folder / "three.tpnn", folder / "three.csv", "-o", output)
     answers = pd.read_csv(output)
     assert list(answers) == ["a", "b", "c"]

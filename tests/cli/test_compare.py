@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 
 from tests.cli.commands import run
-from tpnn import Explanation, TPNNRegressor, load_model
+from tpnn import Explanation, TPNNRegressor, load
 from tpnn.explain.metrics.scores import concordance_estimate
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
@@ -33,7 +33,7 @@ def test_models_and_a_constant_beside_each_other(folder: Path) -> None:
     data = pd.read_csv(folder / "data.csv")
     for name in ("model", "mains"):
         path = folder / f"{name}.tpnn"
-        expected = r2_score(data["y"], load_model(path).predict(data))
+        expected = r2_score(data["y"], load(path).model_.predict(data))
         assert scores.loc[str(path), "R2"] == pytest.approx(expected)
     assert scores.loc["constant", "R2"] == pytest.approx(0.0, abs=1e-12)
     assert scores.loc["constant", "RMSE"] == pytest.approx(data["y"].std(ddof=0))
@@ -75,7 +75,7 @@ def test_rates_and_survival(folder: Path) -> None:
     lives = ("--target", "exposure", "--event", "event")
     assert run("fit", folder / "rates.csv", *lives, *QUICK, "-o", folder / "lives.tpnn") == 0
     scores = compared(folder, "rates.csv", "lives", lives)
-    risk = load_model(folder / "lives.tpnn").raw_scores(table)
+    risk = load(folder / "lives.tpnn").model_.raw_scores(table)
     times, events = table["exposure"].to_numpy(), table["event"].to_numpy(float)
     expected = concordance_estimate("C-index", times, events, risk).value
     assert scores["C-index"].tolist() == pytest.approx([expected, 0.5])
@@ -114,7 +114,7 @@ def test_scores_on_the_screen_are_a_table(folder: Path, capsys: pytest.CaptureFi
 def test_summary_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("summary", folder / "labels.tpnn", "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    model = load_model(folder / "labels.tpnn")
+    model = load(folder / "labels.tpnn").model_
     assert told["link"] == "logit"
     assert told["classes"] == ["high", "low"]
     assert told["format_version"] == 1
@@ -131,5 +131,5 @@ def test_summary_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run("summary", folder / "model.tpnn") == 0
     told = capsys.readouterr().out
     assert "link" in told.splitlines()[0]
-    for names in load_model(folder / "model.tpnn").component_names:
+    for names in load(folder / "model.tpnn").model_.component_names:
         assert " x ".join(names) in told

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import r2_score
 
 from tests.cli.commands import run
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
 SETTINGS: dict[str, Any] = {"n_bags": 1, "order": 1, "random_state": 0, "verbose": 0}
@@ -46,7 +46,7 @@ def features(claims: Path, *left_out: str) -> pd.DataFrame:
 def fitted(claims: Path, *options: Any) -> Any:
     output = claims.parent / "model.tpnn"
     assert run("fit", claims, *options, "-o", output) == 0
-    return load_model(output)
+    return load(output).model_
 
 
 def test_objective_exposure_and_shape(claims: Path, capsys: pytest.CaptureFixture[str]) -> None:

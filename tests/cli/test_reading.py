@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from tests.cli.commands import run
-from tpnn import load_model
+from tpnn import load
 from tpnn.cli.csv_files import CsvFormat
 from tpnn.cli.frames import read_table
 
@@ -146,7 +146,7 @@ def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ["levels", "labels"])
 def test_only_digits_in_a_column_of_levels(codes: Path, name: str) -> None:
     """They are the levels that fit has seen: "01" and "1" are two of them."""
-    model = load_model(codes / f"{name}.tpnn")
+    model = load(codes / f"{name}.tpnn").model_
     output = codes / "answers.csv"
     assert run("predict", codes / f"{name}.tpnn", codes / "digits.csv", "-o", output) == 0
     rows = pd.read_csv(codes / "digits.csv", dtype={"code": str})
@@ -185,7 +185,7 @@ def test_numbers_of_a_model_may_come_with_decimal_commas(
     assert run("predict", *files) == 1
     assert "Pass --decimal ," in capsys.readouterr().err
     assert run("predict", *files, "--decimal", ",", "-o", codes / "answers.csv") == 0
-    expected = load_model(codes / "numbers.tpnn").predict(table)
+    expected = load(codes / "numbers.tpnn").model_.predict(table)
     assert np.allclose(pd.read_csv(codes / "answers.csv")["prediction"], expected)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 
 QUANTILES = {"name": "quantile", "levels": [0.1, 0.9]}
 N_ROWS = 150
@@ -58,7 +58,7 @@ def test_a_file_and_a_pickle_hold_the_same_bits(fitted: Any, tmp_path: Path) -> 
     model, X, _ = fitted
     model.model_.save(tmp_path / "model.tpnn")
     expected = model.model_.predict(X)
-    assert np.array_equal(load_model(tmp_path / "model.tpnn").predict(X), expected)
+    assert np.array_equal(load(tmp_path / "model.tpnn").model_.predict(X), expected)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.history_ == model.history_

@@ -12,7 +12,7 @@ import pytest
 
 from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
-from tpnn.estimators.fit_record import facts_of
+from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.refit import Solved, frozen, refit
 from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
@@ -33,7 +33,7 @@ def test_the_loss_without_a_component_is_that_of_the_others(found: Solved) -> No
     problem, solution = found.problem, found.solution
     model = problem.freeze(solution, Task(problem.objective))
     tests = infer(problem, solution, Limits()).tests
-    facts = facts_of(model, problem, solution, problem.objective, tests, found.searched)
+    facts = component_tests(model, problem, solution, problem.objective, tests, found.searched)
     whole, unit = HeldOut(problem, solution), float(2 * problem.scale[0] ** 2)
     assert facts.loss == pytest.approx(unit * whole.loss)  # half the square on the training scale
     for place, component in enumerate(model.components):
@@ -51,7 +51,7 @@ def test_p_values_of_what_a_search_chose_count_the_candidates(found: Solved) -> 
     given = replace(found, posteriors=known.posteriors, tests=known.tests)
     task = Task(found.problem.objective)
     plain, searched = (
-        frozen(replace(given, searched=orders), task, is_calibrated=False).facts
+        frozen(replace(given, searched=orders), task, is_calibrated=False).evidence.tests
         for orders in (frozenset[int](), frozenset({2}))
     )
     assert plain is not None
@@ -71,7 +71,7 @@ def test_concurvity_is_that_of_the_training_rows(quick: Any) -> None:
     X.loc[:20, "copy"] = np.nan
     y = X["x"] + (X["level"] == "a") + rng.normal(size=400)
     model = TPNNRegressor(**{**quick, "order": 2}).fit(X, y)
-    facts = model.model_.facts
+    facts = model.model_.evidence.tests
     assert facts is not None
     expected = model.explain(X).concurvity()
     for names, line in zip(model.components_, facts.components, strict=True):

@@ -160,7 +160,7 @@ def test_terms_reproduce_the_tables(fitted: Any) -> None:
         product = torch.ones(len(terms.beta), dtype=torch.float64)
         for axis, b, gamma in zip(frozen.axes(component), terms.b, terms.gamma, strict=True):
             nodes = (torch.tensor(a) for a in (axis.positions, axis.weights, b, gamma))
-            phi = centred_basis(*nodes, frozen.activation, frozen.scale)
+            phi = centred_basis(*nodes, frozen.basis.activation, frozen.basis.scale)
             product = product.unsqueeze(-2) * phi
         rebuilt = (product @ torch.tensor(terms.beta)).numpy().reshape(table.shape)
         assert np.allclose(rebuilt, table, atol=1e-10)

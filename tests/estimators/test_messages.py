@@ -18,7 +18,7 @@ from tpnn import (
     TPNNSurvival,
     compare,
     distributed,
-    load_model,
+    load,
     merge,
     monitor,
     purify,
@@ -47,7 +47,7 @@ def names() -> dict[str, Any]:
     return {**known, "X": X, "y": y, "np": np, "model": model, "Grow": Grow, "purify": purify,
             "Explanation": Explanation, "scorecard": scorecard, "merge": merge, "compare": compare,
             "monitor": monitor, "validate": validate, "distributed": distributed,
-            "load_model": load_model}  # fmt: skip
+            "load": load}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), LINES, ids=[call.strip(" `") for call, _ in LINES])

@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from tests.conftest import QUICK
 from tests.explain.report.pages import payload
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 
 POISSON: dict[str, Any] = {**QUICK, "objective": "poisson"}
 
@@ -46,7 +46,9 @@ def assert_same_model(one: Any, other: Any) -> None:
     assert one.feature_names == other.feature_names
     assert one.component_names == other.component_names
     assert np.array_equal(one.intercepts, other.intercepts)
-    for a, b in zip((*one.tables, *one.spreads), (*other.tables, *other.spreads), strict=True):
+    for a, b in zip(
+        (*one.tables, *one.evidence.spreads), (*other.tables, *other.evidence.spreads), strict=True
+    ):
         assert np.array_equal(a, b)
 
 
@@ -151,7 +153,7 @@ def test_a_loaded_model_reads_the_column(as_array: bool, policies: Any, tmp_path
     rows = rows.to_numpy() if as_array else rows
     model = TPNNRegressor(**POISSON, exposure=1).fit(rows, y)
     model.model_.save(tmp_path / "saved")
-    loaded = load_model(tmp_path / "saved")
+    loaded = load(tmp_path / "saved").model_
     assert np.array_equal(loaded.predict(rows), model.predict(rows))
     assert loaded.feature_names == model.model_.feature_names
     loaded.save(tmp_path / "again")

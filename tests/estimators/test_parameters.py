@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from tests.conftest import BY_SOLVER, QUICK, with_solver
-from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.parameters import NEW_SPELLINGS, RULES
+from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators.parameters import RULES
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 MOST_PARAMETERS = 21
@@ -117,33 +117,6 @@ def test_parameters_are_few(kind: Any) -> None:
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_defaults_satisfy_their_rules(kind: Any) -> None:
     assert all(RULES[name].holds(value) for name, value in kind().get_params().items())
-
-
-@pytest.mark.parametrize("name", NEW_SPELLINGS)
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_an_old_spelling_names_the_new_one(kind: Any, name: str) -> None:
-    places = "(solver|interactions|categorical)"
-    words = rf"^{name}: must be a parameter of .*, found {name}=3\. Pass {places}="
-    with pytest.raises(TypeError, match=words) as of_constructor:
-        kind(**{name: 3})
-    assert NEW_SPELLINGS[name] in str(of_constructor.value)
-    with pytest.raises(ValueError, match=words) as of_set_params:
-        kind().set_params(**{name: 3})
-    assert str(of_set_params.value) == str(of_constructor.value)
-
-
-@pytest.mark.parametrize("name", NEW_SPELLINGS)
-def test_the_new_spelling_of_an_old_one_exists(name: str) -> None:
-    """What the message recommends is a parameter of the solver, or a key of interactions."""
-    for remedy in NEW_SPELLINGS[name].split(" or "):
-        value = "[(0, 1)]" if "interactions" in remedy else "3"
-        made = eval(
-            f"dict({remedy.replace('...', value)})",
-            {"Grow": Grow, "Descent": Descent, "dict": dict},
-        )
-        assert set(made) <= set(TPNNRegressor().get_params())
-        for key in {"interactions", "categorical"} & set(made):
-            assert RULES[key].holds(made[key])
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

@@ -170,7 +170,7 @@ def test_the_number_of_threads_changes_no_bit(
     for other in (two, every):
         assert np.array_equal(one.intercepts, other.intercepts)
         assert all(map(np.array_equal, one.tables, other.tables))
-        assert all(map(np.array_equal, one.spreads, other.spreads))
+        assert all(map(np.array_equal, one.evidence.spreads, other.evidence.spreads))
 
 
 def test_a_search_gives_the_same_bits_on_any_number_of_threads() -> None:
@@ -327,12 +327,12 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     events = np.column_stack([np.exp(y), np.ones(len(y))])
     target = {TPNNRegressor: y, TPNNClassifier: labels, TPNNSurvival: events}[kind]
     fitted = kind(**QUICK).fit(X, target)
-    assert fitted.model_.posteriors is not None
-    assert fitted.path().model(2).posteriors is not None
+    assert fitted.model_.evidence.posteriors is not None
+    assert fitted.path().model(2).evidence.posteriors is not None
     monkeypatch.setattr("tpnn.estimators.refit.infer", fail)
     plain = kind(**QUICK, bands=False).fit(X, target)
-    assert plain.model_.posteriors is None
-    assert plain.path().model(2).posteriors is None
+    assert plain.model_.evidence.posteriors is None
+    assert plain.path().model(2).evidence.posteriors is None
     for one, other in zip(plain.model_.tables, fitted.model_.tables, strict=True):
         assert np.array_equal(one, other)
 

@@ -10,7 +10,7 @@ from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.model_selection import cross_val_score
 
 from tests.conftest import QUICK
-from tpnn import TPNNRegressor, load_model
+from tpnn import TPNNRegressor, load
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_cross_validation_that_scores_without_the_offset_warns(tmp_path: Any) ->
         cross_val_score(model, X, y, params={"offset": offset}, cv=2)
     model.fit(X, y, offset=offset).model_.save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"^offset: "):
-        load_model(tmp_path / "saved").predict(X)
+        load(tmp_path / "saved").model_.predict(X)
 
 
 @pytest.mark.parametrize("unit", [2.0**-900, 2.0**1000])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import SMALL
-from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn.model.edit_log import digest
 from tpnn.solvers.grow.box_trees import BoxForest
 from tpnn.solvers.grow.forest import RectangleForest
@@ -86,9 +86,9 @@ def test_no_rounds_change_nothing(old: TPNNRegressor, tmp_path: Path) -> None:
     assert same.model_ is old.model_
     assert same.components_ == old.components_
     old.model_.save(tmp_path / "model.tpnn")
-    loaded = load_model(tmp_path / "model.tpnn")
-    assert loaded.posteriors is not None
-    assert loaded.calibration is not None
+    loaded = load(tmp_path / "model.tpnn").model_
+    assert loaded.evidence.posteriors is not None
+    assert loaded.evidence.calibration is not None
     again = estimator(0).fit(NEW_X, NEW_Y, start=loaded)
     assert again.model_ is loaded
     assert digest(again.model_) == digest(old.model_)
@@ -215,9 +215,9 @@ def test_components_are_unique(old: TPNNRegressor, continued: TPNNRegressor) -> 
 
 def test_what_was_not_measured_is_not_claimed(continued: TPNNRegressor) -> None:
     model = continued.model_
-    assert model.posteriors is None
-    assert model.calibration is None
-    assert model.facts is None
+    assert model.evidence.posteriors is None
+    assert model.evidence.calibration is None
+    assert model.evidence.tests is None
     assert model.edits is None
 
 

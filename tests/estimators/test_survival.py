@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
-from tpnn import TPNNSurvival, load_model
+from tpnn import TPNNSurvival, load
 from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.targets import checked_survival
 
@@ -92,11 +92,11 @@ def test_a_loaded_model_has_the_survival_curves(offset: Any, table: Any, tmp_pat
     X = X.assign(exposed=np.linspace(-1.0, 1.0, len(X)))
     model = TPNNSurvival(**QUICK, offset=offset).fit(X, all_events(np.exp(y)))
     model.model_.save(tmp_path / "saved")
-    loaded = load_model(tmp_path / "saved")
+    loaded = load(tmp_path / "saved").model_
     times = np.quantile(np.exp(y), [0.0, 0.3, 0.9])
     assert np.array_equal(loaded.predict_survival(X, times), model.predict_survival(X, times))
-    assert np.array_equal(loaded.baseline.times, model.event_times_)
-    assert np.array_equal(np.exp(loaded.baseline.log_hazard), model.baseline_hazard_)
+    assert np.array_equal(loaded.evidence.baseline.times, model.event_times_)
+    assert np.array_equal(np.exp(loaded.evidence.baseline.log_hazard), model.baseline_hazard_)
     assert np.array_equal(loaded.raw_scores(X), model.predict(X))
     assert np.array_equal(np.log(loaded.predict(X)).round(9), model.predict(X).round(9))
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegr
 from sklearn.metrics import d2_tweedie_score, log_loss, r2_score
 
 from tests.conftest import QUICK, QUICK_DESCENT, with_solver
-from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load_model
+from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 
 SOLVERS = {
     "grow": Grow(max_rounds=800, patience=200),
@@ -219,7 +219,7 @@ def test_several_outputs_survive_saving(model: Any, tmp_path: Any) -> None:
     target = y if model is TPNNClassifier else np.column_stack([y, -y, y**2])
     fitted = model(**QUICK).fit(X, target).model_
     fitted.save(tmp_path / "model.tpnn")
-    loaded = load_model(tmp_path / "model.tpnn")
+    loaded = load(tmp_path / "model.tpnn").model_
     new = pd.DataFrame({"a": [0.3, np.nan, -9.0], "b": ["z", None, "x"]})
     with pytest.warns(UserWarning, match="contribute 0"):
         assert np.array_equal(loaded.predict(new), fitted.predict(new))
@@ -289,7 +289,7 @@ def test_laws_of_the_ablations(
     values = np.asarray(model.shap_values(X).values).sum(1)
     assert values == pytest.approx(raw - frozen.intercept)
     frozen.save(tmp_path / "model")
-    assert np.array_equal(load_model(tmp_path / "model").raw_scores(X), raw)
+    assert np.array_equal(load(tmp_path / "model").model_.raw_scores(X), raw)
 
 
 @pytest.mark.parametrize("slope", [0.8, 1.5, 2.5])

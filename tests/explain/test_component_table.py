@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models import random_model, with_bands
+from tests.models import random_model, with_bands, with_evidence
 from tpnn import Explanation, TPNNRegressor
 from tpnn.explain.component_table import joint_density
 from tpnn.table.axis import Axis
@@ -77,11 +76,11 @@ def test_a_frame_has_one_line_per_node_and_output(n_outputs: int) -> None:
 @pytest.mark.parametrize("kind", ["pointwise", "simultaneous"])
 def test_the_band_is_that_of_the_posterior(n_outputs: int, kind: str) -> None:
     model = with_bands(random_model(3, 2, n_outputs=n_outputs))
-    assert model.posteriors is not None
+    assert model.evidence.posteriors is not None
     for place, component in enumerate(model.components):
         table = Explanation(model).component(component)
         frame = table.to_frame(level=0.8, kind=kind)
-        widths = model.posteriors[place].uncertainty().half_widths(0.8, kind)
+        widths = model.evidence.posteriors[place].uncertainty().half_widths(0.8, kind)
         assert np.allclose(frame["upper"] - frame["effect"], widths.ravel())
         assert np.allclose(frame["effect"] - frame["lower"], widths.ravel())
         lower, upper = table.band
@@ -100,7 +99,7 @@ def test_one_output_has_the_band_it_has_among_all() -> None:
 
 def test_a_model_without_bands_says_so_and_shows_none() -> None:
     model = random_model(2, 2)
-    model = replace(model, spreads=tuple(map(np.ones_like, model.tables)))
+    model = with_evidence(model, spreads=tuple(map(np.ones_like, model.tables)))
     table = Explanation(model).component(0)
     assert table.to_frame()[["lower", "upper"]].isna().all(axis=None)
     for ask in (lambda: table.to_frame(level=0.95), lambda: table.band):

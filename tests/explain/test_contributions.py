@@ -129,9 +129,9 @@ def test_all_reasons_lead_from_the_reference_to_the_row(link: str) -> None:
 def test_uncertainty_between_nodes_is_that_of_the_interpolated_component(order: int) -> None:
     """Against the dense covariance of all nodes, with and without a reference."""
     model = with_bands(random_model(3, 3, seed=1))
-    assert model.posteriors is not None
+    assert model.evidence.posteriors is not None
     place = next(i for i, s in enumerate(model.components) if len(s) == order)
-    component, posterior = model.components.components[place], model.posteriors[place]
+    component, posterior = model.components.components[place], model.evidence.posteriors[place]
     X = np.random.default_rng(3).normal(size=(6, 3))
     columns, reference = list(X.T), [np.array([value]) for value in (0.2, -0.4, 0.1)]
     known, axes = posterior.uncertainty(), model.axes(component)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 
 from tests.models import random_model
-from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, load_model
+from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, load
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +308,7 @@ def test_a_loaded_model_explains_any_table(table: Any, quick: Any, tmp_path: Pat
     X, y = table
     model = TPNNRegressor(**quick).fit(X, y)
     model.model_.save(tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
+    loaded = load(tmp_path / "model").model_
     expected = model.explain(X)
     for rows in (X, X[X.columns[::-1]], X.to_numpy(), X.to_numpy().tolist()):
         local = Explanation(loaded, rows)

@@ -72,7 +72,6 @@ def model_of(task: str) -> AnovaModel:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tuple(map(np.zeros_like, tables)),
         intercepts=rng.normal(size=n_outputs),
         link=LINKS[link],
         output_names=("a'b", "B", "b", "d")[:n_outputs] if n_outputs > 1 else (),

@@ -134,7 +134,6 @@ def model_on(rows: pd.DataFrame, features: Sequence[Feature] | None = None, **se
         encoder=encoder,
         components=ComponentSet(tuple((j,) for j in range(len(tables)))),
         tables=tables,
-        spreads=tables,
         intercepts=np.array([0.5]),
         link=LINKS["identity"],
         **settings,

@@ -12,6 +12,7 @@ from tests.export.cases import TASKS, fuzzed_rows, model_of
 from tests.models import small_model
 from tpnn.export import lowering as checking
 from tpnn.export.lowering import lower
+from tpnn.model.model import column_scores
 from tpnn.table.encoder import Feature
 
 
@@ -20,7 +21,7 @@ from tpnn.table.encoder import Feature
 def test_the_lowering_equals_the_components(task: str) -> None:
     model = model_of(task)
     columns = model.encoder.columns(model.encoder.read(fuzzed_rows(model, 5000)))
-    truth = model.column_scores(columns)
+    truth = column_scores(model, columns)
     found = checking.evaluate(lower(model), columns).reshape(truth.shape)
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-13)
 

@@ -57,7 +57,6 @@ def model_on(
         encoder=encoder,
         components=ComponentSet(tuple(chosen)),
         tables=tables,
-        spreads=tables,
         intercepts=np.array([0.7]),
         link=LINKS["identity"],
     )

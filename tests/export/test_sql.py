@@ -138,7 +138,6 @@ def test_durations_and_large_whole_numbers_as_levels() -> None:
         encoder=encoder,
         components=ComponentSet(((0,), (1,))),
         tables=tables,
-        spreads=tables,
     )
     keyed = rows.assign(id=np.arange(200))
     answer = in_duckdb(model.to_sql("duckdb", key="id", contributions=True), keyed)

@@ -12,9 +12,10 @@ import pytest
 
 from evaluation.exports.databases import in_sqlite
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import random_model, table_model, with_bands
-from tpnn import AnovaModel, TPNNSurvival, load_model, merge, purify
+from tests.models import random_model, table_model, with_bands, with_evidence
+from tpnn import AnovaModel, TPNNSurvival, load, merge, purify
 from tpnn.model.evidence import Baseline
+from tpnn.model.model import pruned
 from tpnn.table.table import OffsetColumn
 
 
@@ -91,7 +92,7 @@ def test_several_outputs_and_tables_without_names() -> None:
 
 def test_features_that_were_left_out_are_found_by_position() -> None:
     one, two = random_model(4, 1, 1), random_model(4, 1, 2)
-    kept = one.restrict([(1,)]).pruned(), two.restrict([(0,), (3,)]).pruned()
+    kept = pruned(one.restrict([(1,)])), pruned(two.restrict([(0,), (3,)]))
     X = np.random.default_rng(0).normal(size=(50, 4))
     merged = merge(kept)
     assert merged.feature_names == ("x0", "x1", "x3")
@@ -112,7 +113,7 @@ def test_it_is_saved_and_exported_like_any_other_model(tmp_path: Any) -> None:
     merged = merge([mixed_model(2), table_model(mixed_rows(99, 5)[["size", "town"]], 2, "log")])
     X = fuzzed_rows(mixed_model(), 100)
     merged.save(tmp_path / "merged.tpnn")
-    assert np.array_equal(load_model(tmp_path / "merged.tpnn").raw_scores(X), merged.raw_scores(X))
+    assert np.array_equal(load(tmp_path / "merged.tpnn").model_.raw_scores(X), merged.raw_scores(X))
     tables = merged.rating_tables(max_bands=100)
     assert np.isfinite(tables.predict(X)).all()
 
@@ -141,7 +142,7 @@ def test_an_ebm_is_merged_with_a_model() -> None:
 
 
 def test_survival_averages_log_cumulative_hazards() -> None:
-    models = [replace(random_model(2, 1, seed), baseline=baseline) for seed, baseline in (
+    models = [with_evidence(random_model(2, 1, seed), baseline=baseline) for seed, baseline in (
         (1, Baseline(np.array([1.0, 3.0]), np.array([-2.0, -1.0]))),
         (2, Baseline(np.array([2.0, 4.0]), np.array([-3.0, 0.5]))),
     )]  # fmt: skip
@@ -152,7 +153,7 @@ def test_survival_averages_log_cumulative_hazards() -> None:
     found = np.log(-np.log(merged.predict_survival(X, times)))
     assert np.allclose(found, 0.25 * logs[0] + 0.75 * logs[1])
     assert np.array_equal(merged.predict_survival(X, [0.5, 1.5]), [[1.0, 1.0]])
-    assert merge([models[0], replace(models[1], baseline=None)]).baseline is None
+    assert merge([models[0], with_evidence(models[1], baseline=None)]).evidence.baseline is None
 
 
 def test_fitted_survival_models(quick: dict[str, Any]) -> None:
@@ -180,7 +181,7 @@ def test_an_offset_column_stays_one() -> None:
 
 
 def test_bands_are_void() -> None:
-    assert merge([with_bands(random_model(2, 1))]).posteriors is None
+    assert merge([with_bands(random_model(2, 1))]).evidence.posteriors is None
 
 
 @pytest.mark.parametrize(

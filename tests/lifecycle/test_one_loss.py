@@ -114,7 +114,7 @@ def test_the_figure_is_in_the_unit_of_the_target(case: str) -> None:
 def test_the_summary_is_in_the_unit_of_the_target(case: str) -> None:
     """In cents, the loss of the fit is that in the unit of money to its degree."""
     objective, y = CASES[case]
-    facts, cents = fitted(objective, y).facts, fitted(objective, 100 * y).facts
+    facts, cents = (fitted(objective, target).evidence.tests for target in (y, 100 * y))
     factor = 100 if "quantile" in case else 100**2
     assert cents.loss == pytest.approx(factor * facts.loss, rel=1e-3)
     without = [line.loss_without for line in facts.components]
@@ -131,4 +131,4 @@ def test_the_held_out_loss_of_the_summary_is_about_that_of_new_rows(case: str) -
     new = model.task.loss(y, model.raw_scores(X))
     constant = measure(model, X, y).scores[0].constant
     assert constant is not None
-    assert abs(model.facts.loss - new) < 0.5 * (constant - new)
+    assert abs(model.evidence.tests.loss - new) < 0.5 * (constant - new)

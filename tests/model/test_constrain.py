@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models import random_model, small_model, with_bands
+from tests.models import random_model, small_model, with_bands, with_evidence
 from tpnn import AnovaModel, ComponentSet
 from tpnn.anova.shapes import CURVED, SIGNS
 from tpnn.model.constrain import constrain, rounding_error
@@ -50,7 +50,7 @@ def test_shapes_hold_at_every_combination_of_nodes(
         assert steps_along(shaped, feature, shape).min(initial=0.0) >= -1e-9 * scale
     assert shaped.identifiability_error() < 1e-9
     assert shaped.shapes == {f"x{feature}": shape for feature, shape in shapes.items()}
-    assert shaped.stored_terms is None
+    assert shaped.basis.terms is None
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -66,7 +66,6 @@ def test_the_order_of_the_columns_changes_no_bit(seed: int) -> None:
         encoder=replace(encoder, axes=axes, names=names[::-1]),
         components=ComponentSet(components),
         tables=tuple(tables[s] for s in components),
-        spreads=tuple(tables[s] for s in components),
     )
     shapes = {"a": "increasing", "b": "convex", "c": "decreasing"}
     one, two = constrain(replace(model, encoder=encoder), shapes), constrain(other, shapes)
@@ -100,18 +99,18 @@ def test_names_and_indices_name_the_same_feature() -> None:
 
 def test_components_and_spreads_are_added_where_they_are_needed() -> None:
     model = random_model(3, 2)
-    model = replace(with_bands(model), spreads=tuple(map(np.ones_like, model.tables)))
+    model = with_evidence(with_bands(model), spreads=tuple(map(np.ones_like, model.tables)))
     pair = model.restrict([(0, 1), (2,)])
     shaped = constrain(pair, {"x0": "increasing"})
     assert shaped.component_names[0] == ("x0",)
     assert shaped.component_names[-1] == ("x0", "x1")
-    spreads = dict(zip(shaped.component_names, shaped.spreads, strict=True))
+    spreads = dict(zip(shaped.component_names, shaped.evidence.spreads, strict=True))
     assert not spreads["x0",].any()  # it was not in any bag
     assert (spreads["x0", "x1"] == 1).all()
-    posteriors = dict(zip(shaped.component_names, shaped.posteriors or (), strict=True))
+    posteriors = dict(zip(shaped.component_names, shaped.evidence.posteriors or (), strict=True))
     assert not posteriors["x0",].uncertainty().half_widths().any()
-    assert pair.posteriors is not None
-    before, after = pair.posteriors[-1].rough, posteriors["x0", "x1"].rough
+    assert pair.evidence.posteriors is not None
+    before, after = pair.evidence.posteriors[-1].rough, posteriors["x0", "x1"].rough
     assert np.array_equal(before, after)
     untouched = constrain(pair, {"x2": "increasing"})
     assert untouched.component_names == pair.component_names  # nothing is left of lower order
@@ -124,7 +123,6 @@ def test_outputs_are_constrained_one_by_one() -> None:
         alone = replace(
             model,
             tables=tuple(table[..., [k]] for table in model.tables),
-            spreads=tuple(spread[..., [k]] for spread in model.spreads),
             intercepts=model.intercepts[[k]],
             output_names=(),
         )

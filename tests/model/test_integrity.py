@@ -8,6 +8,7 @@ import struct
 import tracemalloc
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ import pytest
 from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
 from tests.models import random_model, with_bands
-from tpnn import TPNNRegressor, TPNNSurvival, load_model
-from tpnn.model.archive import _digest, read_archive, write_archive
+from tpnn import TPNNRegressor, TPNNSurvival, load
+from tpnn.model.archive import _digest, read_document, write_archive
 from tpnn.table.encoder import KeptFeatures
 from tpnn.table.table import OffsetColumn
 
-REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
+REFERENCE = Path(__file__).parents[1] / "reference" / "version_1"
 MODELS = ("regression", "gradient", "three_classes", "quantiles", "monotone", "triples")
 N_DAMAGES = 150  # of every model
 CENTRAL_ENTRY = b"PK\x01\x02"  # where the last list of entries begins in a zip file
@@ -37,16 +38,22 @@ def crafted(name: str, tmp_path: Path, change: Any) -> Path:
 
 def changed(original: Path, tmp_path: Path, change: Any) -> Path:
     """A file with something changed and the checksum computed anew."""
-    header, arrays = read_archive(original)
-    change(header, arrays)
+    document = read_document(original)
+    change(document)
     path = tmp_path / "crafted"
-    write_archive(path, {k: v for k, v in header.items() if k not in ("format", "version")}, arrays)
+    write_archive(path, document)
     return path
+
+
+def set_number(parent: Any, key: Any, value: float, place: int = 0) -> None:
+    """Change one number of an array in a document."""
+    parent[key] = parent[key].copy()
+    parent[key].flat[place] = value
 
 
 @pytest.fixture(scope="module")
 def later_models(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], pd.DataFrame]:
-    """Files with the parts that came after version 0.1.0, and rows for them."""
+    """Files with an offset, a baseline and evidence, and rows for them."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.uniform(0.1, 2.0, (60, 3)), columns=list("abc"))
     y = rng.poisson(rows["a"] * rows["b"]).astype(float)
@@ -62,61 +69,72 @@ def later_models(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Pa
 
 @pytest.mark.parametrize("value", [65535, 30000, 6])
 def test_a_level_outside_its_nodes(value: int, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays["level_nodes"] = arrays["level_nodes"].copy()
-        arrays["level_nodes"][0] = value
+    def change(document: Any) -> None:
+        axis = document["encoder"]["axes"]["1"][first_of("nominal", document)]
+        set_number(axis, "level_nodes", value)
 
     with pytest.raises(ValueError, match="levels must have nodes"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
 @pytest.mark.parametrize(
     ("array", "value", "rule"),
     [
-        ("node_values", np.nan, "nodes must be finite and increasing"),
-        ("node_values", np.inf, "nodes must be finite and increasing"),
-        ("node_weights", -0.1, "masses must not be negative"),
-        ("node_weights", 0.9, "sum to one"),
-        ("intercept", np.nan, "must be finite"),
+        ("values", np.nan, "nodes must be finite and increasing"),
+        ("values", np.inf, "nodes must be finite and increasing"),
+        ("masses", -0.1, "masses must not be negative"),
+        ("masses", 0.9, "sum to one"),
+        ("intercepts", np.nan, "must be finite"),
         ("tables", np.inf, "must be finite"),
         ("spreads", -1.0, "spreads must not be negative"),
     ],
 )
 def test_wrong_numbers(array: str, value: float, rule: str, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays[array] = arrays[array].copy()
-        arrays[array][0] = value
+    def change(document: Any) -> None:
+        places = {
+            "values": (document["encoder"]["axes"]["1"][0], "values"),
+            "masses": (document["encoder"]["axes"]["1"][0], "masses"),
+            "intercepts": (document, "intercepts"),
+            "tables": (document["tables"], 0),
+            "spreads": (document["evidence"]["spreads"], 0),
+        }
+        set_number(*places[array], value)
 
     with pytest.raises(ValueError, match=rule):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
 @pytest.mark.parametrize(
     ("array", "value", "rule"),
     [
-        ("posterior_factors", np.nan, "posteriors must be finite"),
-        ("posterior_shifts", np.inf, "posteriors must be finite"),
-        ("posterior_roots", -np.inf, "posteriors must be finite"),
-        ("posterior_rough", -1.0, "variances and units of posteriors must not be negative"),
-        ("posterior_units", -1.0, "variances and units of posteriors must not be negative"),
+        ("factors", np.nan, "posteriors must be finite"),
+        ("shifts", np.inf, "posteriors must be finite"),
+        ("roots", -np.inf, "posteriors must be finite"),
+        ("rough", -1.0, "variances and units of posteriors must not be negative"),
+        ("units", -1.0, "variances and units of posteriors must not be negative"),
     ],
 )
 def test_wrong_posteriors(array: str, value: float, rule: str, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays[array] = arrays[array].copy()
-        arrays[array][0] = value
+    def change(document: Any) -> None:
+        posterior = document["evidence"]["posteriors"][0]
+        parent, key = (posterior["factors"], 0) if array == "factors" else (posterior, array)
+        set_number(parent, key, value)
 
     with_bands(random_model(2, 2)).save(tmp_path / "whole")
     with pytest.raises(ValueError, match=rule):
-        load_model(changed(tmp_path / "whole", tmp_path, change))
+        load(changed(tmp_path / "whole", tmp_path, change))
 
 
-def test_a_number_of_parts_that_no_memory_holds(later_models: Any, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        header["calibration"]["n_reliabilities"] = 10**12
+@pytest.mark.parametrize("array", ["factors", "shifts", "roots", "rough", "units"])
+def test_posteriors_of_another_size(array: str, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        posterior = document["evidence"]["posteriors"][0]
+        parent, key = (posterior["factors"], 0) if array == "factors" else (posterior, array)
+        parent[key] = parent[key][1:]
 
-    with pytest.raises(ValueError, match="every reliability must have arrays"):
-        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+    with_bands(random_model(2, 2)).save(tmp_path / "whole")
+    with pytest.raises(ValueError, match="posteriors must have their nodes"):
+        load(changed(tmp_path / "whole", tmp_path, change))
 
 
 def test_names_of_a_few_columns_of_very_many() -> None:
@@ -129,49 +147,98 @@ def test_names_of_a_few_columns_of_very_many() -> None:
     assert moved.feature_names == ("x3", "x1000000000001")
 
 
+GOOD_TEST = {
+    "degrees": 3.5, "p_value": 0.01, "loss_without": 1.25, "loss_error": None, "concurvity": 0.75,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "facts",
+    ("change", "rule"),
     [
-        {},
-        7,
-        {"loss_name": "poisson", "loss": None, "components": []},
-        {"loss_name": "poisson", "loss": 1.0, "components": []},
-        {"loss_name": "poisson", "loss": 1.0, "components": [[1.0, 2.0, 1.0, 1.0, 0.5]] * 3},
-        {"loss_name": "poisson", "loss": 1.0, "components": [["1", 0.5, 1.0, 1.0, 0.5]] * 3},
+        ({"loss_name": 3}, "type str is needed"),
+        ({"loss": None}, "the loss must be finite"),
+        ({"loss": math.inf}, "the loss must be finite"),
+        ({"loss": "low"}, "type float is needed"),
+        ({"components": [GOOD_TEST]}, "every component must have its tests"),
+        ({"components": [GOOD_TEST | {"degrees": "3.5"}] * 3}, "type float is needed"),
+        ({"components": [GOOD_TEST | {"degrees": math.inf}] * 3}, "must be finite numbers"),
+        ({"components": [GOOD_TEST | {"p_value": 1.5}] * 3}, "must be shares"),
+        ({"components": [GOOD_TEST | {"concurvity": -0.1}] * 3}, "must be shares"),
+        ({"components": [[3.5, 0.01, 1.25, 0.1, 0.75]] * 3}, "type dict is needed"),
     ],
 )
-def test_wrong_facts(facts: Any, tmp_path: Path) -> None:
+def test_wrong_tests(change: Any, rule: str, tmp_path: Path) -> None:
+    good = {"loss_name": "poisson", "loss": 1.0, "components": [GOOD_TEST] * 3}
     random_model(2, 2).save(tmp_path / "whole")
-    path = changed(tmp_path / "whole", tmp_path, lambda h, a: h.update(facts=facts))
-    with pytest.raises(ValueError, match="path: must be a complete model"):
-        load_model(path)
 
+    def with_tests(document: Any, tests: Any) -> None:
+        document["evidence"]["tests"] = tests
 
-@pytest.mark.parametrize("counts", [[], [3], [3, 3, 2], [3, 3, -3], [3, 3, 4]])
-def test_wrong_numbers_of_functions(counts: list[int], tmp_path: Path) -> None:
-    with_bands(random_model(2, 2)).save(tmp_path / "whole")
-    path = changed(tmp_path / "whole", tmp_path, lambda h, a: h.update(n_functions=counts))
-    with pytest.raises(ValueError, match="path: must be a complete model"):
-        load_model(path)
+    model = load(changed(tmp_path / "whole", tmp_path, partial(with_tests, tests=good))).model_
+    assert model.evidence.tests is not None
+    assert math.isnan(model.evidence.tests.components[0].loss_error)
+    wrong = partial(with_tests, tests=good | change)
+    with pytest.raises(ValueError, match=rf"path: must be a complete model.*{rule}"):
+        load(changed(tmp_path / "whole", tmp_path, wrong))
 
 
 def test_reversed_nodes(tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays["node_values"] = arrays["node_values"][::-1].copy()
+    def change(document: Any) -> None:
+        axis = document["encoder"]["axes"]["1"][0]
+        axis["values"] = axis["values"][::-1]
 
     with pytest.raises(ValueError, match="increasing"):
-        load_model(crafted("gradient", tmp_path, change))
+        load(crafted("gradient", tmp_path, change))
 
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("link", "softmax"), ("outputs", ["a"]), ("shapes", {"nobody": "increasing"}),
-     ("activation", "tanh"), ("orders", [2, 1, 3]), ("classes", ["a", "b", "c", "d"]),
-     ("labels", ["a"]), ("has_unseen", [True] * 100), ("has_unseen", [])],
+    [("link", "softmax"), ("output_names", ["a"]), ("shapes", {"nobody": "increasing"}),
+     ("basis", {"activation": "tanh", "scale": "centred", "terms": None}), ("tables", []),
+     ("classes", ["a", "b", "c", "d"]), ("components", [[0], [0, 1]]), ("has_offset", 1)],
 )  # fmt: skip
 def test_wrong_words(part: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="path: must be a complete model"):
-        load_model(crafted("regression", tmp_path, lambda h, a: h.update({part: value})))
+        load(crafted("regression", tmp_path, lambda document: document.update({part: value})))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("labels", ["a"]), ("names", ["a"]), ("features", []), ("axes", {}), ("kept", [0, 1])],
+)
+def test_a_wrong_encoder(part: str, value: Any, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["encoder"][part] = value
+
+    with pytest.raises(ValueError, match="path: must be a complete model"):
+        load(crafted("regression", tmp_path, change))
+
+
+def test_orders_count_up(tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        axes = document["encoder"]["axes"]
+        document["encoder"]["axes"] = {"2": axes["2"], "1": axes["1"]}
+
+    with pytest.raises(ValueError, match="orders must count up from 1"):
+        load(crafted("regression", tmp_path, change))
+
+
+@pytest.mark.parametrize("flag", ["has_unseen", "has_missing"])
+def test_a_wrong_flag_of_an_axis(flag: str, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        axis = document["encoder"]["axes"]["1"][first_of("number", document)]
+        axis[flag] = not axis[flag]
+
+    with pytest.raises(ValueError, match=r"only levels can be unseen|every node must have a mass"):
+        load(crafted("regression", tmp_path, change))
+
+
+def test_the_kind_of_an_axis_is_that_of_its_feature(tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["encoder"]["axes"]["2"][first_of("number", document)]["kind"] = "duration"
+
+    with pytest.raises(ValueError, match="kinds and levels must be known"):
+        load(crafted("regression", tmp_path, change))
 
 
 @pytest.mark.parametrize(
@@ -179,28 +246,29 @@ def test_wrong_words(part: str, value: Any, tmp_path: Path) -> None:
     [
         ("name", "a", "must be no feature"),
         ("name", None, "must be no feature"),
-        ("name", 3, "must be no feature"),
+        ("name", 3, "type str is needed"),
         ("place", 3, "must be a column of the table"),
         ("place", -1, "must be a column of the table"),
-        ("place", True, "must be a column of the table"),
-        ("is_exposure", 1, "must be true or false"),
-        ("extra", 0, "unexpected keyword"),
+        ("place", True, "type int is needed"),
+        ("is_exposure", 1, "type bool is needed"),
     ],
 )
 def test_a_wrong_column_of_offsets(
     part: str, value: Any, rule: str, later_models: Any, tmp_path: Path
 ) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        header["offset_column"][part] = value
+    def change(document: Any) -> None:
+        document["encoder"]["offset_column"][part] = value
 
     with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
-        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+        load(changed(later_models[0]["exposure"], tmp_path, change))
 
 
 def test_an_exposure_without_a_log_link(later_models: Any, tmp_path: Path) -> None:
-    path = changed(later_models[0]["exposure"], tmp_path, lambda h, a: h.update(link="identity"))
+    path = changed(
+        later_models[0]["exposure"], tmp_path, lambda document: document.update(link="identity")
+    )
     with pytest.raises(ValueError, match="an exposure needs a log link"):
-        load_model(path)
+        load(path)
 
 
 @pytest.mark.parametrize(
@@ -213,117 +281,181 @@ def test_an_exposure_without_a_log_link(later_models: Any, tmp_path: Path) -> No
         (lambda times, hazards: (times[:0], hazards[:0]), "must be finite"),
         (lambda times, hazards: (times[:, None], hazards[:, None]), "must be finite"),
         (lambda times, hazards: (times, hazards * np.nan), "must be finite"),
-        (lambda times, hazards: (times.astype("U9"), hazards), "must be finite"),
+        (lambda times, hazards: (times.astype("U9"), hazards), "array of float64 is needed"),
     ],
 )
 def test_a_wrong_baseline(change: Any, rule: str, later_models: Any, tmp_path: Path) -> None:
-    names = "baseline_times", "baseline_log_hazard"
-
-    def both(header: Any, arrays: Any) -> None:
-        arrays.update(zip(names, change(*(arrays[name] for name in names)), strict=True))
+    def both(document: Any) -> None:
+        times, log_hazard = change(*document["evidence"]["baseline"].values())
+        document["evidence"]["baseline"] = {"times": times, "log_hazard": log_hazard}
 
     with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
-        load_model(changed(later_models[0]["survival"], tmp_path, both))
+        load(changed(later_models[0]["survival"], tmp_path, both))
 
 
 def test_half_a_baseline_or_that_of_another_task(later_models: Any, tmp_path: Path) -> None:
     path = later_models[0]["survival"]
-    with pytest.raises(ValueError, match="baseline_times"):
-        load_model(changed(path, tmp_path, lambda h, arrays: arrays.pop("baseline_times")))
+    with pytest.raises(ValueError, match="times"):
+        load(changed(path, tmp_path, lambda d: d["evidence"]["baseline"].pop("times")))
+    with pytest.raises(ValueError, match="the task must fit the link"):
+        load(changed(path, tmp_path, lambda d: d.update(link="logit")))
     with pytest.raises(ValueError, match="a baseline needs one output and a log link"):
-        load_model(changed(path, tmp_path, lambda header, a: header.update(link="logit")))
+        load(changed(path, tmp_path, lambda d: d.update(link="logit", provenance=None)))
 
 
 @pytest.mark.parametrize("flag", [True, 1, None])
 def test_levels_that_are_text_are_strings(flag: Any, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        number = next(i for i, (_, levels) in enumerate(header["features"]) if levels)
-        kind, levels = header["features"][number]
-        header["features"][number] = [kind, list(range(len(levels))), flag]
+    def change(document: Any) -> None:
+        feature = document["encoder"]["features"][first_of("nominal", document)]
+        feature |= {"levels": list(range(len(feature["levels"]))), "are_text": flag}
 
-    with pytest.raises(ValueError, match=r"levels that are text|flags must be"):
-        load_model(crafted("regression", tmp_path, change))
+    with pytest.raises(ValueError, match=r"levels that are text|type bool is needed"):
+        load(crafted("regression", tmp_path, change))
 
 
-def first_of(kind: str, header: Any) -> int:
+def first_of(kind: str, document: Any) -> int:
     """The first feature of a kind."""
-    return next(i for i, (found, *_) in enumerate(header["features"]) if found == kind)
+    features = document["encoder"]["features"]
+    return next(i for i, feature in enumerate(features) if feature["kind"] == kind)
+
+
+def set_kind(document: Any, number: int, kind: str) -> None:
+    """Give a feature another kind, and its axes too."""
+    encoder = document["encoder"]
+    for part in (encoder["features"], *encoder["axes"].values()):
+        part[number]["kind"] = kind
 
 
 @pytest.mark.parametrize("kind", ["number", "date", "duration"])
 def test_what_is_measured_has_no_levels(kind: str, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        header["features"][first_of("number", header)] = [kind, ["x"]]
+    def change(document: Any) -> None:
+        number = first_of("number", document)
+        set_kind(document, number, kind)
+        document["encoder"]["features"][number]["levels"] = ["x"]
 
     with pytest.raises(ValueError, match=f"a {kind} must have no levels"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
 def test_nodes_of_a_number_have_no_labels(tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        number = first_of("number", header)
-        header["levels"][number] = ["x"] * header["n_nodes"][number]
+    def change(document: Any) -> None:
+        axis = document["encoder"]["axes"]["1"][first_of("number", document)]
+        axis["labels"] = ["x"] * len(axis["values"])
 
     with pytest.raises(ValueError, match="a number must have no levels"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
 def test_a_date_that_no_calendar_has(tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        number = first_of("number", header)
-        header["features"][number] = ["date", []]
-        last = sum(header["n_nodes"][: number + 1]) - 1 - header["has_missing"][number]
-        arrays["node_values"] = arrays["node_values"].copy()
-        arrays["node_values"][last] = 1e300
+    def change(document: Any) -> None:
+        number = first_of("number", document)
+        set_kind(document, number, "date")
+        set_number(document["encoder"]["axes"]["1"][number], "values", 1e300, -1)
 
     with pytest.raises(ValueError, match="nodes must be dates"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
-@pytest.mark.parametrize("place", ["features", "levels"])
+@pytest.mark.parametrize("place", ["features", "labels"])
 def test_a_missing_value_is_no_level(place: str, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        number = first_of("nominal", header)
-        labels = header["levels"][number] if place == "levels" else header["features"][number][1]
+    def change(document: Any) -> None:
+        number, encoder = first_of("nominal", document), document["encoder"]
+        axis, feature = encoder["axes"]["1"][number], encoder["features"][number]
+        labels = axis["labels"] if place == "labels" else feature["levels"]
         labels[0] = math.nan
 
     with pytest.raises(ValueError, match=r"levels must be known|must have a label"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
 def test_a_missing_value_is_no_class(tmp_path: Path) -> None:
     change = {"classes": [0.0, 1.0, math.nan]}
     with pytest.raises(ValueError, match="classes must fit"):
-        load_model(crafted("three_classes", tmp_path, lambda header, a: header.update(change)))
+        load(crafted("three_classes", tmp_path, lambda document: document.update(change)))
 
 
 def test_names_that_are_the_same(tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        header["names"][1] = header["names"][0]
+    def change(document: Any) -> None:
+        names = document["encoder"]["names"]
+        names[1] = names[0]
 
     with pytest.raises(ValueError, match="names of features must differ"):
-        load_model(crafted("regression", tmp_path, change))
+        load(crafted("regression", tmp_path, change))
 
 
-@pytest.mark.parametrize("kind", ["f4", "c8", "U3"])
+@pytest.mark.parametrize("kind", ["f4", "c8", "U3", "i8"])
 def test_nodes_of_levels_are_whole_numbers(kind: str, tmp_path: Path) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays["level_nodes"] = arrays["level_nodes"].astype(kind)
+    def change(document: Any) -> None:
+        axis = document["encoder"]["axes"]["1"][first_of("nominal", document)]
+        axis["level_nodes"] = axis["level_nodes"].astype(kind)
 
-    with pytest.raises(ValueError, match="nodes of levels must be whole numbers"):
-        load_model(crafted("regression", tmp_path, change))
+    with pytest.raises(ValueError, match="an array of uint16 is needed"):
+        load(crafted("regression", tmp_path, change))
 
 
 @pytest.mark.parametrize("kind", ["c8", "f2", "i8", "U9"])
-@pytest.mark.parametrize("array", ["calibration_numbers", "calibration_scores"])
+@pytest.mark.parametrize("array", ["scores", "knots"])
 def test_a_calibration_of_another_kind(
     array: str, kind: str, later_models: Any, tmp_path: Path
 ) -> None:
-    def change(header: Any, arrays: Any) -> None:
-        arrays[array] = arrays[array].astype(kind)
+    def change(document: Any) -> None:
+        calibration = document["evidence"]["calibration"]
+        parent = calibration if array == "scores" else calibration["scale"]
+        parent[array] = parent[array].astype(kind)
 
-    with pytest.raises(ValueError, match="calibration: scores must be single numbers"):
-        load_model(changed(later_models[0]["exposure"], tmp_path, change))
+    with pytest.raises(ValueError, match=r"an array of float(32|64) is needed"):
+        load(changed(later_models[0]["exposure"], tmp_path, change))
+
+
+def test_an_array_has_no_place_among_words(later_models: Any, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["provenance"]["settings"]["order"] = np.zeros(3)
+
+    with pytest.raises(ValueError, match="ndarray is not JSON serializable"):
+        load(changed(later_models[0]["exposure"], tmp_path, change))
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        ([["tables", 0], "float64", -1, [1]], "an array of shape"),
+        ([["tables", 0], "float64", 0, [-1]], "an array of shape"),
+        ([["tables", 0], "float64", 0.0, [1]], "an array of shape"),
+        ([["tables", 0], "float64", 0, [10**12]], "cannot reshape"),
+        ([["tables", 0], "int8", 0, [1]], "int8"),
+        ([["tables", 99], "float64", 0, [1]], "out of range"),
+        ([["tabels", 0], "float64", 0, [1]], "tabels"),
+        ([[], "float64", 0, [1]], "not enough values"),
+    ],
+)
+def test_a_list_of_arrays_that_lies(listed: Any, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"truncated or of another kind .*{reason}"):
+        load(with_arrays_listed(tmp_path, [listed]))
+
+
+def test_numbers_that_are_used_too_often(tmp_path: Path) -> None:
+    """A short list of arrays must not take hours to check."""
+    all_of_them = [["weather"], "float64", 0, [100]]
+    with pytest.raises(ValueError, match="many more than there are"):
+        load(with_arrays_listed(tmp_path, [all_of_them] * 100_000))
+
+
+def with_arrays_listed(tmp_path: Path, more: list[Any]) -> Path:
+    """A file in whose header more arrays are listed."""
+    with zipfile.ZipFile(REFERENCE / "regression.tpnn") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    del entries["digest.txt"]
+    header = json.loads(entries["header.json"])
+    header["arrays"] += more
+    return packed(tmp_path, entries | {"header.json": json.dumps(header).encode()})
+
+
+def packed(tmp_path: Path, entries: dict[str, bytes]) -> Path:
+    """An archive with a right checksum."""
+    with zipfile.ZipFile(tmp_path / "packed", "w") as archive:
+        for name, data in (entries | {"digest.txt": _digest(entries).encode()}).items():
+            archive.writestr(name, data)
+    return tmp_path / "packed"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -348,9 +480,9 @@ def damage_often(original: Path, rows: pd.DataFrame, tmp_path: Path) -> None:
     rng = np.random.default_rng(len(original.stem))
     refused, unfit = [], []
     for _ in range(N_DAMAGES):
-        path = changed(original, tmp_path, lambda h, a: damage(h, a, rng))
+        path = changed(original, tmp_path, lambda document: damage(document, rng))
         try:
-            model = load_model(path)
+            model = load(path).model_
         except ValueError as error:
             refused.append(str(error))
             continue
@@ -369,15 +501,11 @@ def test_an_odd_entry_is_refused_in_plain_words(entry: bytes, tmp_path: Path) ->
     with zipfile.ZipFile(REFERENCE / "regression.tpnn") as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     del entries["digest.txt"]
-    entries["tables.npy"] = entry
-    path = tmp_path / "odd"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (entries | {"digest.txt": _digest(entries).encode()}).items():
-            archive.writestr(name, data)
+    path = packed(tmp_path, entries | {"float64.npy": entry})
     with pytest.raises(
         ValueError, match=r"^path: must be a .*, found .*\. Save the model again\.$"
     ):
-        load_model(path)
+        load(path)
 
 
 def test_an_entry_that_would_fill_the_memory_is_refused_unread(
@@ -390,7 +518,7 @@ def test_an_entry_that_would_fill_the_memory_is_refused_unread(
     monkeypatch.setattr("tpnn.model.archive.SMALLEST_SIZE_LIMIT", 1 << 20)
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="would unpack to"):
-        load_model(path)
+        load(path)
 
 
 def test_no_more_is_unpacked_than_an_entry_promises(tmp_path: Path) -> None:
@@ -402,7 +530,7 @@ def test_no_more_is_unpacked_than_an_entry_promises(tmp_path: Path) -> None:
     path.write_bytes(data)
     tracemalloc.start()
     with pytest.raises(ValueError, match="truncated or of another kind"):
-        load_model(path)
+        load(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 22
@@ -417,4 +545,4 @@ def test_a_compression_that_unpacks_without_a_limit_is_refused(
         archive.writestr("tables.npy", bytes(1 << 20))
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="an entry that is compressed in the way"):
-        load_model(path)
+        load(path)

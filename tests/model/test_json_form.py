@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import warnings
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,13 @@ import pytest
 
 import tpnn
 from tests.conftest import QUICK
-from tests.models import random_model, with_bands
-from tpnn import AnovaModel, TPNNRegressor, load_model
+from tests.models import random_model, with_bands, with_evidence
+from tpnn import AnovaModel, TPNNRegressor, TPNNSurvival, load
 from tpnn.anova.posterior import Posterior
-from tpnn.model.evidence import ComponentFacts, Facts
-from tpnn.model.json_form import JSON_FORMAT, json_text
+from tpnn.model.archive import JSON_FORMAT
 
 ROOT = Path(__file__).parents[2]
-REFERENCE = ROOT / "tests" / "reference" / "version_0_1_0"
+REFERENCE = ROOT / "tests" / "reference" / "version_1"
 MODELS = sorted(path.stem for path in REFERENCE.glob("*.tpnn"))
 N_ROWS = 200
 
@@ -96,16 +94,16 @@ def assert_the_reader_agrees(model: AnovaModel, path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_json_form_reads_back_to_the_same_file(name: str, tmp_path: Path) -> None:
-    model = load_model(REFERENCE / f"{name}.tpnn")
+    model = load(REFERENCE / f"{name}.tpnn").model_
     assert model.to_json(tmp_path / "model.json") is None
-    load_model(tmp_path / "model.json").save(tmp_path / "again")
+    load(tmp_path / "model.json").model_.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (REFERENCE / f"{name}.tpnn").read_bytes()
     assert (tmp_path / "model.json").read_text() == model.to_json()
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_plain_python_predicts_the_same(name: str, tmp_path: Path) -> None:
-    assert_the_reader_agrees(load_model(REFERENCE / f"{name}.tpnn"), tmp_path / "model.json")
+    assert_the_reader_agrees(load(REFERENCE / f"{name}.tpnn").model_, tmp_path / "model.json")
 
 
 def test_plain_python_reads_an_exposure_and_odd_levels(tmp_path: Path) -> None:
@@ -127,35 +125,53 @@ def test_plain_python_reads_an_exposure_and_odd_levels(tmp_path: Path) -> None:
     assert loaded.model_.provenance == model.provenance
 
 
+SCHEMA = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
+
+
+def required_keys(schema: Any, document: Any) -> None:
+    """What a schema asks for is what is there, in every object whose parts it names."""
+    schema = SCHEMA["$defs"][schema["$ref"].split("/")[-1]] if "$ref" in schema else schema
+    if isinstance(document, dict) and "properties" in schema:
+        assert set(schema["required"]) == set(schema["properties"]) == set(document)
+        for name, part in schema["properties"].items():
+            required_keys(part, document[name])
+    elif isinstance(document, dict) and "additionalProperties" in schema:
+        assert set(schema.get("required", document)) == set(document)
+        for part in document.values():
+            required_keys(schema["additionalProperties"], part)
+    elif isinstance(document, list) and "items" in schema:
+        for part in document:
+            required_keys(schema["items"], part)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_schema_describes_the_document(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
-    document = json.loads(load_model(REFERENCE / f"{name}.tpnn").to_json() or "")
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(document, schema)
-    assert set(schema["required"]) == set(document) == set(schema["properties"]) - {"facts"}
+    document = json.loads(load(REFERENCE / f"{name}.tpnn").model_.to_json() or "")
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(document, SCHEMA)
+    required_keys(SCHEMA, document)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document | {"link": "probit"}, schema)
+        jsonschema.validate(document | {"link": "probit"}, SCHEMA)
 
 
-def test_the_schema_knows_the_facts() -> None:
+def test_the_schema_describes_evidence_provenance_and_edits(tmp_path: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
-    facts = Facts("poisson", 1.5, (ComponentFacts(), ComponentFacts(2.0, 0.5, 1.0, 0.1, 0.25)))
-    model = replace(random_model(2, 1), facts=facts)
-    document = json.loads(model.to_json() or "")
-    jsonschema.validate(document, schema)
-    assert set(schema["properties"]["facts"]["required"]) == set(document["facts"])
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"level": rng.choice(list("ab"), 300), "x": rng.normal(size=300)})
+    times = np.column_stack([rng.exponential(size=300), np.ones(300)])
+    regressor = TPNNRegressor(**QUICK).fit(X, X["x"] + rng.normal(size=300)).model_
+    survival = TPNNSurvival(**QUICK).fit(X, times).model_
+    edited = with_bands(random_model(2, 1)).edit("x0", add=1.0)
+    known = regressor.evidence
+    assert None not in (known.spreads, known.posteriors, known.tests, known.calibration)
+    assert survival.evidence.baseline is not None
+    for model in (regressor, survival, edited):
+        document = json.loads(model.to_json() or "")
+        jsonschema.validate(document, SCHEMA)
+        required_keys(SCHEMA, document)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document | {"facts": {"loss": "low"}}, schema)
-
-
-def test_the_schema_knows_the_provenance() -> None:
-    schema = json.loads((Path(tpnn.__file__).parent / "model" / "model.schema.json").read_text())
-    known = schema["properties"]["provenance"]
-    assert set(known["required"]) == set(known["properties"])
-    assert set(known["required"]) == set(tpnn.Provenance.__dataclass_fields__)
+        jsonschema.validate(document | {"evidence": {"tests": None}}, SCHEMA)
 
 
 def test_the_reader_is_short_and_needs_the_standard_library_alone() -> None:
@@ -171,8 +187,8 @@ def test_features_without_use_are_left_out(tmp_path: Path) -> None:
     estimator = TPNNRegressor(**QUICK, components=[(1,), (1, 3)]).fit(X, X[:, 1] + X[:, 3])
     estimator.model_.to_json(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
-    assert document["version"] == 3
-    assert [feature["name"] for feature in document["features"]] == ["x1", "x3"]
+    assert document["encoder"]["kept"] == {"places": [1, 3], "n_features": 4}
+    assert reader().feature_names(document["encoder"]) == ["x1", "x3"]
     loaded = tpnn.load(tmp_path / "model.json")
     assert np.array_equal(loaded.predict(X), estimator.predict(X))
     rows = [{"x1": row[1], "x3": row[3]} for row in X.tolist()]
@@ -182,7 +198,7 @@ def test_features_without_use_are_left_out(tmp_path: Path) -> None:
 
 @pytest.fixture
 def document(tmp_path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(load_model(REFERENCE / "survival.tpnn").to_json() or "")
+    found: dict[str, Any] = json.loads(load(REFERENCE / "survival.tpnn").model_.to_json() or "")
     return found
 
 
@@ -196,12 +212,12 @@ def test_a_document_is_strict_json(document: dict[str, Any]) -> None:
     ("change", "rule"),
     [
         ({"link": "probit"}, "KeyError"),
-        ({"intercepts": ["1.0"]}, "numbers are needed"),
+        ({"intercepts": ["1.0"]}, "numbers of type float64 are needed"),
         ({"intercepts": [[1.0]]}, "one intercept"),
         ({"intercepts": [1.0, 2.0]}, "must have a name|shape of their nodes"),
-        ({"axes": {}}, "complete model"),
-        ({"has_names": 1, "features": []}, "complete model"),
-        ({"baseline": {"times": [2.0, 1.0], "log_hazard": [0.0, 1.0]}}, "rise with time"),
+        ({"encoder": {}}, "complete model"),
+        ({"components": {}}, "type list is needed"),
+        ({"tables": [{"shape": [10**12]}]}, "only an array without numbers"),
         ({"provenance": {"task": "regressor"}}, "complete model"),
     ],
 )
@@ -210,15 +226,25 @@ def test_a_wrong_document_is_refused(
 ) -> None:
     (tmp_path / "model.json").write_text(json.dumps(document | change))
     with pytest.raises(ValueError, match=f"^path: .*({rule})"):
-        load_model(tmp_path / "model.json")
+        load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("node", [70_000, -1, 0.5, "0", True])
+def test_a_node_that_no_level_can_have(node: Any, document: dict[str, Any], tmp_path: Path) -> None:
+    axes = document["encoder"]["axes"]["1"]
+    nominal = next(axis for axis in axes if axis["level_nodes"] is not None)
+    nominal["level_nodes"] = [node] * len(nominal["level_nodes"])
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"below 65536|numbers of type uint16 are needed"):
+        load(tmp_path / "model.json")
 
 
 def test_only_levels_have_nodes_of_levels(document: dict[str, Any], tmp_path: Path) -> None:
-    axis = next(axis for axis in document["axes"]["1"] if axis["level_nodes"] is None)
-    axis["level_nodes"] = []
+    axes = document["encoder"]["axes"]["1"]
+    next(axis for axis in axes if axis["level_nodes"] is None)["level_nodes"] = []
     (tmp_path / "model.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="must have no levels"):
-        load_model(tmp_path / "model.json")
+        load(tmp_path / "model.json")
 
 
 @pytest.mark.parametrize(
@@ -234,25 +260,25 @@ def test_only_levels_have_nodes_of_levels(document: dict[str, Any], tmp_path: Pa
 def test_text_that_is_no_model_is_refused(text: str, rule: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(text)
     with pytest.raises(ValueError, match=f"^path: .*{rule}"):
-        load_model(tmp_path / "model.json")
+        load(tmp_path / "model.json")
 
 
 def test_unknown_parts_are_ignored(document: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "model.json").write_text(json.dumps(document | {"bands": {"level": 0.9}}))
-    assert load_model(tmp_path / "model.json").to_json() == json.dumps(document)
+    (tmp_path / "model.json").write_text(json.dumps(document | {"weather": {"rain": 0.9}}))
+    assert load(tmp_path / "model.json").model_.to_json() == json.dumps(document)
 
 
 def test_bands_survive_the_document(tmp_path: Path) -> None:
     """Also of a component whose posterior has no functions."""
     model = with_bands(random_model(2, 2, n_outputs=2))
-    assert model.posteriors is not None
+    assert model.evidence.posteriors is not None
     zero = Posterior.zero(model.tables[0].shape)
-    model = replace(model, posteriors=(zero, *model.posteriors[1:]))
+    model = with_evidence(model, posteriors=(zero, *model.evidence.posteriors[1:]))
     path = tmp_path / "model.json"
-    path.write_text(json_text(model._fields()))
-    loaded = load_model(path)
-    assert model.posteriors is not None
-    for one, other in zip(loaded.posteriors or (), model.posteriors, strict=True):
+    model.to_json(path)
+    loaded = load(path).model_
+    assert model.evidence.posteriors is not None
+    for one, other in zip(loaded.evidence.posteriors or (), model.evidence.posteriors, strict=True):
         for left, right in zip(one.arrays, other.arrays, strict=True):
             assert left.dtype == right.dtype
             assert np.array_equal(left, right)

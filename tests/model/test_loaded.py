@@ -14,7 +14,7 @@ from tests.conftest import QUICK
 from tests.models import small_model
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 
-REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
+REFERENCE = Path(__file__).parents[1] / "reference" / "version_1"
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +97,10 @@ def test_survival(rows: Any, tmp_path: Path, form: str) -> None:
         ("quantiles", tpnn.LoadedRegressor),
         ("two_classes", tpnn.LoadedClassifier),
         ("three_classes", tpnn.LoadedClassifier),
-        ("survival", tpnn.LoadedRegressor),  # 0.1.0 saved no baselines
+        ("survival", tpnn.LoadedRegressor),  # it has no baseline
     ],
 )
-def test_files_of_version_0_1_0_show_their_task(name: str, kind: type) -> None:
+def test_models_that_no_estimator_fitted_show_their_task(name: str, kind: type) -> None:
     assert type(tpnn.load(REFERENCE / f"{name}.tpnn")) is kind
 
 

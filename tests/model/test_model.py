@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import QUICK
-from tests.models import interpolate_slowly, random_model, small_model, with_bands
-from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load_model
+from tests.models import interpolate_slowly, random_model, small_model, with_bands, with_evidence
+from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import constrain
 from tpnn.model.evidence import Baseline
@@ -37,7 +37,7 @@ def test_only_what_methods_return_drops_the_axis_of_one_output(
     model = small_model(2, n_outputs)
     assert model.n_outputs == n_outputs
     assert model.intercepts.shape == (n_outputs,)
-    assert all(table.shape[-1] == n_outputs for table in (*model.tables, *model.spreads))
+    assert all(table.shape[-1] == n_outputs for table in (*model.tables, *model.evidence.spreads))
     assert model.raw_scores(ROWS).shape == model.predict(ROWS).shape == (50, *last)
     assert model.component_scores(ROWS).shape == (50, 6, *last)
     assert np.shape(model.intercept) == last
@@ -52,7 +52,6 @@ def test_each_output_is_a_model_of_its_own() -> None:
         one = replace(
             model,
             tables=tuple(table[..., [k]] for table in model.tables),
-            spreads=tuple(spread[..., [k]] for spread in model.spreads),
             intercepts=model.intercepts[[k]],
             output_names=(),
         )
@@ -92,7 +91,7 @@ def test_predict_proba_of_classifiers_alone() -> None:
 def test_survival_from_a_baseline_by_hand() -> None:
     """S(t) = exp(-H_0(t) exp(f)), where H_0 is 0, then 0.5 from t=1 on and 2 from t=3 on."""
     baseline = Baseline(np.array([1.0, 3.0]), np.log([0.5, 2.0]))
-    model = replace(small_model(2), link=LINKS["log"], baseline=baseline)
+    model = with_evidence(replace(small_model(2), link=LINKS["log"]), baseline=baseline)
     risk, offset = model.predict(ROWS), np.linspace(-1, 1, len(ROWS))
     expected = np.exp(-risk[:, None] * [0.0, 0.5, 0.5, 2.0, 2.0])
     assert model.predict_survival(ROWS, [0.9, 1.0, 2.9, 3.0, 99.0]) == pytest.approx(expected)
@@ -102,7 +101,7 @@ def test_survival_from_a_baseline_by_hand() -> None:
 
 def test_a_baseline_does_not_outlive_its_components() -> None:
     baseline = Baseline(np.array([1.0]), np.array([0.0]))
-    model = replace(small_model(2), link=LINKS["log"], baseline=baseline)
+    model = with_evidence(replace(small_model(2), link=LINKS["log"]), baseline=baseline)
     for other in (model.restrict([(0,)]), constrain(model, {"x0": "increasing"})):
         with pytest.raises(ValueError, match=r"^baseline: the model_ of a fitted TPNNSurvival"):
             other.predict_survival(ROWS, [1.0])
@@ -118,15 +117,15 @@ def test_offset_is_added_to_every_output(n_outputs: int) -> None:
 
 
 def arrays_of(model: AnovaModel) -> list[np.ndarray]:
-    terms = [array for terms in model.stored_terms or () for array in terms[1:]]
-    known = [array for posterior in model.posteriors or () for array in posterior.arrays]
-    frozen = [*model.tables, *model.spreads, model.intercepts, *terms, *known]
-    return [*frozen, *(model.baseline or ())]
+    terms = [array for terms in model.basis.terms or () for array in terms[1:]]
+    known = [array for posterior in model.evidence.posteriors or () for array in posterior.arrays]
+    frozen = [*model.tables, *model.evidence.spreads, model.intercepts, *terms, *known]
+    return [*frozen, *(model.evidence.baseline or ())]
 
 
 def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
     model.save(path)
-    return load_model(path)
+    return load(path).model_
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,9 @@ def saved_and_loaded(model: AnovaModel, path: Any) -> AnovaModel:
 )
 def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
     baseline = Baseline(np.arange(3.0), np.arange(3.0))
-    original = replace(with_bands(small_model(2)), link=LINKS["log"], baseline=baseline)
+    original = with_evidence(
+        replace(with_bands(small_model(2)), link=LINKS["log"]), baseline=baseline
+    )
     expected = original.raw_scores(ROWS)  # so that it holds predictors, which are not copied
     model = again(original, tmp_path / "model.tpnn")
     assert len(arrays_of(model)) == len(arrays_of(original))
@@ -169,7 +170,7 @@ def test_dicts_are_read_only(again: Any, tmp_path: Any) -> None:
         known.save(tmp_path / "saved")
         known.to_json(tmp_path / "saved.json")
         for name in ("saved", "saved.json"):
-            loaded = load_model(tmp_path / name)
+            loaded = load(tmp_path / name).model_
             assert loaded.shapes == known.shapes == {"x0": "increasing"}
             assert loaded.provenance.as_dict() == provenance.as_dict()
 
@@ -206,13 +207,15 @@ def test_restrict_keeps_the_intercept_and_some_components(n_outputs: int) -> Non
     expected = model.component_scores(ROWS)[:, places]
     assert np.array_equal(few.component_scores(ROWS), expected)
     assert np.allclose(few.raw_scores(ROWS), model.intercept + expected.sum(1))
-    for new, old in zip(few.spreads, (model.spreads[place] for place in places), strict=True):
-        assert np.array_equal(new, old)
+    assert few.evidence.spreads is not None
+    assert model.evidence.spreads is not None
+    for new, place in zip(few.evidence.spreads, places, strict=True):
+        assert np.array_equal(new, model.evidence.spreads[place])
     if n_outputs == 1:
-        assert model.stored_terms is not None
-        assert few.stored_terms is not None
-        for new_terms, place in zip(few.stored_terms, places, strict=True):
-            assert np.array_equal(new_terms.beta, model.stored_terms[place].beta)
+        assert model.basis.terms is not None
+        assert few.basis.terms is not None
+        for new_terms, place in zip(few.basis.terms, places, strict=True):
+            assert np.array_equal(new_terms.beta, model.basis.terms[place].beta)
 
 
 def test_restricting_to_all_components_changes_nothing() -> None:
@@ -277,8 +280,8 @@ def test_the_certificate_asks_for_the_shape_that_the_model_has() -> None:
 
 def test_terms_are_stored_or_the_steps_of_the_tables() -> None:
     model = small_model(2)
-    assert model.stored_terms is not None
-    for named, stored in zip(model.terms(), model.stored_terms, strict=True):
+    assert model.basis.terms is not None
+    for named, stored in zip(model.terms(), model.basis.terms, strict=True):
         assert named.beta is stored.beta
         assert named.features == tuple(model.feature_names[j] for j in stored.features)
     pure = random_model(2, 2)
@@ -317,6 +320,10 @@ def test_whatever_is_in_a_model_is_shown_in_a_line() -> None:
     model = fitted.model_
     assert repr(model.encoder) == "TableEncoder(3 features, orders [1, 2])"
     assert repr(model.encoder.axes[1][0]) == "Axis(number, 32 nodes)"
-    shown = [model.calibration, model.posteriors[0], *fitted.explain(X).reasons()[0]]
+    shown = [
+        model.evidence.calibration,
+        model.evidence.posteriors[0],
+        *fitted.explain(X).reasons()[0],
+    ]
     assert all(len(repr(part)) < 100 for part in shown)
     assert not any(re.search(r"\d{7}", repr(part)) for part in shown)

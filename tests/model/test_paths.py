@@ -56,7 +56,6 @@ def messy_model(order: int, n_outputs: int) -> AnovaModel:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tables,
         intercepts=rng.normal(size=n_outputs),
         link=LINKS["identity"],
         output_names=tuple(f"output {k}" for k in range(n_outputs)) if n_outputs > 1 else (),
@@ -107,7 +106,6 @@ def test_a_row_is_the_same_whatever_holds_it(all_compiled: None) -> None:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tables,
         intercepts=np.zeros(1),
         link=LINKS["identity"],
     )

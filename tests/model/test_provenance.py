@@ -16,9 +16,9 @@ import pytest
 import tpnn
 from tests.conftest import QUICK
 from tests.models import small_model
-from tpnn import Grow, Provenance, TPNNClassifier, TPNNRegressor, load_model
+from tpnn import Grow, Provenance, TPNNClassifier, TPNNRegressor, load
 from tpnn.estimators.fit_record import json_value, target_names
-from tpnn.model.archive import read_archive, write_archive
+from tpnn.model.archive import read_document, write_archive
 
 GOOD = Provenance(
     task="regressor", version="1.2.3", date="2026-01-31T12:00:00Z", targets=("y",),
@@ -59,30 +59,24 @@ def test_the_same_fit_at_the_same_time_gives_the_same_file(
     for name in ("one", "other"):
         TPNNRegressor(**QUICK).fit(*rows).model_.save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
-    assert load_model(tmp_path / "one").provenance.date == "2023-11-14T22:13:20Z"
+    assert load(tmp_path / "one").model_.provenance.date == "2023-11-14T22:13:20Z"
 
 
 @pytest.mark.parametrize("form", ["archive", "json"])
 def test_it_survives_a_file(tmp_path: Path, form: str) -> None:
     model = replace(small_model(2), provenance=GOOD)
     model.save(tmp_path / "model") if form == "archive" else model.to_json(tmp_path / "model")
-    assert load_model(tmp_path / "model").provenance == GOOD
-
-
-def test_readers_of_version_1_still_read_the_file(tmp_path: Path) -> None:
-    """They ignore what they do not know, so a part without use for predictions needs no version."""
-    replace(small_model(2), provenance=GOOD).save(tmp_path / "model")
-    assert read_archive(tmp_path / "model")[0]["version"] == 1
+    assert load(tmp_path / "model").model_.provenance == GOOD
 
 
 def test_parts_of_later_versions_are_ignored(tmp_path: Path) -> None:
     model = replace(small_model(2), provenance=GOOD)
     model.save(tmp_path / "model")
-    header, arrays = read_archive(tmp_path / "model")
-    header["bands"] = {"level": 0.9}
-    header["provenance"]["licence"] = "MIT"
-    write_archive(tmp_path / "more", header, arrays | {"bands_lower": np.zeros(3)})
-    loaded = load_model(tmp_path / "more")
+    document = read_document(tmp_path / "model")
+    document["weather"] = {"rain": np.zeros(3)}
+    document["provenance"]["licence"] = "MIT"
+    write_archive(tmp_path / "more", document)
+    loaded = load(tmp_path / "more").model_
     assert loaded.provenance == GOOD
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
@@ -103,21 +97,21 @@ def test_parts_of_later_versions_are_ignored(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_every_field_is_checked(change: dict[str, Any], tmp_path: Path) -> None:
     replace(small_model(2), provenance=GOOD).save(tmp_path / "model")
-    header, arrays = read_archive(tmp_path / "model")
-    header["provenance"] |= change
-    write_archive(tmp_path / "model", header, arrays)
+    document = read_document(tmp_path / "model")
+    document["provenance"] |= change
+    write_archive(tmp_path / "model", document)
     with pytest.raises(ValueError, match=r"^path: must be a complete model"):
-        load_model(tmp_path / "model")
+        load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("name", list(GOOD.as_dict()))
 def test_every_field_is_needed(name: str, tmp_path: Path) -> None:
     replace(small_model(2), provenance=GOOD).save(tmp_path / "model")
-    header, arrays = read_archive(tmp_path / "model")
-    del header["provenance"][name]
-    write_archive(tmp_path / "model", header, arrays)
+    document = read_document(tmp_path / "model")
+    del document["provenance"][name]
+    write_archive(tmp_path / "model", document)
     with pytest.raises(ValueError, match=f"lacks a part of it .*{name}"):
-        load_model(tmp_path / "model")
+        load(tmp_path / "model")
 
 
 def test_scores_belong_to_the_whole_model() -> None:
@@ -137,7 +131,7 @@ def test_long_and_odd_settings_are_told_briefly(rows: Any, tmp_path: Path) -> No
     X, y = rows
     model = TPNNClassifier(**QUICK | settings).fit(X, y > 0.5).model_
     model.save(tmp_path / "model")
-    found = load_model(tmp_path / "model").provenance.settings
+    found = load(tmp_path / "model").model_.provenance.settings
     assert found["categorical"] == "list of length 100000"
     assert found["random_state"] == "RandomState"
     with zipfile.ZipFile(tmp_path / "model") as archive:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import QUICK
 from tests.explain.report.pages import payload
-from tpnn import TPNNRegressor, load_model
-from tpnn.model.archive import read_archive
+from tpnn import TPNNRegressor, load
+from tpnn.model.model import pruned
 
 LISTED = [("a",), ("a", "d")]
 
@@ -38,7 +38,7 @@ def test_columns_without_use_are_not_asked_for(
     assert model.model_.required_features == ("a", "d")
     assert model.n_features_in_ == 4
     model.model_.save(tmp_path / "saved")
-    loaded = load_model(tmp_path / "saved")
+    loaded = load(tmp_path / "saved").model_
     expected = model.predict(X)
     for table in (X, X[["d", "a"]], X.drop(columns="c").assign(e=1)):
         assert np.array_equal(model.predict(table), expected)
@@ -57,9 +57,8 @@ def test_arrays_keep_their_positions(rows: Any, tmp_path: Path) -> None:
     model = TPNNRegressor(**QUICK, components=[(1,), (1, 2)]).fit(X, rows[1])
     assert model.model_.required_features == ("x1", "x2")
     model.model_.save(tmp_path / "saved")
-    loaded = load_model(tmp_path / "saved")
+    loaded = load(tmp_path / "saved").model_
     assert loaded.feature_names == ("x1", "x2")
-    assert read_archive(tmp_path / "saved")[0]["version"] == 3
     other = X.copy()
     other[:, 0] = np.nan
     assert np.array_equal(loaded.predict(other), model.predict(X))
@@ -79,7 +78,7 @@ def test_arrays_with_an_exposure(rows: Any, tmp_path: Path) -> None:
     model = TPNNRegressor(**settings, components=[(2, 3), (3,)]).fit(table, y)
     assert model.model_.required_features == ("x2", "x3")
     model.model_.save(tmp_path / "saved")
-    loaded = load_model(tmp_path / "saved")
+    loaded = load(tmp_path / "saved").model_
     changed = table.copy()
     changed[:, 0] = 7
     assert np.array_equal(loaded.predict(changed), model.predict(table))
@@ -108,11 +107,11 @@ def test_neither_file_nor_report_knows_them(
 def test_pruning_changes_no_value(rows: Any) -> None:
     X, y = rows
     full = TPNNRegressor(**QUICK).fit(X, y).model_
-    assert full.pruned() is full
+    assert pruned(full) is full
     few = full.restrict([(0,), (0, 3)])
     assert few.feature_names == ("a", "b", "c", "d")
-    pruned = few.pruned()
-    assert pruned.feature_names == pruned.required_features == few.required_features == ("a", "d")
-    assert pruned.component_names == few.component_names
-    assert np.array_equal(pruned.raw_scores(X[["a", "d"]]), few.raw_scores(X))
-    assert pruned.identifiability_error() == few.identifiability_error()
+    needed = pruned(few)
+    assert needed.feature_names == needed.required_features == few.required_features == ("a", "d")
+    assert needed.component_names == few.component_names
+    assert np.array_equal(needed.raw_scores(X[["a", "d"]]), few.raw_scores(X))
+    assert needed.identifiability_error() == few.identifiability_error()

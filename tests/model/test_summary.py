@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import tpnn
-from tests.models import random_model, with_bands
+from tests.models import random_model, with_bands, with_evidence
 from tpnn import Explanation, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.model.evidence import ComponentFacts, Facts
+from tpnn.model.evidence import ComponentTest, ComponentTests
 from tpnn.model.summary import SummaryLine
 
-REFERENCE = Path(__file__).parents[1] / "reference" / "version_0_1_0"
+REFERENCE = Path(__file__).parents[1] / "reference" / "version_1"
 FROM_FACTS = ["edf", "p_value", "loss_without", "loss_error", "concurvity"]
 
 
@@ -42,7 +42,7 @@ def test_the_features_of_the_truth_stand_out(fitted: TPNNRegressor) -> None:
     frame = fitted.summary().to_frame().set_index("component")
     true = ["smooth", "skewed", "atom", "level", "skewed x level"]
     assert (frame.loc[true, "p_value"] < 1e-6).all()
-    assert (frame.loc[true, "loss_without"] > fitted.model_.facts.loss).all()
+    assert (frame.loc[true, "loss_without"] > fitted.model_.evidence.tests.loss).all()
     assert (frame["edf"] > 0).all()
     assert frame[FROM_FACTS].notna().all(axis=None)
 
@@ -131,8 +131,8 @@ def test_components_that_a_shape_adds_have_no_facts() -> None:
     from tpnn.model.constrain import constrain
 
     model = with_bands(random_model(2, 2)).restrict([(0,), (0, 1)])
-    facts = Facts("squared_error", 1.0, (ComponentFacts(*[0.5] * 5),) * 2)
-    shaped = constrain(replace(model, facts=facts), {"x1": "increasing"})
+    facts = ComponentTests("squared_error", 1.0, (ComponentTest(*[0.5] * 5),) * 2)
+    shaped = constrain(with_evidence(model, tests=facts), {"x1": "increasing"})
     frame = shaped.summary().to_frame().set_index("component")
     assert frame.loc["x1", FROM_FACTS].isna().all()
     assert (frame.loc[["x0", "x0 x x1"], FROM_FACTS] == 0.5).all(axis=None)
@@ -165,6 +165,6 @@ def test_an_estimator_must_be_fitted() -> None:
 def test_an_explanation_of_one_output_keeps_no_facts(table: Any, quick: Any) -> None:
     X, y = table
     model = TPNNClassifier(**{**quick, "order": 1}).fit(X, pd.qcut(y, 3, labels=list("abc")))
-    assert model.model_.facts is not None
+    assert model.model_.evidence.tests is not None
     assert isinstance(model.explain().of("a"), Explanation)
-    assert model.explain().of("a").model.facts is None
+    assert model.explain().of("a").model.evidence.tests is None

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import Grow, TPNNClassifier, TPNNRegressor, load_model
+from tpnn import Grow, TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.components import ComponentSet
 from tpnn.solvers.solution import Verdict
 
@@ -48,7 +48,7 @@ def test_laws_hold_after_search_and_selection(deep: TPNNRegressor, tmp_path: Any
     values = deep.shap_values(X[:20])
     np.testing.assert_allclose(values.base_values + values.values.sum(1), raw[:20], atol=1e-9)
     model.save(tmp_path / "model")
-    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), deep.predict(X))
+    np.testing.assert_array_equal(load(tmp_path / "model").model_.predict(X), deep.predict(X))
 
 
 def test_terms_reproduce_a_triple(deep: TPNNRegressor) -> None:

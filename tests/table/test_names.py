@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn import TPNNRegressor, load_model
+from tpnn import TPNNRegressor, load
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 
@@ -76,7 +76,7 @@ def test_a_saved_model_knows_numbered_columns(quick: Any, tmp_path: Path) -> Non
     model = TPNNRegressor(**quick).fit(X, X[2019] + X[2020] ** 2)
     assert not hasattr(model, "feature_names_in_")  # which scikit-learn keeps for strings
     model.model_.save(tmp_path / "model")
-    again = load_model(tmp_path / "model")
+    again = load(tmp_path / "model").model_
     for order in ([2019, 2020, 2021], [2021, 2020, 2019]):
         assert np.array_equal(again.predict(X[order]), model.predict(X))
         assert np.array_equal(model.predict(X[order]), model.predict(X))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pandas as pd
 import pytest
 
 from tests.conftest import QUICK, with_solver
-from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load, load_model
+from tests.models import with_evidence
+from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn.model.intervals import score_at
 
 SETTINGS = {**with_solver(QUICK, max_rounds=80), "n_bags": 4}
@@ -136,7 +136,7 @@ def test_files_keep_the_intervals(fitted: Any, tmp_path: Path) -> None:
     for name in ("model.tpnn", "model.json"):
         loaded = load(tmp_path / name)
         assert np.array_equal(loaded.predict_interval(X, by="group"), wanted)
-        assert np.array_equal(load_model(tmp_path / name).predict_interval(X, by="group"), wanted)
+        assert np.array_equal(load(tmp_path / name).model_.predict_interval(X, by="group"), wanted)
         errors = loaded.predict(X, return_std=True)[1]
         assert np.array_equal(errors, fitted.predict(X, return_std=True)[1])
 
@@ -198,15 +198,15 @@ def test_models_without_calibration_say_so(fitted: Any) -> None:
     times = np.column_stack([np.abs(y), np.ones(len(y))])
     survival = TPNNSurvival(**QUICK).fit(X, times)
     part = fitted.model_.restrict(list(fitted.model_.components)[:1])
-    for model in (quantile, survival, part, replace(fitted.model_, calibration=None)):
+    for model in (quantile, survival, part, with_evidence(fitted.model_, calibration=None)):
         with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated on"):
             model.predict_interval(X)
 
 
-def test_files_of_the_first_version_say_so() -> None:
-    folder = Path(__file__).parents[1] / "reference" / "version_0_1_0"
+def test_files_without_evidence_say_so() -> None:
+    folder = Path(__file__).parents[1] / "reference" / "version_1"
     for path in folder.glob("*.tpnn"):
         with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated on"):
-            load_model(path).predict_interval(np.zeros((1, 1)))
+            load(path).model_.predict_interval(np.zeros((1, 1)))
         with pytest.raises(ValueError, match=r"^return_std: a model with bands is needed, found"):
-            load_model(path).standard_errors(np.zeros((1, 1)))
+            load(path).model_.standard_errors(np.zeros((1, 1)))

@@ -247,7 +247,7 @@ def test_pairs_of_a_known_function_are_covered_where_bags_are_not() -> None:
         truth = true_component("f1", component, points).reshape(table.effect.shape)
         lower, upper = table.band
         by_band.append(((lower <= truth) & (truth <= upper)).mean())
-        spread = model.model_.spreads[explanation.find(component)][..., 0]
+        spread = model.model_.evidence.spreads[explanation.find(component)][..., 0]
         by_bags.append((np.abs(table.effect - truth) <= 2 * spread).mean())
     assert np.mean(by_band) >= 0.88
     assert np.mean(by_bags) < 0.8
@@ -256,7 +256,7 @@ def test_pairs_of_a_known_function_are_covered_where_bags_are_not() -> None:
 def test_constant_features_have_bands_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
     """LAPACK prints a complaint about empty matrices, past Python."""
     model = TPNNRegressor(n_bags=2, verbose=0).fit(np.ones((40, 2)), np.arange(40.0))
-    assert model.model_.posteriors is not None
+    assert model.model_.evidence.posteriors is not None
     assert capfd.readouterr() == ("", "")
 
 

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
-from tpnn.table.axis import read_only
 
 POINTWISE, SIMULTANEOUS = "pointwise", "simultaneous"
 LEVEL = 0.95  # of bands, unless another one is asked for
@@ -183,11 +182,6 @@ class Posterior:
     def arrays(self) -> tuple[RealArray, ...]:
         """All arrays."""
         return (*self.factors, self.shifts, self.roots, self.rough, self.units)
-
-    def frozen(self) -> Posterior:
-        """Return the same arrays, read-only."""
-        *factors, shifts, roots, rough, units = map(read_only, self.arrays)
-        return Posterior(tuple(factors), shifts, roots, rough, units)
 
     def of_output(self, place: int) -> Posterior:
         """Posterior of one output."""

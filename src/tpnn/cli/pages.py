@@ -20,7 +20,7 @@ def run_report(given: argparse.Namespace) -> None:
     """Write the report."""
     check_output(given.output, given.model, given.data)
     X = y = None
-    model = tpnn.load_model(given.model)
+    model = tpnn.load(given.model).model_
     check_event(model, given)
     if given.data is not None:
         table = pd.DataFrame(read_rows(model, given.data, given))
@@ -40,7 +40,7 @@ def run_compare(given: argparse.Namespace) -> None:
     check_output(given.output, *given.models, given.data)
     lines = []
     for path in given.models:
-        model = tpnn.load_model(path)
+        model = tpnn.load(path).model_
         check_event(model, given)
         table = pd.DataFrame(read_rows(model, given.data, given))
         X, y = features_of(table, given), targets_of(table, given)

@@ -21,7 +21,7 @@ def run(given: argparse.Namespace) -> None:
         predict_files(given.model, given.data, given.output)
         return
     check_output(given.output, given.model, given.data)
-    model = tpnn.load_model(given.model)
+    model = tpnn.load(given.model).model_
     predicted = model.predict(read_rows(model, given.data, given))
     names = prediction_names(model)
     columns = predicted.reshape(-1, len(names)).T.tolist()
@@ -48,7 +48,7 @@ def predict_files(model_path: str, data: str, output: str | None) -> None:
     source = Source(data)
     names = [fragment.path for fragment in source.fragments]
     folder, base = _checked_folder(output, names), os.path.commonpath(map(os.path.dirname, names))
-    model = tpnn.load_model(model_path)
+    model = tpnn.load(model_path).model_
     telling, done = Telling(source.n_rows), 0
     for fragment in source.fragments:
         target = folder / os.path.relpath(fragment.path, base)

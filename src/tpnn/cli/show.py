@@ -10,15 +10,14 @@ from typing import Any
 import tpnn
 from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
 from tpnn.cli.tables import read_rows
-from tpnn.model.archive import read_archive
+from tpnn.model.archive import FORMAT_VERSION
 from tpnn.model.edit_log import check_log, edit_words, first_break
-from tpnn.model.json_form import is_json, read_json
 
 
 def run_explain(given: argparse.Namespace) -> None:
     """Write the importance of all components or, given rows, the contributions to each row."""
     check_output(given.output, given.model, given.data)
-    model = tpnn.load_model(given.model)
+    model = tpnn.load(given.model).model_
     if given.data is None:
         write_table(ranking(tpnn.Explanation(model)), given.output)
         return
@@ -70,8 +69,8 @@ FACT_NAMES = {  # of the provenance
 
 def run_summary(given: argparse.Namespace) -> None:
     """Print facts, features and components of a model, as tables or as JSON."""
-    model = tpnn.load_model(given.model)
-    facts = _facts(model) | {"format_version": _format_version(given.model)}
+    model = tpnn.load(given.model).model_
+    facts = _facts(model) | {"format_version": FORMAT_VERSION}
     features, components = _features(model), ranking(tpnn.Explanation(model))
     if given.json:
         whole = facts | {"features": _records(features), "components": _records(components)}
@@ -86,11 +85,6 @@ def run_summary(given: argparse.Namespace) -> None:
         print_table(table)
 
 
-def _format_version(path: str) -> int:
-    stored = read_json(path) if is_json(path) else read_archive(path)[0]
-    return int(stored["version"])
-
-
 def _records(table: Lines) -> list[dict[str, Any]]:
     """Lines of a table, each as a dict."""
     return [dict(zip(table, line, strict=True)) for line in zip(*table.values(), strict=True)]
@@ -103,7 +97,7 @@ def _facts(model: tpnn.AnovaModel) -> dict[str, Any]:
         "outputs": list(model.output_names),
         "intercept": model.intercepts.tolist(),
         "offset": _offset(model),
-        "has_baseline": model.baseline is not None,
+        "has_baseline": model.evidence.baseline is not None,
         "shapes": dict(model.shapes),
         "n_features": len(model.feature_names),
         "n_components": len(model.components),
@@ -169,7 +163,7 @@ EMPTY = "not said"
 
 def run_log(given: argparse.Namespace) -> None:
     """Print all records of the log, as text or as JSON; a broken chain is an error."""
-    model = tpnn.load_model(given.model)
+    model = tpnn.load(given.model).model_
     records: list[dict[str, Any]] = [] if model.edits is None else list(model.edits.records)
     if given.json:
         print(json.dumps({"whole": first_break(model) is None, "records": records}))

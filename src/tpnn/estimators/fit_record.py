@@ -15,8 +15,8 @@ from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.loss.objectives import Objective
-from tpnn.model.evidence import ComponentFacts, Facts
-from tpnn.model.model import AnovaModel
+from tpnn.model.evidence import ComponentTest, ComponentTests
+from tpnn.model.model import AnovaModel, column_scores, pruned
 from tpnn.model.provenance import Provenance
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.problem import Problem
@@ -122,14 +122,14 @@ def json_value(value: Any) -> Any:
     return str(getattr(value, "__name__", type(value).__name__))
 
 
-def facts_of(
+def component_tests(
     model: AnovaModel,
     problem: Problem,
     solution: Solution,
     objective: Objective,
     tests: Mapping[Component, ZeroTest],
     searched: Collection[int],
-) -> Facts:
+) -> ComponentTests:
     """Collect the facts of a model that was frozen from a solution.
 
     A component that a search or a selection chose is the best of many, so its p-value is multiplied
@@ -159,11 +159,11 @@ def facts_of(
         order = len(component)
         n_candidates = math.comb(n_features, order) if order in searched else 1
         lines.append(
-            ComponentFacts(
+            ComponentTest(
                 degrees, min(n_candidates * p_value, 1.0), *losses[component], concurvity=share
             )
         )
-    return Facts(objective.name, _finite(held_out.loss), tuple(lines))
+    return ComponentTests(objective.name, _finite(held_out.loss), tuple(lines))
 
 
 def _finite(loss: float) -> float:
@@ -187,12 +187,12 @@ def losses_without(held_out: HeldOut) -> dict[Component, tuple[float, float]]:
 
 def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
     """Concurvity of each component on training rows, the largest over the outputs."""
-    used, codes = model.pruned(), problem.codes.by_order[1]
+    used, codes = pruned(model), problem.codes.by_order[1]
     step = -(-codes.shape[1] // MAX_ROWS)
     columns = [
         axis.numbers[codes[problem.encoder.feature_names.index(name)][::step]]
         for name, axis in zip(used.feature_names, used.encoder.axes[1], strict=True)
     ]
-    scores = used.column_scores(columns).reshape(-1, len(used.components), used.n_outputs)
+    scores = column_scores(used, columns).reshape(-1, len(used.components), used.n_outputs)
     by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(used.n_outputs)]
     return [max(known.share(index) for known in by_output) for index in range(len(used.components))]

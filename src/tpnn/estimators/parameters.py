@@ -173,34 +173,17 @@ RULES: dict[str, Rule] = {
     ),
 }
 
-NEW_SPELLINGS = {
-    "min_level_rows": 'categorical={"min_rows": ...}',
-    "growth": "solver=Grow(growth=...)",
-    "l2": "solver=Grow(l2=...) or solver=Descent(l2=...)",
-    "max_steps": "solver=Grow(max_rounds=...) or solver=Descent(max_steps=...)",
-    "patience": "solver=Grow(patience=...) or solver=Descent(patience=...)",
-    "n_bases": "solver=Descent(n_bases=...)",
-    "shared_bases": "solver=Descent(shared_bases=...)",
-    "activation": "solver=Descent(activation=...)",
-    "scale": "solver=Descent(scale=...)",
-    "learning_rate": "solver=Descent(learning_rate=...)",
-    "required_interactions": 'interactions={"required": ...}',
-    "forbidden_interactions": 'interactions={"forbidden": ...}',
-    "interaction_groups": 'interactions={"groups": ...}',
-}
-
 
 def refuse_unknown(
     given: Mapping[str, Any], known: Iterable[str], error: type[Exception] = TypeError
 ) -> None:
-    """Raise an error for an unknown parameter; for an old one, the error names the new spelling."""
+    """Raise an error for an unknown parameter, which names those that there are."""
     known = sorted(known)
     for name, value in given.items():
         if name not in known:
-            new = NEW_SPELLINGS.get(name)
-            remedy = f"Pass {new}." if new else f"The parameters are {', '.join(known)}."
             raise error(
-                f"{name}: must be a parameter of the estimator, found {name}={value!r}. {remedy}"
+                f"{name}: must be a parameter of the estimator, found {name}={value!r}. The "
+                f"parameters are {', '.join(known)}."
             )
 
 

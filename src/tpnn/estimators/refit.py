@@ -14,10 +14,10 @@ from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.posterior import Posterior
 from tpnn.estimators.budget import limit_event
-from tpnn.estimators.fit_record import facts_of
+from tpnn.estimators.fit_record import component_tests
 from tpnn.explain.path import SelectionPath, Step
 from tpnn.model.constrain import constrain
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.provenance import Provenance
 from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
@@ -288,14 +288,15 @@ def frozen(solved: Solved, task: Task, is_calibrated: bool) -> AnovaModel:
     model, known = solved.problem.freeze(solved.solution, task), solved.posteriors
     if known is not None:
         posteriors = tuple(known[s] for s in model.components)
-        facts = facts_of(
+        tests = component_tests(
             model, solved.problem, solved.solution, task.objective, solved.tests, solved.searched
         )
-        model = replace(model, posteriors=posteriors, facts=facts)
+        evidence = replace(model.evidence, posteriors=posteriors, tests=tests)
+        model = replace(model, evidence=evidence)
     names = model.feature_names
     shapes = {names[feature]: shape for feature, shape in solved.problem.shapes.items()}
     shaped = constrain(model, shapes) if shapes else model
-    model = balanced(shaped, solved.problem).pruned()
+    model = pruned(balanced(shaped, solved.problem))
     if not is_calibrated:
         return model
     return calibrated(model, solved.problem, solved.solution, solved.row_errors)

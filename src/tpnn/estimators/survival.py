@@ -24,6 +24,7 @@ from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.solvers.problem.targets import Targets
+from tpnn.table.axis import read_only
 from tpnn.table.files.training import Training, read_training
 
 
@@ -41,7 +42,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)
         Cumulative baseline hazard at those times (Breslow). Offsets of several hundred push it out
-        of the range of floats, to 0 or inf; predictions use its logarithm, ``model_.baseline``.
+        of the range of floats, to 0 or inf; predictions use its logarithm,
+        ``model_.evidence.baseline``.
 
     Examples
     --------
@@ -105,11 +107,12 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         together = checked_groups(groups, len(times), weights)
         targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
         self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, old, checkpoint)
-        baseline = self.model_.baseline  # of a model that stays as it was
+        evidence = self.model_.evidence
+        baseline = evidence.baseline  # of a model that stays as it was
         if baseline is None:
             baseline = breslow(times, events, self.predict(X, offset), weights)
-            self.model_ = replace(self.model_, baseline=baseline)
-        self.event_times_ = baseline.frozen().times
+            self.model_ = replace(self.model_, evidence=replace(evidence, baseline=baseline))
+        self.event_times_ = read_only(baseline.times)
         with np.errstate(over="ignore"):
             self.baseline_hazard_ = np.exp(baseline.log_hazard)
         return self

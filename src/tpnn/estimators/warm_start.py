@@ -15,6 +15,7 @@ from tpnn.anova.purify import purify_tables
 from tpnn.estimators.refit import Refitter
 from tpnn.estimators.settings import Given, Settings
 from tpnn.model.edit_log import digest
+from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted
 from tpnn.model.task import Task
@@ -80,7 +81,8 @@ class Start:
         """Return the old model on the nodes of a problem, unique under their masses."""
         encoder, intercepts = problem.encoder, self.model.intercepts
         tables = lifted(self.model, encoder)
-        spreads = lifted(replace(self.model, tables=self.model.spreads), encoder)
+        deviations = self.model.evidence.spreads or tuple(map(np.zeros_like, self.model.tables))
+        spreads = lifted(replace(self.model, tables=deviations), encoder)
         if self.nodes == "new":
             subsets = ComponentSet(tuple(tables)).with_subsets()
             sizes = {s: [encoder.axes[len(s)][j].n_nodes for j in s] for s in subsets}
@@ -158,7 +160,7 @@ def check_start(start: Start, task: Task, given: Given) -> None:
         ("link", objective.link.name, model.link.name),
         ("classes", list(task.classes), list(model.classes)),
         ("outputs", list(task.outputs), list(model.output_names)),
-        ("baseline hazard", is_survival, model.baseline is not None),
+        ("baseline hazard", is_survival, model.evidence.baseline is not None),
         ("offset column", _offset_words(table), _offset_words(model.encoder)),
     ):
         if wanted != found:
@@ -378,7 +380,7 @@ def rows_digest(rows: RowSums, targets: Targets) -> str:
 
 def _digest(model: AnovaModel) -> str:
     """Digest of a model without its baseline hazard, which follows from it."""
-    return digest(replace(model, baseline=None))
+    return digest(replace(model, evidence=Evidence()))
 
 
 def _compared(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ class ComponentTable:
             The reference of each feature; by default the most frequent level or the median.
         level : float, optional
             Level of the band, between 0 and 1. By default 0.95, or NaN for bands that a model does
-            not have: one saved before bands were, or of another library.
+            not have, such as one of another library.
         kind : {"pointwise", "simultaneous"}, default="pointwise"
             Whether the level holds at each node or for all nodes at once.
         """

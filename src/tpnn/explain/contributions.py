@@ -22,7 +22,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior, Uncertainty
 from tpnn.anova.shapley import share, value_weights
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, column_scores
 from tpnn.table.axis import Axis
 from tpnn.table.words import value_word
 
@@ -54,11 +54,11 @@ def contributions(
     """Contributions to rows that are numbers already, one column for each feature."""
     components = model.components.components
     weights = value_weights(components, len(model.feature_names))
-    scores = model.column_scores(columns)
+    scores = column_scores(model, columns)
     if reference is not None:
-        scores = scores - model.column_scores(reference)
+        scores = scores - column_scores(model, reference)
     reaches = np.full_like(scores, np.nan)
-    posteriors = model.posteriors or [None] * len(components)
+    posteriors = model.evidence.posteriors or [None] * len(components)
     for place, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
         if posterior is not None:
             known = uncertainty_at(model, component, posterior, columns, reference)

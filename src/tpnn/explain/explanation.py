@@ -21,8 +21,9 @@ from tpnn.explain.concurvity import Concurvity, concurvity
 from tpnn.explain.contributions import Reason, contributions, reasons
 from tpnn.explain.response import DIFFERENCE, RAW, is_factor, reference_row
 from tpnn.loss.links import LINKS
+from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, column_scores
 from tpnn.table.axis import Axis
 from tpnn.table.table import Table
 
@@ -94,19 +95,18 @@ class Explanation:
                 f"It has {list(names) or 'one output only'}."
             )
         one = slice(names.index(output), names.index(output) + 1)
-        model = replace(
-            self.model,
+        spreads, posteriors = self.model.evidence.spreads, self.model.evidence.posteriors
+        model = self.model.changed(
             tables=tuple(table[..., one] for table in self.model.tables),
-            spreads=tuple(spread[..., one] for spread in self.model.spreads),
-            posteriors=self.model.posteriors
-            and tuple(known and known.of_output(one.start) for known in self.model.posteriors),
             intercepts=self.model.intercepts[one],
             link=LINKS["identity"],
-            stored_terms=None,
             output_names=(),
             classes=(),
-            edits=None,
-            facts=None,  # they belong to all outputs together
+            evidence=Evidence(
+                spreads=spreads and tuple(spread[..., one] for spread in spreads),
+                posteriors=posteriors
+                and tuple(known and known.of_output(one.start) for known in posteriors),
+            ),
         )
         return replace(self, model=model)
 
@@ -116,7 +116,7 @@ class Explanation:
 
         ``model.intercept + scores.sum(1)`` is the raw score.
         """
-        return self.model.column_scores(self.columns)
+        return column_scores(self.model, self.columns)
 
     @cached_property
     def columns(self) -> list[FloatArray]:
@@ -132,7 +132,7 @@ class Explanation:
             names=self.model.component_names[index],
             axes=axes,
             effect=squeezed(self.model.tables[index]),
-            posterior=None if self.model.posteriors is None else self.model.posteriors[index],
+            posterior=self.model.evidence.posterior(index),
             density=self._density(features, axes),
             output_names=self.model.output_names,
             link=self.model.link,
@@ -258,7 +258,7 @@ class Explanation:
         """
         if reference is None:
             return np.zeros_like(self.scores[0])
-        return np.asarray(self.model.column_scores(reference_row(self.model, reference))[0])
+        return np.asarray(column_scores(self.model, reference_row(self.model, reference))[0])
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.

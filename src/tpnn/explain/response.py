@@ -27,8 +27,8 @@ BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on avera
 BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
 NO_BANDS = (
     "{}: bands need a model that was fitted with them, found one without: it was fitted with "
-    "bands=False, saved before bands were, comes from another library, ran out of time, or the "
-    "component was edited, which makes its band void. Fit again with bands=True, or leave {} out."
+    "bands=False, comes from another library, ran out of time, or the component was edited, which "
+    "makes its band void. Fit again with bands=True, or leave {} out."
 )
 DIFFERENCE = "difference"  # what effects are called where they are no factors
 

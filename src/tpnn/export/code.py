@@ -81,7 +81,7 @@ def _without_contributions(code: str) -> str:
 
 
 def _words(model: AnovaModel) -> str:
-    if model.baseline is not None:
+    if model.evidence.baseline is not None:
         return "the relative risk, exp(raw score)"
     if model.link.name == "logit" and model.classes:
         return f"the probability of the class {quoted(str(model.classes[-1]))}"

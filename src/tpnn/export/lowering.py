@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, column_scores
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 
@@ -256,7 +256,7 @@ def checked_lowering(model: AnovaModel) -> Lowered:
     """Lower a model and compare it with the model on rows that visit every node and every rule."""
     lowered = lower(model)
     columns = probes(model)
-    expected = model.column_scores(columns)
+    expected = column_scores(model, columns)
     found = evaluate(lowered, columns).reshape(expected.shape)
     size = sum(float(np.abs(grid.cells).max(initial=0.0)) for grid in lowered.grids)
     worst = float(np.abs(found - expected).max(initial=0.0))

@@ -20,7 +20,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.lifecycle.foreign.purified import purified, purify
 from tpnn.lifecycle.foreign.tables import TableSum
-from tpnn.model.evidence import Baseline
+from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted, own_numbers
 from tpnn.table.axis import OTHERS, Axis
@@ -316,10 +316,11 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
         add_grids(grids, lifted(model, encoder), share)
     intercepts = sum(share * model.intercepts for share, model in zip(shares, frozen, strict=True))
     pure = purified(sum_of_grids(frozen[0], encoder, grids, np.asarray(intercepts)))
+    baseline = _mean_baseline([model.evidence.baseline for model in frozen], shares)
     return replace(
         pure,
         has_offset=any(model.has_offset for model in frozen),
-        baseline=_mean_baseline([model.baseline for model in frozen], shares),
+        evidence=Evidence(baseline=baseline),
     )
 
 

@@ -1,7 +1,13 @@
-"""The archive of a model: header and named arrays as one zip file, checked before they are used.
+"""The file of a model: its document as a zip file or as JSON, checked before it is used.
 
-The file holds ``header.json``, one ``.npy`` per array, and ``digest.txt`` with the SHA-256 of all
-of them. NumPy and the standard library read it; nothing in it can run code.
+The zip file holds ``header.json``, one ``.npy`` for each type of number, and ``digest.txt`` with
+the SHA-256 of all of them. The header has the document without its arrays, and a list that says
+where each array belongs and which of the numbers it has; arrays that are the same are stored once.
+NumPy and the standard library read it; nothing in it can run code.
+
+JSON has the document with arrays as nested lists, in which numbers have as many digits as it takes
+to read the same doubles again. An array without numbers that has several axes is
+``{"shape": [0, 2]}``. What it takes to undo edits is in zip files alone.
 """
 
 from __future__ import annotations
@@ -12,7 +18,9 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,81 +28,143 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.files import write_file
+from tpnn.model.codec import Document
 
 FORMAT_NAME = "tpnn-model"
-FORMAT_VERSION = 1  # of all files
-SECOND_VERSION = 2  # but those with an offset column or with nodes of unseen levels
-NEWEST_VERSION = 3  # and those without names from which features were left out
+JSON_FORMAT = "tpnn-model-json"
+FORMAT_VERSION = 1
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
+MOST_USES = 1001  # of a number, on average: by a model and by each of its earlier versions
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a limit
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
+JSON_BEGINNINGS = (b"{", b" ", b"\n")
 
 ARRAY_HEADERS = {  # by version of NumPy's format
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
 
 
-def write_archive(
-    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> None:
-    """Write header and arrays so that a crash leaves either the old file or the new one."""
-    named = {"format": FORMAT_NAME, "version": FORMAT_VERSION, **header}
-    entries = {"header.json": json.dumps(named).encode()}
+def write_archive(path: str | os.PathLike[str], document: Document) -> None:
+    """Write a document so that a crash leaves either the old file or the new one."""
+    found: list[tuple[list[Any], NDArray[Any]]] = []
+    header = {
+        "format": FORMAT_NAME,
+        "version": FORMAT_VERSION,
+        "document": _without_arrays(document, [], found),
+    }
+    header["arrays"], arrays = _pooled(found)
+    entries = {"header.json": json.dumps(header).encode()}
     for name, array in arrays.items():
         content = io.BytesIO()
-        np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+        np.lib.format.write_array(content, array, allow_pickle=False)
         entries[f"{name}.npy"] = content.getvalue()
     buffer = io.BytesIO()
     _write_zip(buffer, entries | {"digest.txt": _digest(entries).encode()})
     write_file(path, buffer.getvalue())
 
 
-def read_archive(path: str | os.PathLike[str]) -> tuple[Header, Arrays]:
-    """Header and arrays of a file, after checking that it is complete, unchanged and not newer."""
+def _without_arrays(part: Any, place: list[Any], found: list[Any]) -> Any:
+    """Document with null for each array, which is added with its place to ``found``."""
+    if isinstance(part, np.ndarray):
+        found.append((place, part))
+        return None
+    if isinstance(part, dict):
+        return {key: _without_arrays(item, [*place, key], found) for key, item in part.items()}
+    if isinstance(part, list):
+        return [_without_arrays(item, [*place, i], found) for i, item in enumerate(part)]
+    return part
+
+
+def _pooled(found: Sequence[tuple[list[Any], NDArray[Any]]]) -> tuple[list[Any], Arrays]:
+    """Where each array belongs, its type, first number and shape; and all numbers by type."""
+    listed, starts = [], {}
+    pieces: dict[str, list[NDArray[Any]]] = {}
+    sizes: dict[str, int] = {}
+    for place, array in found:
+        flat, name = np.ascontiguousarray(array).ravel(), array.dtype.name
+        key = name, hashlib.sha256(flat.tobytes()).digest()
+        if key not in starts:
+            starts[key] = sizes.get(name, 0)
+            sizes[name] = starts[key] + flat.size
+            pieces.setdefault(name, []).append(flat)
+        listed.append([place, name, starts[key], array.shape])
+    return listed, {name: np.concatenate(parts) for name, parts in pieces.items()}
+
+
+def json_text(document: Document) -> str:
+    """Write a document as JSON, without the earlier versions of an edited model."""
+    if document["edits"] is not None:
+        document = document | {"edits": document["edits"] | {"formers": []}}
+    whole = {"format": JSON_FORMAT, "version": FORMAT_VERSION, **document}
+    return json.dumps(whole, allow_nan=False, default=_lists)
+
+
+def _lists(array: NDArray[Any]) -> Any:
+    is_lost = array.size == 0 and array.ndim > 1
+    return {"shape": array.shape} if is_lost else array.tolist()
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """Document of a file, after checking that it is complete, unchanged and not newer."""
     if Path(path).is_dir():
         raise IsADirectoryError(
             f"path: must be a file written by AnovaModel.save, found the folder "
-            f"{os.fspath(path)!r}. Pass the file in it."
+            f"{os.fspath(path)!r}. Pass the path of the file."
         )
-    data = Path(path).read_bytes()
+    data, entries = Path(path).read_bytes(), {}
+    is_json = data[:1] in JSON_BEGINNINGS
+    name = JSON_FORMAT if is_json else FORMAT_NAME
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_entries(archive, len(data))
-            entries = {entry.filename: _unpacked(archive, entry) for entry in archive.infolist()}
+        entries = {"header.json": data} if is_json else _entries(data)
         header = json.loads(entries["header.json"])
-        digest = entries.pop("digest.txt").decode()
-        known, version = header["format"] == FORMAT_NAME, int(header["version"])
+        digest = None if is_json else entries.pop("digest.txt").decode()
+        is_format, version = header["format"] == name, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
-        raise unreadable(path, error) from error
-    if not known or version > NEWEST_VERSION:
+        raise _unreadable(path, error) from error
+    if not is_format or version > FORMAT_VERSION:
         raise ValueError(
-            f"path: must be a {FORMAT_NAME} file of version {NEWEST_VERSION} or older, found "
+            f"path: must be a {name} file of version {FORMAT_VERSION}, found "
             f"{os.fspath(path)!r}, of the format {header['format']!r} and version {version}. "
             "Upgrade tpnn to read it."
         )
+    if is_json:
+        return dict(header)
     if digest != _digest(entries):
         raise ValueError(
-            f"path: the content of {os.fspath(path)!r} must match its own checksum, found that it "
-            "does not: the file was changed after it was saved. Save the model again."
+            f"path: the content of {os.fspath(path)!r} does not match its own checksum: the file "
+            "was changed after it was saved. Save the model again."
         )
-    stored = {name: data for name, data in entries.items() if name.endswith(".npy")}
     try:
-        return header, {name.removesuffix(".npy"): _array(data) for name, data in stored.items()}
+        return _joined(header, entries)
     except Exception as error:  # whatever NumPy raises on a wrong header
-        raise unreadable(path, error) from error
+        raise _unreadable(path, error) from error
 
 
-def unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
-    """Return the error of a file that is no model."""
+def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
     return ValueError(
         f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
         f"truncated or of another kind ({error!r}). Save the model again."
     )
+
+
+def _joined(header: Mapping[str, Any], entries: Mapping[str, bytes]) -> Document:
+    """Document of a header with its arrays, which share the numbers of the entries."""
+    stored = {name: _array(data) for name, data in entries.items() if name.endswith(".npy")}
+    numbers = {name.removesuffix(".npy"): array.ravel() for name, array in stored.items()}
+    document, n_used = header["document"], 0
+    for (*parents, last), name, start, shape in header["arrays"]:
+        if any(type(number) is not int or number < 0 for number in (start, *shape)):
+            raise ValueError(f"an array of shape {shape} from the number {start}")
+        end = start + math.prod(shape)
+        n_used += end - start
+        reduce(getitem, parents, document)[last] = numbers[name][start:end].reshape(shape)
+    if n_used > MOST_USES * sum(map(len, numbers.values())):
+        raise ValueError(f"arrays of {n_used} numbers, many more than there are")
+    return dict(document)
 
 
 def _array(data: bytes) -> NDArray[Any]:
@@ -105,6 +175,13 @@ def _array(data: bytes) -> NDArray[Any]:
     if dtype.hasobject or is_fortran or min(shape, default=0) < 0:
         raise ValueError(f"an array of shape {shape} and type {dtype}")
     return np.frombuffer(data[file.tell() :], dtype, math.prod(shape)).reshape(shape).copy()
+
+
+def _entries(data: bytes) -> dict[str, bytes]:
+    """Content of all entries of an archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        _check_entries(archive, len(data))
+        return {entry.filename: _unpacked(archive, entry) for entry in archive.infolist()}
 
 
 def _check_entries(archive: zipfile.ZipFile, size: int) -> None:

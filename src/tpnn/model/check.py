@@ -1,52 +1,62 @@
-"""Integrity of a model that was read from a file: every field is checked before it is used.
+"""Check of a model that was read from a file: every field is checked before it is used.
 
-A checksum tells whether a file was changed by accident. These checks tell whether it makes sense:
-compiled loops read tables without looking at bounds, so a node that is out of range must never get
-that far.
+A checksum tells whether a file was changed by accident, and ``tpnn.model.codec`` gives every field
+its type. These checks tell whether the model makes sense: compiled loops read tables without
+looking at bounds, so a node that is out of range must never get that far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import FloatArray, RealArray
 from tpnn.anova.shapes import SIGNS
-from tpnn.model.codec import Fields
+from tpnn.loss.links import LINKS
+from tpnn.model.edit_log import check_records
+from tpnn.model.evidence import Calibration, Scale, map_arrays
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED
+
+if TYPE_CHECKING:
+    from tpnn.model.model import AnovaModel
 
 KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
 LINKS_OF_SEVERAL_OUTPUTS = ("softmax", "quantiles")
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
 MOST_NODES = 65_536
 LONGEST_TIME = 2.0**63 / 1e6  # seconds from 1970, or of a duration: 64 bits of microseconds
+TASK_LINKS = {  # links that the model of an estimator can have
+    "regressor": tuple(LINKS),
+    "classifier": ("logit", "softmax"),
+    "survival": ("log",),
+}
+DATE_FORM = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z"
+FINGERPRINT_FORM = r"[0-9a-f]{64}"
+LONGEST_TEXT = 10_000  # characters of a name in the provenance
+MOST_ITEMS = 100_000  # of a list or an object among the settings
+DEEPEST_SETTING = 8  # lists and objects within one another
+MOST_ROWS = 2**53
 
 
-def check_fields(fields: Fields) -> None:
+def check_model(model: AnovaModel) -> None:
     """Raise ValueError for the first field of a model that cannot be right."""
-    _check_encoder(fields["encoder"])
-    _check_components(fields)
-    _check_outputs(fields)
-    numbers = [*fields["tables"], *fields["spreads"], fields["intercepts"]]
-    for terms in fields["stored_terms"] or ():
-        shape = (len(terms.features), len(terms.beta))
-        fits = terms.b.shape == terms.gamma.shape == shape and terms.beta.ndim == 1
-        _require(fits, "terms must have their features")
-        numbers += [terms.b, terms.gamma, terms.beta]
-    _require(all(map(_is_finite, numbers)), "tables, spreads, intercept and terms must be finite")
-    _require(all((s >= 0).all() for s in fields["spreads"]), "spreads must not be negative")
-    _check_offset_column(fields)
-    _check_baseline(fields)
-    _check_provenance(fields)
-    _check_posteriors(fields)
-    if fields["facts"] is not None:
-        broken = fields["facts"].first_broken_rule(len(fields["components"]))
-        _require(broken is None, f"facts: {broken}")
-    _check_calibration(fields)
+    _check_encoder(model.encoder)
+    _check_outputs(model)
+    _check_components(model)
+    _check_basis(model)
+    _check_offset_column(model)
+    _check_provenance(model)
+    _check_posteriors(model)
+    _check_tests(model)
+    _check_calibration(model)
+    _check_baseline(model)
+    _check_edits(model)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -54,8 +64,8 @@ def _require(holds: bool, rule: str) -> None:
         raise ValueError(rule)
 
 
-def _is_finite(array: FloatArray) -> bool:
-    return array.dtype == np.float64 and bool(np.isfinite(array).all())
+def _is_finite(array: RealArray) -> bool:
+    return bool(np.isfinite(array).all())
 
 
 def _are_labels(values: Iterable[Any]) -> bool:
@@ -67,14 +77,11 @@ def _check_encoder(encoder: TableEncoder) -> None:
     n_features = encoder.n_features
     _require(n_features > 0, "there must be a feature")
     for names, size in ((encoder.names, n_features), (encoder.labels, encoder.n_columns)):
-        texts = all(isinstance(name, str) for name in names or ())
-        named = names is None or len(names) == size
-        _require(texts and named, "every feature must have a name")
+        _require(names is None or len(names) == size, "every feature must have a name")
         _require(len(set(names or ())) == len(names or ()), "names of features must differ")
     if encoder.kept is not None:
         places, count = encoder.kept
-        whole = all(type(number) is int for number in (*places, count))
-        _require(whole and len(places) == n_features, "every feature must have a position")
+        _require(len(places) == n_features, "every feature must have a position")
         rising = list(places) == sorted(set(places)) and places[0] >= 0 and places[-1] < count
         _require(rising, "positions of features must be those of columns")
     orders = list(encoder.axes)
@@ -86,11 +93,8 @@ def _check_encoder(encoder: TableEncoder) -> None:
 
 
 def _check_axis(axis: Axis, feature: Feature) -> None:
-    _require(
-        feature.kind in KINDS and _are_labels(feature.levels), "kinds and levels must be known"
-    )
-    flags = (axis.has_missing, axis.has_unseen, feature.are_text)
-    _require(all(isinstance(flag, bool) for flag in flags), "flags must be true or false")
+    is_kind = feature.kind in KINDS and axis.kind == feature.kind
+    _require(is_kind and _are_labels(feature.levels), "kinds and levels must be known")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
     rows = (axis.values, axis.values if axis.groups is None else axis.groups)
     _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")
@@ -129,62 +133,174 @@ def _check_levels(axis: Axis, feature: Feature) -> None:
         _require(all_inside, "levels must have nodes")
 
 
-def _check_components(fields: Fields) -> None:
-    encoder, tables = fields["encoder"], fields["tables"]
-    for component in fields["components"]:
-        whole = all(
-            type(feature) is int and 0 <= feature < encoder.n_features for feature in component
-        )
-        distinct = len(set(component)) == len(component)
-        _require(
-            whole and distinct and len(component) in encoder.axes, "components must be features"
-        )
-    _require(len(tables) == len(fields["components"]), "every component must have a table")
-    for component, table, spread in zip(
-        fields["components"], tables, fields["spreads"], strict=True
-    ):
-        nodes = [encoder.axes[len(component)][feature].n_nodes for feature in component]
-        shape = (*nodes, len(fields["intercepts"]))
-        _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
-    known = set(encoder.feature_names)
-    shapes = fields["shapes"]
-    valid = isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SIGNS)
-    _require(valid, "shapes must be those of features")
-
-
-def _check_outputs(fields: Fields) -> None:
-    names, n_outputs = fields["output_names"], len(fields["intercepts"])
-    _require(fields["intercepts"].ndim == 1, "every output must have one intercept")
+def _check_outputs(model: AnovaModel) -> None:
+    _require(model.intercepts.ndim == 1, "every output must have one intercept")
+    names, n_outputs = model.output_names, model.n_outputs
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
-    _require(all(isinstance(name, str) for name in names), "names of outputs must be text")
-    several = fields["link"].name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
+    several = model.link.name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
     _require(several, "this link needs several outputs")
-    classes: Sequence[Any] = fields["classes"]
+    classes = model.classes
     _require(_are_labels(classes) and len(classes) in (0, max(n_outputs, 2)), "classes must fit")
-    _require(isinstance(fields["has_offset"], bool), "has_offset must be true or false")
-    _require(fields["activation"] in ("sigmoid", "relu"), "the activation must be known")
-    _require(fields["scale"] in ("centred", "paper"), "the scale must be known")
 
 
-def _check_offset_column(fields: Fields) -> None:
-    encoder = fields["encoder"]
+def _check_components(model: AnovaModel) -> None:
+    encoder, tables = model.encoder, model.tables
+    for component in model.components:
+        inside = all(0 <= feature < encoder.n_features for feature in component)
+        distinct = len(set(component)) == len(component)
+        is_component = inside and distinct and len(component) in encoder.axes
+        _require(is_component, "components must be features")
+    spreads = tables if model.evidence.spreads is None else model.evidence.spreads
+    counted = len(tables) == len(spreads) == len(model.components)
+    _require(counted, "every component must have a table")
+    for component, table, spread in zip(model.components, tables, spreads, strict=True):
+        shape = (*(axis.n_nodes for axis in model.axes(component)), model.n_outputs)
+        _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
+    finite = all(map(_is_finite, (*tables, *spreads, model.intercepts)))
+    _require(finite, "tables, spreads and intercept must be finite")
+    negative = any((spread < 0).any() for spread in model.evidence.spreads or ())
+    _require(not negative, "spreads must not be negative")
+    are_shapes = set(model.shapes.values()) <= set(SIGNS)
+    of_features = set(model.shapes) <= set(encoder.feature_names)
+    _require(are_shapes and of_features, "shapes must be those of features")
+
+
+def _check_basis(model: AnovaModel) -> None:
+    activation, scale, terms = model.basis
+    _require(activation in ("sigmoid", "relu"), "the activation must be known")
+    _require(scale in ("centred", "paper"), "the scale must be known")
+    components = () if terms is None else model.components.components
+    for component, one in zip(components, terms or (), strict=True):
+        shape = (len(component), len(one.beta))
+        fits = one.b.shape == one.gamma.shape == shape and one.beta.ndim == 1
+        _require(fits and one.features == component, "terms must have their features")
+        _require(all(map(_is_finite, (one.b, one.gamma, one.beta))), "terms must be finite")
+
+
+def _check_offset_column(model: AnovaModel) -> None:
+    encoder = model.encoder
     if encoder.offset_column is None:
         return
     name, place, is_exposure = encoder.offset_column
-    named = name is None if encoder.names is None else isinstance(name, str)
+    named = (name is None) == (encoder.names is None)
     _require(named and name not in (encoder.names or ()), "the offset must be no feature")
-    inside = type(place) is int and 0 <= place < encoder.n_columns
-    _require(inside, "the offset must be a column of the table")
-    _require(isinstance(is_exposure, bool), "is_exposure must be true or false")
-    _require(not is_exposure or fields["link"].name == "log", "an exposure needs a log link")
+    _require(0 <= place < encoder.n_columns, "the offset must be a column of the table")
+    _require(not is_exposure or model.link.name == "log", "an exposure needs a log link")
 
 
-def _check_baseline(fields: Fields) -> None:
-    if fields["baseline"] is None:
+def _check_provenance(model: AnovaModel) -> None:
+    known = model.provenance
+    if known is None:
         return
-    times, log_hazard = fields["baseline"]
-    cox = fields["link"].name == "log" and len(fields["intercepts"]) == 1
+    texts = (known.version, known.date, known.fingerprint, *known.targets)
+    _require(all(map(_is_name, texts)), "provenance: a text must not be too long")
+    _require(model.link.name in TASK_LINKS.get(known.task, ()), "the task must fit the link")
+    formed = re.fullmatch(DATE_FORM, known.date)
+    formed = formed and re.fullmatch(FINGERPRINT_FORM, known.fingerprint)
+    _require(bool(formed), "provenance: date and fingerprint must have their form")
+    counted = all(0 < size <= MOST_ROWS for size in (known.n_rows, known.n_columns))
+    _require(counted, "provenance: there must be rows and columns")
+    moderate = _is_setting(dict(known.settings), DEEPEST_SETTING)
+    _require(moderate, "provenance: settings must be JSON values of moderate size")
+    _require(_is_setting(dict(known.scores), 1), "provenance: scores must be finite numbers")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+
+
+def _is_setting(value: Any, depth: int) -> bool:
+    """Whether a value is one of JSON, of at most ``depth`` levels, and not too long."""
+    if isinstance(value, dict):
+        names, items = list(value), list(value.values())
+    elif isinstance(value, list):
+        names, items = [], value
+    else:
+        is_number = type(value) is int or (type(value) is float and math.isfinite(value))
+        return value is None or isinstance(value, bool) or is_number or _is_name(value)
+    inside = depth > 0 and len(items) <= MOST_ITEMS and all(map(_is_name, names))
+    return inside and all(_is_setting(item, depth - 1) for item in items)
+
+
+def _check_posteriors(model: AnovaModel) -> None:
+    posteriors = model.evidence.posteriors
+    if posteriors is None:
+        return
+    for table, posterior in zip(model.tables, posteriors, strict=True):
+        if posterior is None:
+            continue
+        *nodes, n_outputs = table.shape
+        k = len(posterior.shifts)
+        fits = [factor.shape for factor in posterior.factors] == [(size, k) for size in nodes]
+        fits = fits and posterior.shifts.shape == (k, n_outputs)
+        fits = fits and posterior.roots.shape == (n_outputs, k, k)
+        fits = fits and posterior.rough.shape == table.shape
+        _require(fits and posterior.units.shape == (n_outputs,), "posteriors must have their nodes")
+        _require(all(map(_is_finite, posterior.arrays)), "posteriors must be finite")
+        positive = (posterior.rough >= 0).all() and (posterior.units >= 0).all()
+        _require(bool(positive), "variances and units of posteriors must not be negative")
+
+
+def _check_tests(model: AnovaModel) -> None:
+    tests = model.evidence.tests
+    if tests is None:
+        return
+    _require(math.isfinite(tests.loss), "tests: the loss must be finite")
+    counted = len(tests.components) == len(model.components)
+    _require(counted, "every component must have its tests")
+    values = [value for line in tests.components for value in line]
+    _require(not any(map(math.isinf, values)), "tests must be finite numbers")
+    shares = [value for line in tests.components for value in (line.p_value, line.concurvity)]
+    outside = any(value < 0 or value > 1 for value in shares)
+    _require(not outside, "p-values and concurvity must be shares")
+
+
+def _check_calibration(model: AnovaModel) -> None:
+    known = model.evidence.calibration
+    if known is None:
+        return
+    sizes = tuple(axis.n_nodes for axis in model.encoder.axes[1])
+    arrays: list[RealArray] = []
+    map_arrays(arrays.append, known)
+    _require(all(map(_is_finite, arrays)), "calibration: numbers must be finite")
+    _check_scores(known, sizes, model.n_outputs)
+    means = all(len({array.shape for array in one}) == 1 for one in known.reliability)
+    _require(means, "calibration: every group of rows must have its means")
+    for scale in filter(None, (known.scale, known.errors)):
+        _check_scale(scale, sizes, model.n_outputs)
+    has_scale = len(known.scores) > 0 and model.link.name not in ("logit", "softmax")
+    _require(has_scale == (known.scale is not None), "a scale is for intervals of numbers")
+
+
+def _check_scores(known: Calibration, sizes: tuple[int, ...], n_outputs: int) -> None:
+    width = 1 if known.scale is None else n_outputs
+    for scores in (known.scores, *(group.scores for group in known.groups)):
+        _require(scores.ndim == 2 and scores.shape[1] == width, "scores must be those of outputs")
+        rising = (np.diff(scores, axis=0) >= 0).all() and (scores >= 0).all()
+        _require(bool(rising), "calibration: scores must be sorted and not negative")
+    for feature, node, _ in known.groups:
+        inside = 0 <= feature < len(sizes) and 0 <= node < sizes[feature]
+        _require(inside, "calibration: groups must be nodes of features")
+
+
+def _check_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> None:
+    inside = all(0 <= feature < len(sizes) for feature in scale.features)
+    _require(inside, "calibration: the scale must be one of features")
+    shapes = [(sizes[feature], n_outputs) for feature in scale.features]
+    fits = shapes == [table.shape for table in scale.tables]
+    _require(fits, "calibration: the scale must have the nodes of its features")
+    knots: FloatArray = scale.knots
+    fits = knots.shape == scale.heights.shape == (len(knots), n_outputs) and len(knots) > 0
+    rising = fits and bool((np.diff(knots, axis=0) >= 0).all())
+    _require(rising, "calibration: the knots of the scale must increase")
+
+
+def _check_baseline(model: AnovaModel) -> None:
+    if model.evidence.baseline is None:
+        return
+    times, log_hazard = model.evidence.baseline
+    cox = model.link.name == "log" and model.n_outputs == 1
     _require(cox, "a baseline needs one output and a log link")
     paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")
@@ -192,34 +308,18 @@ def _check_baseline(fields: Fields) -> None:
     _require(bool(rising and times[0] >= 0), "a baseline must rise with time")
 
 
-def _check_provenance(fields: Fields) -> None:
-    provenance = fields["provenance"]
-    if provenance is None:
+def _check_edits(model: AnovaModel) -> None:
+    if model.edits is None:
         return
-    broken = provenance.first_broken_rule()
-    _require(broken is None, f"provenance: {broken}")
-    links = {"classifier": ("logit", "softmax"), "survival": ("log",)}.get(provenance.task)
-    _require(links is None or fields["link"].name in links, "the task must fit the link")
-
-
-def _check_posteriors(fields: Fields) -> None:
-    for posterior in filter(None, fields["posteriors"] or ()):
-        *numbers, units = posterior.arrays
-        single = all(array.dtype == np.float32 for array in numbers)
-        finite = _is_finite(units) and all(np.isfinite(array).all() for array in numbers)
-        _require(single and finite, "posteriors must be finite, in single precision")
-        positive = (posterior.rough >= 0).all() and (units >= 0).all()
-        _require(bool(positive), "variances and units of posteriors must not be negative")
-
-
-def _check_calibration(fields: Fields) -> None:
-    calibration = fields["calibration"]
-    if calibration is None:
-        return
-    sizes = tuple(axis.n_nodes for axis in fields["encoder"].axes[1])
-    broken = calibration.first_broken_rule(sizes, len(fields["intercepts"]))
-    _require(broken is None, f"calibration: {broken}")
-    are_classes = fields["link"].name in ("logit", "softmax")
-    has_intervals = len(calibration.scores) > 0
-    needs_scale = has_intervals and not are_classes
-    _require(needs_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
+    records, formers = model.edits.records, model.edits.formers
+    try:
+        check_records(records)
+        _require(len(formers) in (0, len(records)), "every edit must have the model before it")
+        for former in formers:
+            _require(former.edits is None, "an earlier version must have no log of its own")
+            check_model(former)
+    except ValueError as error:
+        raise ValueError(
+            "the log of edits was tampered with: its records and the earlier versions of the model "
+            f"do not fit, {error}"
+        ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any
@@ -13,8 +13,8 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import Tables, check_shape, constrained
-from tpnn.model.evidence import ComponentFacts
-from tpnn.model.model import AnovaModel
+from tpnn.model.evidence import ComponentTest, Evidence
+from tpnn.model.model import AnovaModel, tables_by_output
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
@@ -23,7 +23,7 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
-    main effect of a feature that has a shape. Spreads, posteriors and facts stay as they were: they
+    main effect of a feature that has a shape. Spreads, posteriors and tests stay as they were: they
     say how much the bags differed before this projection, which moves their mean alone, how far
     from it the truth may be, and what the rows say.
 
@@ -40,7 +40,7 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         check_shape(model.encoder, index, shape, "monotone")
     wider = _with_subsets(model)
     by_name = sorted(range(len(names)), key=names.__getitem__)
-    results = [_shaped(wider, tables, indices, by_name) for tables in wider.by_output()]
+    results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]
     shifts = np.array([shift for shift, _ in results])
     tables = [np.stack([shaped[s] for _, shaped in results], -1) for s in wider.components]
     rounding = rounding_error(tables)
@@ -49,18 +49,17 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         or bool(np.abs(table).max() > (0.0 if _has_shape(component, indices) else rounding))
         for component, table in zip(wider.components, tables, strict=True)
     ]
-    return replace(
-        model,
+    places = [place for place, is_kept in enumerate(kept) if is_kept]
+    tests = wider.evidence.tests
+    evidence = replace(
+        wider.evidence.of_components(places),
+        tests=tests and tests._replace(components=tuple(compress(tests.components, kept))),
+    )
+    return model.changed(
         components=ComponentSet(tuple(compress(wider.components, kept))),
         tables=tuple(compress(tables, kept)),
-        spreads=tuple(compress(wider.spreads, kept)),
-        posteriors=wider.posteriors and tuple(compress(wider.posteriors, kept)),
-        facts=wider.facts
-        and wider.facts._replace(components=tuple(compress(wider.facts.components, kept))),
         intercepts=model.intercepts + shifts,
-        stored_terms=None,
-        baseline=None,  # it belonged to the model before,
-        calibration=None,  # as this did
+        evidence=evidence,
         shapes={names[index]: shape for index, shape in indices.items()},
     )
 
@@ -97,26 +96,27 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
 
 
 def _with_subsets(model: AnovaModel) -> AnovaModel:
-    """Add all subsets of the components, zero where they are new."""
-    components = model.components.with_subsets()
+    """Add all subsets of the components, zero where they are new, and known to be so."""
+    components, evidence = model.components.with_subsets(), model.evidence
+    sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
+    zeros = {s: np.zeros((*sizes[s], model.n_outputs)) for s in components}
 
-    def filled(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        known = dict(zip(model.components, tables, strict=True))
-        sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
-        return tuple(known.get(s, np.zeros((*sizes[s], model.n_outputs))) for s in components)
+    def filled(
+        values: Sequence[Any], new: Callable[[FloatArray], Any] = lambda zero: zero
+    ) -> tuple[Any, ...]:
+        old = dict(zip(model.components, values, strict=True))
+        return tuple(old[s] if s in old else new(zero) for s, zero in zeros.items())
 
-    wider = replace(
-        model, components=components, tables=filled(model.tables), spreads=filled(model.spreads)
+    spreads, posteriors, tests = evidence.spreads, evidence.posteriors, evidence.tests
+    if tests is not None:
+        lines = filled(tests.components, lambda _: ComponentTest())
+        tests = tests._replace(components=lines)
+    return model.changed(
+        components=components,
+        tables=filled(model.tables),
+        evidence=Evidence(
+            spreads=spreads and filled(spreads),
+            posteriors=posteriors and filled(posteriors, lambda zero: Posterior.zero(zero.shape)),
+            tests=tests,
+        ),
     )
-    if model.facts is not None:
-        facts = dict(zip(model.components, model.facts.components, strict=True))
-        lines = tuple(facts.get(component, ComponentFacts()) for component in components)
-        wider = replace(wider, facts=model.facts._replace(components=lines))
-    if model.posteriors is None:
-        return wider
-    known = dict(zip(model.components, model.posteriors, strict=True))
-    posteriors = [
-        known.get(component, Posterior.zero(table.shape))
-        for component, table in wider.by_component().items()
-    ]
-    return replace(wider, posteriors=tuple(posteriors))

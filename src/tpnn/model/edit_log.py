@@ -1,11 +1,10 @@
-"""digest: the SHA-256 of everything in a model that its predictions are made of."""
+"""The log of edits: a chain of records, and the digest of a model that they refer to."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,9 +40,8 @@ def digest(model: AnovaModel) -> str:
             _add(whole, axis.weights)
             _add(whole, np.empty(0) if axis.groups is None else axis.groups)
         _add(whole, table)
-    if model.baseline is not None:
-        for array in model.baseline:
-            _add(whole, array)
+    for array in model.evidence.baseline or ():
+        _add(whole, array)
     return whole.hexdigest()
 
 
@@ -72,24 +70,6 @@ TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class EditLog:
-    """All edits of a model, oldest first, and what is needed to undo them.
-
-    Parameters
-    ----------
-    records : tuple of dict
-        The chain: for each edit its number, the edit itself, why, by whom and when, what it
-        changed, its effect on held-out rows, the digests of the model before and after, the hash
-        of the record before, and its own.
-    formers : tuple of dict
-        Fields of the model before each edit; empty for a model that was read from JSON.
-    """
-
-    records: tuple[Record, ...]
-    formers: tuple[Mapping[str, Any], ...] = ()
-
-
 def record_hash(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record without its own hash, as JSON with sorted keys."""
     rest = {key: value for key, value in record.items() if key != "hash"}
@@ -106,11 +86,10 @@ def extended(records: Sequence[Record], record: Record) -> tuple[Record, ...]:
 
 def first_break(model: AnovaModel) -> str | None:
     """Say where the log of a model was tampered with; None where it is whole."""
-    log: EditLog | None = model.edits
-    if log is None:
+    if model.edits is None:
         return None
     previous, state = FIRST, None
-    for number, record in enumerate(log.records, 1):
+    for number, record in enumerate(model.edits.records, 1):
         if record["hash"] != record_hash(record):
             return f"record {number} was changed: its content does not have its hash"
         if record["previous"] != previous or record["number"] != number:
@@ -133,13 +112,13 @@ def check_log(model: AnovaModel) -> None:
         )
 
 
-def check_records(records: Any) -> None:
+def check_records(records: Sequence[Record]) -> None:
     """Refuse records that do not have the form of a log, whatever they say."""
-    if not isinstance(records, list) or not 0 < len(records) <= MOST_EDITS:
+    if not 0 < len(records) <= MOST_EDITS:
         raise ValueError(f"a log must have 1 to {MOST_EDITS} records")
     for record in records:
-        texts = isinstance(record, dict) and all(isinstance(record.get(t), str) for t in TEXTS)
-        edit = isinstance(record, dict) and isinstance(record.get("edit"), dict)
+        texts = all(isinstance(record.get(text), str) for text in TEXTS)
+        edit = isinstance(record.get("edit"), dict)
         if not texts or not edit or type(record.get("number")) is not int:
             raise ValueError("every record of a log must have its fields")
         if not isinstance(record.get("changed"), dict):

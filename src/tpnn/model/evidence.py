@@ -1,23 +1,22 @@
-"""Baseline: the cumulative hazard of a Cox model where the raw score is zero."""
+"""Evidence: what the rows of a fit say about its model. A model that is changed has to lose it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
+from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import LINKS
 from tpnn.loss.targets import checked_numbers
-from tpnn.table.axis import read_only
 
 
 class Baseline(NamedTuple):
-    """Breslow's cumulative baseline hazard H_0, a step function of time.
+    """Breslow's cumulative baseline hazard H_0 of a Cox model, a step function of time.
 
     Parameters
     ----------
@@ -31,10 +30,6 @@ class Baseline(NamedTuple):
     times: FloatArray
     log_hazard: FloatArray
 
-    def frozen(self) -> Baseline:
-        """Make its arrays read-only."""
-        return Baseline(read_only(self.times), read_only(self.log_hazard))
-
     def survival(self, raw: FloatArray, times: Any) -> FloatArray:
         """S(t | x) = exp(-H_0(t) exp(f(x))) for raw scores f(x), shape (n_rows, n_times)."""
         steps = np.searchsorted(self.times, checked_numbers("times", times), side="right")
@@ -44,46 +39,28 @@ class Baseline(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """An additive model of a logarithm, of |residuals| or of standard errors.
+    """An additive model of a logarithm, of |residuals| or of standard errors."""
 
-    Parameters
-    ----------
-    features : tuple of int
-        The features j.
-    tables : tuple of array of shape (M_j, n_outputs)
-        g_j on the nodes of main effects.
-    knots, heights : array of shape (n_knots, n_outputs)
-        Raw scores, increasing, and h there, the constant included; linear between them.
-    """
-
-    features: tuple[int, ...]
-    tables: tuple[FloatArray, ...]
-    knots: FloatArray
-    heights: FloatArray
+    features: tuple[int, ...]  # j
+    tables: tuple[FloatArray, ...]  # g_j on the nodes of main effects, (M_j, n_outputs)
+    knots: FloatArray  # (n_knots, n_outputs): raw scores, increasing
+    heights: FloatArray  # h at the knots, the constant included; linear between them
 
 
 class GroupScores(NamedTuple):
-    """Sorted scores (n_scores, n_outputs) of the held-out rows at one node of a feature."""
+    """Scores of the held-out rows at one node of a feature."""
 
     feature: int
     node: int
-    scores: Float32Array
+    scores: Float32Array  # (n_scores, n_outputs), sorted
 
 
 class Reliability(NamedTuple):
-    """Means of held-out rows in about ten groups, from the smallest to the largest prediction.
+    """Means of held-out rows in about ten groups, from the smallest to the largest prediction."""
 
-    Parameters
-    ----------
-    predicted, actual : array of shape (n_groups,)
-        Mean prediction and mean target of each group.
-    masses : array of shape (n_groups,)
-        Share of the mass of all held-out rows.
-    """
-
-    predicted: FloatArray
+    predicted: FloatArray  # (n_groups,)
     actual: FloatArray
-    masses: FloatArray
+    masses: FloatArray  # share of the mass of all held-out rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -115,14 +92,6 @@ class Calibration:
         return f"Calibration({len(self.scores)} scores, {len(self.groups)} groups)"
 
     @property
-    def arrays(self) -> tuple[RealArray, ...]:
-        """All arrays, in a fixed order."""
-        groups = (group.scores for group in self.groups)
-        found = (array for one in self.reliability for array in one)
-        scales = (_scale_arrays(scale) for scale in (self.scale, self.errors))
-        return (self.scores, *groups, *found, *(array for arrays in scales for array in arrays))
-
-    @property
     def group_features(self) -> tuple[int, ...]:
         """Features by whose values the rows can be grouped."""
         return tuple(dict.fromkeys(group.feature for group in self.groups))
@@ -130,10 +99,6 @@ class Calibration:
     def group_of(self, feature: int) -> dict[int, Float32Array]:
         """Scores at each node of a feature."""
         return {group.node: group.scores for group in self.groups if group.feature == feature}
-
-    def frozen(self) -> Calibration:
-        """Make its arrays read-only."""
-        return self._with(map(read_only, self.arrays))
 
     def renumbered(self, place: Mapping[int, int]) -> Calibration:
         """Give features other numbers."""
@@ -144,179 +109,8 @@ class Calibration:
         )
         return replace(self, groups=groups, scale=scale, errors=errors)
 
-    def _with(self, arrays: Iterable[Any]) -> Calibration:
-        """Put other arrays, in the order of ``arrays``, in their places."""
-        remaining = iter(arrays)
-        scores = next(remaining)
-        groups = tuple(group._replace(scores=next(remaining)) for group in self.groups)
-        found = tuple(Reliability(*islice(remaining, len(one))) for one in self.reliability)
-        scales = []
-        for one in (self.scale, self.errors):
-            if one is not None:
-                knots, heights = islice(remaining, 2)
-                tables = tuple(islice(remaining, len(one.features)))
-                one = Scale(one.features, tables, knots, heights)
-            scales.append(one)
-        return Calibration(
-            scores=scores, groups=groups, scale=scales[0], reliability=found, errors=scales[1]
-        )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return all fields as lists that JSON can hold."""
-        return {
-            "scores": self.scores.tolist(),
-            "groups": [[group.feature, group.node, group.scores.tolist()] for group in self.groups],
-            "scale": _scale_dict(self.scale),
-            "reliability": [
-                {name: array.tolist() for name, array in one._asdict().items()}
-                for one in self.reliability
-            ],
-            "errors": _scale_dict(self.errors),
-        }
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Calibration:
-        """Make it from what ``as_dict`` returned."""
-        scores = stored["scores"]
-        return cls(
-            scores=_numbers(scores).astype(np.float32) if scores else cls().scores,
-            groups=tuple(
-                GroupScores(feature, node, _numbers(found).astype(np.float32))
-                for feature, node, found in stored["groups"]
-            ),
-            scale=_scale_of(stored["scale"]),
-            reliability=tuple(
-                Reliability(*(_numbers(one[name]) for name in Reliability._fields))
-                for one in stored["reliability"]
-            ),
-            errors=_scale_of(stored["errors"]),
-        )
-
-    def packed(self) -> tuple[dict[str, Any], dict[str, RealArray]]:
-        """Header and arrays of a file, of which ``unpacked`` makes the same calibration."""
-        scales = {"scale": self.scale, "errors": self.errors}
-        header = {
-            "groups": [[group.feature, group.node] for group in self.groups],
-            **{name: None if one is None else list(one.features) for name, one in scales.items()},
-            "n_reliabilities": len(self.reliability),
-            "shapes": [list(array.shape) for array in self.arrays],
-        }
-        single, double = self._split()
-        return header, {
-            "calibration_scores": _flat(single).astype(np.float32),
-            "calibration_numbers": _flat(double),
-        }
-
-    @classmethod
-    def unpacked(cls, header: Mapping[str, Any], arrays: Mapping[str, RealArray]) -> Calibration:
-        """Make it from what ``packed`` returned."""
-        nothing, none = np.empty(0), np.empty(0, np.float32)
-        n_reliabilities = header["n_reliabilities"]
-        if n_reliabilities > len(header["shapes"]):  # a huge number would take all memory
-            raise ValueError("every reliability must have arrays")
-        scale, errors = (
-            None if header[name] is None
-            else Scale(tuple(header[name]), (nothing,) * len(header[name]), nothing, nothing)
-            for name in ("scale", "errors")
-        )  # fmt: skip
-        empty = cls(
-            groups=tuple(GroupScores(feature, node, none) for feature, node in header["groups"]),
-            scale=scale,
-            reliability=(Reliability(nothing, nothing, nothing),) * n_reliabilities,
-            errors=errors,
-        )
-        flat = {
-            np.dtype(np.float32): arrays["calibration_scores"],
-            np.dtype(np.float64): arrays["calibration_numbers"],
-        }
-        if any(array.dtype != kind for kind, array in flat.items()):
-            raise TypeError("calibration: scores must be single numbers, all others doubles")
-        places, found = dict.fromkeys(flat, 0), []
-        for place, shape in zip(empty.arrays, header["shapes"], strict=True):
-            start, kind = places[place.dtype], place.dtype
-            places[kind] = start + math.prod(shape)
-            found.append(flat[kind][start : places[kind]].reshape(shape))
-        return empty._with(found)
-
-    def _split(self) -> tuple[list[RealArray], list[RealArray]]:
-        """Arrays in single precision, and the others."""
-        single = [array for array in self.arrays if array.dtype == np.float32]
-        return single, [array for array in self.arrays if array.dtype != np.float32]
-
-    def first_broken_rule(self, sizes: tuple[int, ...], n_outputs: int) -> str | None:
-        """Return the rule that a field breaks, or None; ``sizes`` are numbers of nodes."""
-        if not all(np.isfinite(array).all() for array in self.arrays):
-            return "numbers must be finite"
-        kept = (self.scores, *(group.scores for group in self.groups))
-        width = 1 if self.scale is None else n_outputs
-        sorted_up = all(s.ndim == 2 and s.shape[1] == width for s in kept)
-        if not sorted_up or any((np.diff(s, axis=0) < 0).any() or (s < 0).any() for s in kept):
-            return "scores must be sorted and not negative"
-        for group in self.groups:
-            is_feature = _is_place(group.feature, len(sizes))
-            if not is_feature or not _is_place(group.node, sizes[group.feature]):
-                return "groups must be nodes of features"
-        if any(len({array.shape for array in one}) > 1 for one in self.reliability):
-            return "every group of rows must have its means"
-        scales = (one for one in (self.scale, self.errors) if one is not None)
-        broken = (_broken_scale(scale, sizes, n_outputs) for scale in scales)
-        return next((rule for rule in broken if rule is not None), None)
-
-
-def _scale_arrays(scale: Scale | None) -> tuple[RealArray, ...]:
-    return () if scale is None else (scale.knots, scale.heights, *scale.tables)
-
-
-def _scale_dict(scale: Scale | None) -> dict[str, Any] | None:
-    return scale and {
-        "features": list(scale.features),
-        "tables": [table.tolist() for table in scale.tables],
-        "knots": scale.knots.tolist(),
-        "heights": scale.heights.tolist(),
-    }
-
-
-def _scale_of(stored: Mapping[str, Any] | None) -> Scale | None:
-    if stored is None:
-        return None
-    return Scale(
-        features=tuple(stored["features"]),
-        tables=tuple(_numbers(table) for table in stored["tables"]),
-        knots=_numbers(stored["knots"]),
-        heights=_numbers(stored["heights"]),
-    )
-
-
-def _broken_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> str | None:
-    if not all(_is_place(feature, len(sizes)) for feature in scale.features):
-        return "the scale must be one of features"
-    shapes = [(sizes[feature], n_outputs) for feature in scale.features]
-    if shapes != [table.shape for table in scale.tables]:
-        return "the scale must have the nodes of its features"
-    knots = scale.knots
-    fits = knots.shape == scale.heights.shape and knots.ndim == 2 and len(knots) > 0
-    if not fits or knots.shape[1] != n_outputs or (np.diff(knots, axis=0) < 0).any():
-        return "the knots of the scale must increase"
-    return None
-
-
-def _is_place(number: Any, size: int) -> bool:
-    return type(number) is int and 0 <= number < size
-
-
-def _flat(arrays: list[RealArray]) -> RealArray:
-    return np.concatenate([np.empty(0), *(array.ravel() for array in arrays)])
-
-
-def _numbers(values: Any) -> FloatArray:
-    """Nested lists of numbers as an array of doubles; no text is taken for a number."""
-    array = np.array(values)
-    if array.dtype.kind not in "iuf" and array.size:
-        raise TypeError(f"numbers are needed, found {array.dtype}")
-    return array.astype(np.float64)
-
-
-class ComponentFacts(NamedTuple):
+class ComponentTest(NamedTuple):
     """What the rows of a fit say about one component; NaN where it is not known.
 
     Parameters
@@ -340,7 +134,7 @@ class ComponentFacts(NamedTuple):
     concurvity: float = math.nan
 
 
-class Facts(NamedTuple):
+class ComponentTests(NamedTuple):
     """What the rows of a fit say about its components.
 
     Parameters
@@ -349,44 +143,62 @@ class Facts(NamedTuple):
         Name of the loss.
     loss : float
         Held-out loss of the bags, in the unit of the target.
-    components : tuple of ComponentFacts
+    components : tuple of ComponentTest
         One for each component of the model.
     """
 
     loss_name: str
     loss: float
-    components: tuple[ComponentFacts, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the facts as a dict that JSON can hold; what is not known is None."""
-        lines = [[None if math.isnan(value) else value for value in s] for s in self.components]
-        return {"loss_name": self.loss_name, "loss": self.loss, "components": lines}
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Facts:
-        """Make them from what ``as_dict`` returned; numbers that are not known are left out."""
-        return cls(stored["loss_name"], stored["loss"], tuple(map(_line, stored["components"])))
-
-    def first_broken_rule(self, n_components: int) -> str | None:
-        """Return the rule that the facts break, or None if they make sense."""
-        if not isinstance(self.loss_name, str) or not _is_finite(self.loss):
-            return "the loss must have a name and be finite"
-        if len(self.components) != n_components:
-            return "every component must have its facts"
-        if not all(
-            type(value) is float and not math.isinf(value) for s in self.components for value in s
-        ):
-            return "facts must be numbers"
-        shares = [value for s in self.components for value in (s.p_value, s.concurvity)]
-        if any(value < 0 or value > 1 for value in shares):
-            return "p-values and concurvity must be shares"
-        return None
+    components: tuple[ComponentTest, ...]
 
 
-def _line(values: Sequence[Any]) -> ComponentFacts:
-    known = values[: len(ComponentFacts._fields)]
-    return ComponentFacts(*(math.nan if value is None else value for value in known))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evidence:
+    """What the rows of a fit say about its model; None where it is not known.
+
+    ``AnovaModel.changed`` leaves it out, unless whoever changes a model says what still holds.
+
+    Parameters
+    ----------
+    spreads : tuple of array of shape (M_1, ..., M_d, n_outputs), optional
+        Standard deviation over the bags of each value of each component.
+    posteriors : tuple of Posterior, optional
+        Where the truth behind each component may be, None where an edit made it void; without them
+        there are no bands.
+    tests : ComponentTests, optional
+        Tests of each component, for ``AnovaModel.summary``.
+    calibration : Calibration, optional
+        How far predictions were off on held-out rows; without it there are no intervals.
+    baseline : Baseline, optional
+        Cumulative baseline hazard of a survival model.
+    """
+
+    spreads: tuple[FloatArray, ...] | None = None
+    posteriors: tuple[Posterior | None, ...] | None = None
+    tests: ComponentTests | None = None
+    calibration: Calibration | None = None
+    baseline: Baseline | None = None
+
+    def posterior(self, place: int) -> Posterior | None:
+        """Posterior of the component at a place, None where it is not known."""
+        return None if self.posteriors is None else self.posteriors[place]
+
+    def of_components(self, places: Sequence[int]) -> Evidence:
+        """Spreads and posteriors of some components; the rest belongs to the sum of all."""
+        return Evidence(
+            spreads=self.spreads and tuple(self.spreads[place] for place in places),
+            posteriors=self.posteriors and tuple(self.posteriors[place] for place in places),
+        )
 
 
-def _is_finite(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
+def map_arrays(function: Callable[[RealArray], Any], record: Any) -> Any:
+    """Make the same record with other arrays, each from the old one."""
+    if isinstance(record, np.ndarray):
+        return function(record)
+    if isinstance(record, tuple):
+        items = [map_arrays(function, item) for item in record]
+        return type(record)(*items) if hasattr(record, "_fields") else tuple(items)
+    if is_dataclass(record) and not isinstance(record, type):
+        named = {item.name: getattr(record, item.name) for item in fields(record)}
+        return replace(record, **{n: map_arrays(function, item) for n, item in named.items()})
+    return record

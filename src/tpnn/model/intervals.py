@@ -52,7 +52,7 @@ def predict_interval(
         Which classes are in the set of each row. The most probable one always is.
     """
     check_coverage(coverage)
-    known = _needed(model.calibration)
+    known = _needed(model.evidence.calibration)
     table = model.encoder.read(X)
     factors = _factors(model, known, table, coverage, by)
     if known.scale is None:
@@ -71,17 +71,17 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
     It is that of the joint posterior of all components, whose errors partly cancel: an additive
     model of its logarithm, fitted to that of training rows. An offset is known without error.
     """
-    if model.calibration is None or model.calibration.errors is None:
+    calibration = model.evidence.calibration
+    if calibration is None or calibration.errors is None:
         raise ValueError(
             "return_std: a model with bands is needed, found one without: fitted with "
-            "bands=False, changed after its fit, or saved by a version that had no standard "
-            "errors. Fit again."
+            "bands=False, or changed after its fit. Fit again."
         )
     table = model.encoder.read(X)
     raw = np.empty((model.n_outputs, table.n_rows))
     raw[:] = model.intercepts[:, None]
     model._sum_predictor.add(_columns(model, table), raw)
-    errors = scale_at(model, model.calibration.errors, table, raw.T)
+    errors = scale_at(model, calibration.errors, table, raw.T)
     return errors[:, 0] if model.n_outputs == 1 else errors
 
 
@@ -126,8 +126,8 @@ def _needed(calibration: Calibration | None) -> Calibration:
         raise ValueError(
             "predict_interval: a model that was calibrated on held-out rows is needed, found one "
             "that was not: of quantiles, survival or a custom loss, of a handful of rows, fitted "
-            "with bands=False, changed after its fit, or saved by a version that did not "
-            "calibrate. Fit again, with the objective of a mean and more rows."
+            "with bands=False, or changed after its fit. Fit again, with the objective of a mean "
+            "and more rows."
         )
     return calibration
 

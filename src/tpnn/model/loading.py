@@ -1,41 +1,17 @@
-"""load_model: a frozen model from its file."""
+"""load: a model from its file, as an object that predicts as its estimator did."""
 
 from __future__ import annotations
 
 import os
-from typing import cast
 
 import numpy as np
 
 from tpnn._utils.files import check_path
-from tpnn.model.archive import read_archive
-from tpnn.model.check import check_fields
-from tpnn.model.codec import Fields, unpack
-from tpnn.model.json_form import fields_of_json, is_json, read_json
+from tpnn.model.archive import read_document
+from tpnn.model.check import check_model
+from tpnn.model.codec import decode
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
-
-
-def load_model(path: str | os.PathLike[str]) -> AnovaModel:
-    """Read a model written by ``AnovaModel.save`` or ``AnovaModel.to_json``.
-
-    The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
-    file raises ValueError, and what is no path TypeError.
-    """
-    check_path(path)
-    document = read_json(path) if is_json(path) else None
-    header, arrays = ({}, {}) if document else read_archive(path)
-    try:
-        fields = fields_of_json(document) if document else unpack(header, arrays)
-        for former in fields["edits"].formers if fields["edits"] else ():
-            check_fields(cast(Fields, former))
-        check_fields(fields)
-        return AnovaModel(**fields)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"path: must be a complete model, found {os.fspath(path)!r}, which lacks a part of it "
-            f"or has a wrong one ({error!r}). Save the model again."
-        ) from error
 
 
 class LoadedModel(Predicts):
@@ -85,7 +61,7 @@ class LoadedClassifier(PredictsClasses, LoadedModel):
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-        The labels, sorted; 0, 1, ... in a file that has none.
+        The labels, sorted; 0, 1, ... of a model that has none.
     """
 
     def __init__(self, model: AnovaModel) -> None:
@@ -112,11 +88,11 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     """Read a saved model, as an object that predicts as the estimator did that fitted it.
 
     It reads what ``model_.save`` and ``model_.to_json`` wrote, and needs NumPy alone to predict.
+    The file holds numbers and names only; reading it cannot run code. A truncated, changed or newer
+    file raises ValueError, and what is no path TypeError.
 
-    Files of version 0.1.0 do not say which estimator fitted them. A model with labels, or with a
-    logit or softmax link, is then a classifier, and one with a baseline hazard a survival model.
-    Any other one is a regressor; a survival model that was saved before baselines were is among
-    them, so its ``predict`` returns relative risks.
+    A model that no estimator fitted does not say its task. With labels, or with a logit or softmax
+    link, it is then a classifier, with a baseline hazard a survival model, and else a regressor.
 
     Parameters
     ----------
@@ -126,14 +102,30 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     Returns
     -------
     LoadedRegressor, LoadedClassifier or LoadedSurvival
-        Its methods are those of the estimator; ``model_`` is what :func:`tpnn.load_model` returns.
+        Its methods are those of the estimator; ``model_`` is the :class:`~tpnn.AnovaModel`.
     """
-    model = load_model(path)
+    model = read_model(path)
     return LOADED[task_of(model)](model)
 
 
+def read_model(path: str | os.PathLike[str]) -> AnovaModel:
+    """Read the frozen model of a file, and check every field of it."""
+    check_path(path)
+    document = read_document(path)
+    try:
+        model: AnovaModel = decode(AnovaModel, document)
+        check_model(model)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        raise ValueError(
+            f"path: must be a complete model, found {os.fspath(path)!r}, which lacks a part of it "
+            f"or has a wrong one ({error!r}). Save the model again."
+        ) from error
+    return model
+
+
 def task_of(model: AnovaModel) -> str:
-    """Which estimator fitted a model: as its file says, or as its parts show."""
+    """Which estimator fitted a model: as its provenance says, or as its parts show."""
     if model.provenance is not None:
         return model.provenance.task
     if model.classes:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import compress
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,27 +16,60 @@ from tpnn._utils.files import write_file
 from tpnn._utils.rules import warn
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
 from tpnn.anova.measure import worst_mean
-from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
 from tpnn.loss.targets import checked_offset, column_offset
 from tpnn.model import doors, intervals
-from tpnn.model.archive import write_archive
+from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor
-from tpnn.model.codec import Fields, Label, pack
-from tpnn.model.edit_log import EditLog, digest
-from tpnn.model.evidence import Baseline, Calibration, Facts
+from tpnn.model.codec import Label, encode
+from tpnn.model.edit_log import Record, digest
+from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
-from tpnn.model.json_form import json_text
 from tpnn.model.provenance import Provenance
-from tpnn.model.read_only import read_only_arrays
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task
-from tpnn.table.axis import Axis
+from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
+
+
+class Basis(NamedTuple):
+    """The TPNN terms behind the tables of a model, and the basis functions they refer to.
+
+    Parameters
+    ----------
+    activation : {"sigmoid", "relu"}
+        The step that basis functions are made of.
+    scale : {"centred", "paper"}
+        How they are scaled.
+    terms : tuple of Terms, optional
+        Terms of each component; None where each table is a sum of steps between nodes.
+    """
+
+    activation: str = "sigmoid"
+    scale: str = "centred"
+    terms: tuple[Terms, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class EditLog:
+    """All edits of a model, oldest first, and what is needed to undo them.
+
+    Parameters
+    ----------
+    records : tuple of dict
+        The chain: for each edit its number, the edit itself, why, by whom and when, what it
+        changed, its effect on held-out rows, the digests of the model before and after, the hash
+        of the record before, and its own.
+    formers : tuple of AnovaModel
+        The model before each edit, without its log; empty for a model that was read from JSON.
+    """
+
+    records: tuple[Record, ...]
+    formers: tuple[AnovaModel, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -60,16 +92,12 @@ class AnovaModel:
         The subsets S.
     tables : sequence of array of shape (M_1, ..., M_d, n_outputs)
         Values of each f_S on its nodes; between nodes the model interpolates linearly. Read-only.
-    spreads : sequence of array, shapes as ``tables``
-        Standard deviation of each value over the bags. Read-only.
     intercepts : array of shape (n_outputs,)
         Mean of f under the product of the marginals. Read-only.
     link : Link
         From raw score to prediction.
-    activation, scale : str
-        Which basis the terms refer to.
-    stored_terms : sequence of Terms, optional
-        The TPNN terms behind each table; None where each table is a sum of steps between nodes.
+    basis : Basis
+        The TPNN terms behind the tables, where there are any, and the basis they refer to.
     output_names : tuple of str
         Classes, quantiles or targets of a model with several outputs; empty for one output.
     shapes : dict from str to str
@@ -78,40 +106,28 @@ class AnovaModel:
         Labels of a classifier, sorted; with two labels f is the log-odds of the second.
     has_offset : bool
         Whether the model was fitted with an offset, so that predictions need one too.
-    baseline : Baseline, optional
-        Cumulative baseline hazard of a survival model.
     provenance : Provenance, optional
         Where the model comes from, if an estimator fitted it.
-    posteriors : sequence of Posterior, optional
-        What is known about the truth behind each component, None where an edit made it void;
-        without them there are no bands.
+    evidence : Evidence
+        What the rows of the fit say about the model: spreads over the bags, bands, tests of the
+        components, intervals, and the baseline hazard of a survival model. Read-only.
     edits : EditLog, optional
         Edits that led to this model, and what they replaced.
-    facts : Facts, optional
-        What the rows of the fit say about each component, for :meth:`summary`.
-    calibration : Calibration, optional
-        What held-out rows say about predictions; without it there are no prediction intervals.
     """
 
     encoder: TableEncoder
     components: ComponentSet
     tables: tuple[FloatArray, ...]
-    spreads: tuple[FloatArray, ...]
     intercepts: FloatArray
     link: Link
-    activation: str = "sigmoid"
-    scale: str = "centred"
-    stored_terms: tuple[Terms, ...] | None = None
+    basis: Basis = field(default_factory=Basis)
     output_names: tuple[str, ...] = ()
     shapes: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[Label, ...] = ()
     has_offset: bool = False
-    baseline: Baseline | None = None
     provenance: Provenance | None = None
-    posteriors: tuple[Posterior | None, ...] | None = None
+    evidence: Evidence = field(default_factory=Evidence)
     edits: EditLog | None = None
-    facts: Facts | None = None
-    calibration: Calibration | None = None
 
     explain = doors.explain
     report = doors.report
@@ -136,11 +152,13 @@ class AnovaModel:
         self.__setstate__(vars(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(self._fields())  # without the predictors, which are made when first used
+        named = (field.name for field in fields(self))  # no predictors: they are made when used
+        return {name: getattr(self, name) for name in named} | {"shapes": dict(self.shapes)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        shapes = MappingProxyType(dict(state["shapes"]))
-        vars(self).update(state, **read_only_arrays(state), shapes=shapes)
+    def __setstate__(self, state: dict[str, Any]) -> None:  # a pickled array comes back writable
+        with_arrays = ("tables", "intercepts", "basis", "evidence")
+        frozen = {name: map_arrays(read_only, state[name]) for name in with_arrays}
+        vars(self).update(state, **frozen, shapes=MappingProxyType(dict(state["shapes"])))
 
     def __repr__(self) -> str:
         outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
@@ -193,33 +211,13 @@ class AnovaModel:
         it is read from there.
         """
         table = self.encoder.read(X)
-        known = self.offset_of(table, offset)
+        added = offset_of(self, table, offset)
         raw = np.empty((self.n_outputs, table.n_rows))
         raw[:] = self.intercepts[:, None]
         self._sum_predictor.add(self.encoder.columns(table), raw)
-        if known is not None:
-            raw += known
+        if added is not None:
+            raw += added
         return squeezed(raw.T)
-
-    def offset_of(self, table: Table, offset: Any = None) -> FloatArray | None:
-        """Offset of every row: the column of the table that holds it, or what is passed, or None.
-
-        ``table`` is one that ``encoder.read`` has read.
-        """
-        column = self.encoder.offset_column
-        if column is not None:
-            if offset is not None:
-                raise ValueError(
-                    f"offset: {column.words} of X is the offset of this model, found another one. "
-                    "Leave the argument out."
-                )
-            return column_offset(table, column)
-        if self.has_offset and offset is None:
-            warn(
-                "offset: a model that was fitted with an offset needs one to predict, found none, "
-                "so 0 is used. Pass the offset of each row, or zeros.",
-            )
-        return None if offset is None else checked_offset(offset, table.n_rows)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Mean of the target, the link's inverse of the raw score: numbers, never labels.
@@ -257,13 +255,12 @@ class AnovaModel:
 
         It is that of :class:`TPNNSurvival`: S(t | x) = exp(-H_0(t) exp(f(x))).
         """
-        if self.baseline is None:
+        if self.evidence.baseline is None:
             raise ValueError(
                 "baseline: the model_ of a fitted TPNNSurvival is needed, found a model without a "
-                "baseline: one of another task, of a path, restricted to some components, or saved "
-                "before baselines were. Fit again."
+                "baseline: one of another task, of a path, or changed after its fit. Fit again."
             )
-        return self.baseline.survival(self.raw_scores(X, offset), times)
+        return self.evidence.baseline.survival(self.raw_scores(X, offset), times)
 
     def component_scores(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
@@ -271,14 +268,7 @@ class AnovaModel:
         ``intercept + component_scores(X).sum(1)`` is the raw score.
         """
         table = self.encoder.read(X)
-        return self.column_scores(self.encoder.columns(table))
-
-    def column_scores(self, columns: Sequence[FloatArray]) -> FloatArray:
-        """Component scores of rows that are numbers already, one column for each feature."""
-        shape = len(self.components), self.n_outputs, len(columns[0])
-        scores = np.zeros((shape[0] * shape[1], shape[2]))
-        self._predictor.add(columns, scores)
-        return squeezed(scores.reshape(shape).transpose(2, 0, 1))
+        return column_scores(self, self.encoder.columns(table))
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -292,11 +282,6 @@ class AnovaModel:
         """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
         return dict(zip(self.components, self.tables, strict=True))
 
-    def by_output(self) -> list[dict[Component, FloatArray]]:
-        """Tables of shape (M_1, ..., M_d) of each output, by component."""
-        tables = self.by_component()
-        return [{s: table[..., k] for s, table in tables.items()} for k in range(self.n_outputs)]
-
     def identifiability_error(self) -> float:
         """Worst ``|mean along an axis|`` of any component, relative to its standard deviation.
 
@@ -305,7 +290,7 @@ class AnovaModel:
         """
         return max(
             worst_mean(table, [axis.weights for axis in self.axes(component)], scale)
-            for tables in self.by_output()
+            for tables in tables_by_output(self)
             for scale in [max(np.abs(table).max() for table in tables.values())]
             for component, table in tables.items()
         )
@@ -332,61 +317,51 @@ class AnovaModel:
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
         check_shape(self.encoder, index, asked, "shape")
         axes = self.encoder.axes
-        found = [certificate(tables, axes, index, asked) for tables in self.by_output()]
+        found = [certificate(tables, axes, index, asked) for tables in tables_by_output(self)]
         return min(found, key=lambda certificate: certificate.minimum)
 
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
-        The baseline of a survival model, the facts of the fit, the calibration, the scores in the
-        provenance and the log of edits are left out: they belong to the whole sum.
+        Spreads and bands of these components stay. Everything else that is known belongs to the
+        whole sum, and is left out as :meth:`changed` does.
         """
         chosen = ComponentSet(tuple(components))
-        kept = [component in set(chosen) for component in self.components]
-        return replace(
-            self,
+        places = [place for place, s in enumerate(self.components) if s in set(chosen)]
+        terms = self.basis.terms
+        return self.changed(
             components=chosen,
-            tables=tuple(compress(self.tables, kept)),
-            spreads=tuple(compress(self.spreads, kept)),
-            stored_terms=self.stored_terms and tuple(compress(self.stored_terms, kept)),
-            baseline=None,
-            provenance=self.provenance and replace(self.provenance, scores={}),
-            posteriors=self.posteriors and tuple(compress(self.posteriors, kept)),
-            calibration=None,
-            edits=None,
-            facts=None,
+            tables=tuple(self.tables[place] for place in places),
+            basis=self.basis._replace(terms=terms and tuple(terms[place] for place in places)),
+            evidence=self.evidence.of_components(places),
         )
 
-    def pruned(self) -> AnovaModel:
-        """Leave out the features that no component has, so that tables need no such columns.
+    def changed(self, **other: Any) -> AnovaModel:
+        """Model with other fields, without what is known about this one only.
 
-        Features that have a shape stay. Arrays need all columns of the fit: without names, columns
-        are found by their positions.
+        Evidence, terms behind the tables, scores in the provenance and the log of edits belong to
+        the model that they came with. They are left out, unless they are passed.
+
+        Parameters
+        ----------
+        **other
+            Fields of the new model, by name. Pass ``evidence=Evidence(...)`` with what still holds.
         """
-        wanted = {*self.required_features, *self.shapes}
-        kept = [j for j, name in enumerate(self.feature_names) if name in wanted]
-        if len(kept) in (0, self.encoder.n_features):
-            return self
-        place = {feature: number for number, feature in enumerate(kept)}
-
-        def moved(component: Component) -> Component:
-            return tuple(place[feature] for feature in component)
-
-        terms = self.stored_terms
-        return replace(
-            self,
-            encoder=self.encoder.pick(kept),
-            components=ComponentSet(tuple(map(moved, self.components))),
-            stored_terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms),
-            calibration=self.calibration and self.calibration.renumbered(place),
-        )
+        provenance = self.provenance and replace(self.provenance, scores={})
+        void = {
+            "basis": self.basis._replace(terms=None),
+            "provenance": provenance,
+            "evidence": Evidence(),
+            "edits": None,
+        }
+        return replace(self, **void | other)
 
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
 
         On the nodes their sum is the table.
         """
-        stored = self.stored_terms or [
+        stored = self.basis.terms or [
             step_terms(squeezed(table), self.axes(component))
             for component, table in self.by_component().items()
         ]
@@ -396,23 +371,82 @@ class AnovaModel:
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; ``tpnn.load_model`` reads it back exactly.
+        """Write the model to one file; ``tpnn.load`` reads it back exactly.
 
         Features that no component has are left out.
         """
-        write_archive(path, *pack(self.pruned()._fields()))
+        write_archive(path, encode(pruned(self)))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write the model as one JSON document, to a file or, without a path, as text.
 
         ``tpnn.load`` reads the file back exactly; docs/deploy.md has its fields.
         """
-        text = json_text(self.pruned()._fields())
+        text = json_text(encode(pruned(self)))
         if path is None:
             return text
         write_file(path, text.encode())
         return None
 
-    def _fields(self) -> Fields:
-        known = {known.name: getattr(self, known.name) for known in fields(self)}
-        return cast(Fields, known | {"shapes": dict(self.shapes)})
+
+def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray | None:
+    """Offset of every row: the column of the table that holds it, or what is passed, or None.
+
+    ``table`` is one that ``encoder.read`` has read.
+    """
+    column = model.encoder.offset_column
+    if column is not None:
+        if offset is not None:
+            raise ValueError(
+                f"offset: {column.words} of X is the offset of this model, found another one. "
+                "Leave the argument out."
+            )
+        return column_offset(table, column)
+    if model.has_offset and offset is None:
+        warn(
+            "offset: a model that was fitted with an offset needs one to predict, found none, "
+            "so 0 is used. Pass the offset of each row, or zeros.",
+        )
+    return None if offset is None else checked_offset(offset, table.n_rows)
+
+
+def column_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
+    """Component scores of rows that are numbers already, one column for each feature."""
+    shape = len(model.components), model.n_outputs, len(columns[0])
+    scores = np.zeros((shape[0] * shape[1], shape[2]))
+    model._predictor.add(columns, scores)
+    return squeezed(scores.reshape(shape).transpose(2, 0, 1))
+
+
+def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:
+    """Tables of shape (M_1, ..., M_d) of each output, by component."""
+    tables = model.by_component()
+    return [{s: table[..., k] for s, table in tables.items()} for k in range(model.n_outputs)]
+
+
+def pruned(model: AnovaModel) -> AnovaModel:
+    """Leave out the features that no component has, so that tables need no such columns.
+
+    Features that have a shape stay. Arrays need all columns of the fit: without names, columns
+    are found by their positions.
+    """
+    wanted = {*model.required_features, *model.shapes}
+    kept = [j for j, name in enumerate(model.feature_names) if name in wanted]
+    if len(kept) in (0, model.encoder.n_features):
+        return model
+    place = {feature: number for number, feature in enumerate(kept)}
+
+    def moved(component: Component) -> Component:
+        return tuple(place[feature] for feature in component)
+
+    terms, evidence = model.basis.terms, model.evidence
+    calibration = evidence.calibration and evidence.calibration.renumbered(place)
+    return replace(
+        model,
+        encoder=model.encoder.pick(kept),
+        components=ComponentSet(tuple(map(moved, model.components))),
+        basis=model.basis._replace(
+            terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms)
+        ),
+        evidence=replace(evidence, calibration=calibration),
+    )

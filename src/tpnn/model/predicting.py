@@ -157,7 +157,7 @@ class PredictsClasses(Predicts):
     def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
         """Most probable class of each row, shape (n_rows,).
 
-        ``model_.predict``, also that of ``tpnn.load_model``, returns probabilities instead. Labels
+        ``model_.predict``, also that of ``tpnn.load``, returns probabilities instead. Labels
         have no standard error; those of ``predict_proba`` and ``decision_function`` do.
         """
         raw: FloatArray = self.decision_function(X, offset)
@@ -172,7 +172,7 @@ class PredictsSurvival(Predicts):
     def predict(self, X: Any, offset: Any = None, return_std: bool = False) -> Any:
         """Logarithm of each row's risk relative to the baseline, shape (n_rows,).
 
-        ``model_.predict``, also that of ``tpnn.load_model``, returns the risk itself;
+        ``model_.predict``, also that of ``tpnn.load``, returns the risk itself;
         ``model_.raw_scores`` returns this logarithm. ``return_std=True`` returns a pair: log risks,
         and the standard error of each.
         """

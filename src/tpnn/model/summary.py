@@ -12,7 +12,7 @@ import numpy as np
 
 from tpnn.anova.importance import importance, importance_interval
 from tpnn.anova.measure import product_mean
-from tpnn.model.evidence import ComponentFacts
+from tpnn.model.evidence import ComponentTest
 from tpnn.table.columns import require_pandas
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ NOTES = (
     "search or a selection chose it; shape: proved for all inputs; concurvity: share that other "
     "components could imitate.",
 )
-NO_FACTS = (
+NO_TESTS = (
     "Effective degrees of freedom, held-out losses, p-values and concurvity are not known: they "
-    "need a model that was fitted with bands, and this one was saved before there were any, is a "
-    "part of another, was edited, comes from another library, or its fit left them out. Fit again."
+    "need a model that was fitted with bands, and this one is a part of another, was edited, comes "
+    "from another library, or its fit left them out. Fit again."
 )
 
 
@@ -165,9 +165,9 @@ def summarise(model: AnovaModel) -> Summary:
         float(product_mean((table / unit) ** 2, masses).mean())
         for table, masses in zip(model.tables, weights, strict=True)
     ]
-    lines = []
+    tests, lines = model.evidence.tests, []
     for place, (component, names, table) in enumerate(parts):
-        known = ComponentFacts() if model.facts is None else model.facts.components[place]
+        test = ComponentTest() if tests is None else tests.components[place]
         lower, upper = _interval(model, place, weights[place])
         lines.append(
             SummaryLine(
@@ -177,21 +177,21 @@ def summarise(model: AnovaModel) -> Summary:
                 lower=lower,
                 upper=upper,
                 share=variances[place] / (sum(variances) or 1.0),
-                edf=known.degrees,
-                p_value=known.p_value,
-                loss_without=known.loss_without,
-                loss_error=known.loss_error,
+                edf=test.degrees,
+                p_value=test.p_value,
+                loss_without=test.loss_without,
+                loss_error=test.loss_error,
                 shape=", ".join(shapes.get(names[0], ())) if len(names) == 1 else "",
-                concurvity=known.concurvity,
+                concurvity=test.concurvity,
             )
         )
     lines.sort(key=lambda line: -line.importance)
-    notes = NOTES if model.facts is not None else (*NOTES, NO_FACTS)
+    notes = NOTES if tests is not None else (*NOTES, NO_TESTS)
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
 
 
 def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:
-    posterior = None if model.posteriors is None else model.posteriors[place]
+    posterior = model.evidence.posterior(place)
     if posterior is None:
         return math.nan, math.nan
     return importance_interval(model.tables[place], weights, posterior.uncertainty())
@@ -225,9 +225,9 @@ def _header(model: AnovaModel) -> dict[str, str]:
         if names
         else intercepts[0]
     )
-    if model.facts is not None:
-        header["loss"] = model.facts.loss_name
-        header["held-out loss"] = f"{model.facts.loss:.6g}"
+    if model.evidence.tests is not None:
+        header["loss"] = model.evidence.tests.loss_name
+        header["held-out loss"] = f"{model.evidence.tests.loss:.6g}"
     return header
 
 

@@ -62,7 +62,7 @@ class Task:
     @classmethod
     def of(cls, model: AnovaModel) -> Task:
         """Read the task off the fields of a model."""
-        return cls(_objective(model), model.output_names, model.classes, model.baseline)
+        return cls(_objective(model), model.output_names, model.classes, model.evidence.baseline)
 
     @property
     def kind(self) -> str:
@@ -224,7 +224,9 @@ def _is_pair(y: Any) -> bool:
 def _objective(model: AnovaModel) -> Objective:
     """Loss of a frozen model: that of its fit, where it says so, else the usual one of its link."""
     kind, n_outputs, fit = model.link.kind, model.n_outputs, model.provenance
-    if kind == "rates" and (model.baseline is not None or (fit and fit.task == "survival")):
+    if kind == "rates" and (
+        model.evidence.baseline is not None or (fit and fit.task == "survival")
+    ):
         return COX
     if kind == "classes":
         return several_classes(n_outputs) if n_outputs > 1 else LOG_LOSS

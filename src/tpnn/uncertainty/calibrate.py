@@ -48,7 +48,8 @@ def calibrated(
             rows = None
         known = Calibration() if rows is None else _calibration(model, problem, rows)
         scale = None if errors is None else _error_scale(model, problem, solution, errors)
-        return replace(model, calibration=replace(known, errors=scale))
+        evidence = replace(model.evidence, calibration=replace(known, errors=scale))
+        return replace(model, evidence=evidence)
 
 
 def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Calibration:

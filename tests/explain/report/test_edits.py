@@ -158,7 +158,7 @@ def test_the_page_of_an_edited_model_has_no_void_band(
     model = models["regression"]
     edited = model.edit("age", between=(30, 40), add=0.5)
     opened(edited, mixed[0], driver, tmp_path / "page.html")
-    for name, is_known in (("age", False), ("income", model.posteriors is not None)):
+    for name, is_known in (("age", False), ("income", model.evidence.posteriors is not None)):
         choose(driver, name)
         words = driver.find_element("id", "values").text
         assert ("not known" in words) != is_known

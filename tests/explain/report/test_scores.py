@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.report.pages import payload
-from tests.models import random_model
+from tests.models import random_model, with_evidence
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.explain.metrics import measure
 from tpnn.explain.report import write_report
@@ -127,7 +127,8 @@ def test_survival_is_scored_by_concordance(mixed: Any, fast: Any, tmp_path: Path
     expected = model.predict_survival(X, times).mean(0)
     assert curve["times"] == pytest.approx(times, rel=1e-4)
     assert np.abs(curve["predicted"] - expected).max() < 1e-4
-    write_report(replace(model.model_, baseline=None), path, X, fields)  # of a file without one
+    without = with_evidence(model.model_, baseline=None)
+    write_report(without, path, X, fields)
     found = scores_of_page(path)
     assert list(found) == ["cox", "C-index"]
     assert found["C-index"] == pytest.approx(model.score(X, fields))
@@ -229,7 +230,7 @@ def test_reliability_is_that_of_rows_that_bags_held_out(
     model = TPNNClassifier(**fast).fit(X, np.where(y > 0, "yes", "no"))
     model.report(tmp_path / "page.html")
     (shown,) = payload(tmp_path / "page.html")["reliability"]
-    (found,) = model.model_.calibration.reliability
+    (found,) = model.model_.evidence.calibration.reliability
     assert shown["output"] == "yes"
     assert shown["actual"] == pytest.approx(found.actual, rel=1e-4)
     assert shown["predicted"] == pytest.approx(found.predicted, rel=1e-4)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
-from tests.models import random_model, with_bands
+from tests.models import random_model, with_bands, with_evidence
 from tpnn.export.sheets.tidy import values_at
 
 
@@ -72,16 +70,16 @@ def test_relativities_are_factors(link: str) -> None:
 
 def test_bands_effects_and_outputs_are_those_of_the_model() -> None:
     model = with_bands(random_model(3, 3, n_outputs=2))
-    assert model.posteriors is not None
+    assert model.evidence.posteriors is not None
     table = model.to_table()
     assert list(table["output"][:4]) == ["output 0", "output 1"] * 2
     effects = np.concatenate([model.intercepts, *(grid.ravel() for grid in model.tables)])
     assert np.array_equal(table["effect"], effects)
-    widths = [p.uncertainty().half_widths(0.95).ravel() for p in model.posteriors]
+    widths = [p.uncertainty().half_widths(0.95).ravel() for p in model.evidence.posteriors]
     half = np.concatenate([[np.nan, np.nan], *widths])
     assert np.allclose(table["upper"] - table["effect"], half, equal_nan=True)
     assert np.allclose(table["effect"] - table["lower"], half, equal_nan=True)
-    assert replace(model, posteriors=None).to_table()["upper"].isna().all()
+    assert with_evidence(model, posteriors=None).to_table()["upper"].isna().all()
     triple = table[table["component"] == "x0 x x1 x x2"]
     assert set(triple["value_3"]) == set(model.axes((0, 1, 2))[2].values)
 

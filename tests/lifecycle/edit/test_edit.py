@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.models import random_model, table_model, with_bands
+from tests.models import random_model, table_model, with_bands, with_evidence
 from tpnn import AnovaModel, Explanation, TPNNSurvival, purify
 from tpnn.model.evidence import Baseline
 
@@ -155,8 +154,8 @@ def test_without_leaves_a_component_out(models: dict[int, AnovaModel], X: pd.Dat
     edited = model.edit(("town", "age"), without=True, why="not allowed")
     check_added(model, edited, X, -model.component_scores(X)[:, place])
     assert ("age", "town") not in edited.component_names
-    assert edited.posteriors is not None
-    assert None not in edited.posteriors
+    assert edited.evidence.posteriors is not None
+    assert None not in edited.evidence.posteriors
 
 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "convex"])
@@ -191,7 +190,7 @@ def test_one_of_several_outputs_changes_alone() -> None:
 def test_factors_of_a_log_link_and_hazards_of_survival(X: pd.DataFrame) -> None:
     """An edit of the logarithm multiplies the mean, or the hazard at all times."""
     model = table_model(X, 2, "log", unit=0.1)
-    model = replace(model, baseline=Baseline(np.array([1.0, 2.0]), np.array([-2.0, -1.0])))
+    model = with_evidence(model, baseline=Baseline(np.array([1.0, 2.0]), np.array([-2.0, -1.0])))
     edited = model.edit("age", between=(None, 30), add=np.log(1.5))
     young = X["age"].to_numpy() <= 30
     ratio = edited.predict(X) / model.predict(X)
@@ -210,7 +209,7 @@ def test_a_fitted_survival_model_states_the_effect(quick: dict[str, Any]) -> Non
     assert record["effect"]["loss"] == "cox"
     assert record["effect"]["n_rows"] == 200
     assert record["effect"]["after"] > record["effect"]["before"]
-    assert all(map(np.array_equal, edited.baseline, model.baseline))
+    assert all(map(np.array_equal, edited.evidence.baseline, model.evidence.baseline))
     assert edited.provenance is not None
     assert edited.provenance.scores == {}
 
@@ -219,8 +218,12 @@ def test_bands_of_changed_components_are_void(models: dict[int, AnovaModel]) -> 
     """Those of others stay, also on finer nodes; asking for a void one says why."""
     model = models[2]
     edited = model.edit(("age", "income"), between={"age": (20, 33.3), "income": (1, 2)}, add=1.0)
-    assert edited.posteriors is not None
-    void = [n for n, p in zip(edited.component_names, edited.posteriors, strict=True) if p is None]
+    assert edited.evidence.posteriors is not None
+    void = [
+        n
+        for n, p in zip(edited.component_names, edited.evidence.posteriors, strict=True)
+        if p is None
+    ]
     assert void == [("age",), ("income",), ("age", "income")]
     other = Explanation(edited).component(("age", "town"))
     old = Explanation(model).component(("age", "town"))

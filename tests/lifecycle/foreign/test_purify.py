@@ -52,11 +52,11 @@ def test_a_model_keeps_what_is_still_true_of_it(table: Any, quick: Any) -> None:
     again = purify(model)
     assert again.component_names == model.component_names
     assert again.shapes == model.shapes
-    for before, after in zip(model.spreads, again.spreads, strict=True):
+    for before, after in zip(model.evidence.spreads, again.evidence.spreads, strict=True):
         assert np.array_equal(before, after)
     moved = purify(model, X=X[X["smooth"] > 0])  # which moves every component
     assert moved.shapes == model.shapes
-    assert not any(spread.any() for spread in moved.spreads)
+    assert not any(spread.any() for spread in moved.evidence.spreads)
 
 
 def test_another_measure_gives_another_decomposition_of_the_same_function(

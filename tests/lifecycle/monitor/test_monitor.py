@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
-from tests.models import random_model, table_model
-from tpnn import AnovaModel, TPNNClassifier, load_model, monitor, purify
+from tests.models import random_model, table_model, with_evidence
+from tpnn import AnovaModel, TPNNClassifier, load, monitor, purify
 from tpnn.lifecycle.monitor import Shares, shares_of_masses
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Baseline
@@ -144,10 +144,10 @@ def test_calibration_of_other_tasks() -> None:
     times = rng.exponential(1 / cox.predict(X))
     y = np.column_stack([np.minimum(times, 1.0), times < 1.0])
     grid = np.linspace(0.001, 1.0, 1000)
-    cox = replace(cox, baseline=Baseline(grid, np.log(grid)))
+    cox = with_evidence(cox, baseline=Baseline(grid, np.log(grid)))
     assert monitor(cox, X, X, y).alarms == ()
     assert monitor(cox, X, X, np.column_stack([0.7 * y[:, 0], y[:, 1]])).alarms
-    assert len(monitor(replace(cox, baseline=None), X, X, y).calibration) == 0
+    assert len(monitor(with_evidence(cox, baseline=None), X, X, y).calibration) == 0
 
 
 def test_the_file_is_enough(tmp_path: Any, quick: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def test_the_file_is_enough(tmp_path: Any, quick: dict[str, Any]) -> None:
     y = (X["a"] + rng.normal(size=400) > 0).astype(int)
     fitted = TPNNClassifier(**quick).fit(X, y)
     fitted.model_.save(tmp_path / "model.tpnn")
-    found = monitor(load_model(tmp_path / "model.tpnn"), None, rows(rng, 200))
+    found = monitor(load(tmp_path / "model.tpnn").model_, None, rows(rng, 200))
     json.dumps(found.to_dict(), default=float)
     assert repr(found).startswith("Drift(")
     assert monitor(fitted, X, X.sample(frac=1, random_state=0), y).features["psi"].max() == 0

@@ -19,6 +19,7 @@ from tpnn.lifecycle.validate.robustness import (
     robustness,
     worst_moves,
 )
+from tpnn.model.model import column_scores
 
 NEAR = 1e-12
 
@@ -38,7 +39,7 @@ def shaken(
             nearest = nodes[np.abs(there[:, None] - nodes).argmin(1)]
             inside = (np.abs(nearest - columns[feature]) <= amount) & (rng.random(len(there)) < 0.4)
             moved[feature] = np.where(inside, nearest, there)
-        found.append(model.intercepts + model.column_scores(moved).reshape(
+        found.append(model.intercepts + column_scores(model, moved).reshape(
             len(columns[0]), len(model.components), -1).sum(1))  # fmt: skip
     return np.array(found)
 
@@ -69,7 +70,7 @@ def test_every_component_attains_its_worst_case(order: int) -> None:
     numbers, amounts = np.array([0.1, -0.2, 0.3])[:order], {0: 0.5, 1: 0.7, 2: 0.3}
     sides = [np.linspace(x - amounts[j], x + amounts[j], 41) for j, x in enumerate(numbers)]
     grid = [np.ravel(side) for side in np.meshgrid(*sides, indexing="ij")]
-    scores, now = model.column_scores(grid), model.column_scores([*numbers[:, None]])[0]
+    scores, now = column_scores(model, grid), column_scores(model, [*numbers[:, None]])[0]
     moves = worst_moves(model, [*numbers[:, None]], amounts)
     rises, falls = scores.max(0) - now, now - scores.min(0)
     for found, bound in ((rises, moves.rises[0, :, 0]), (falls, moves.falls[0, :, 0])):

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tests.lifecycle.monitor.test_monitor import TARGETS, additive, rows
-from tests.models import random_model
+from tests.models import random_model, with_evidence
 from tpnn import TPNNClassifier, validate
 from tpnn.explain.metrics.scores import estimate
 from tpnn.lifecycle.validate.slices import weak_slices
@@ -125,8 +125,8 @@ def test_every_task(tmp_path: Path) -> None:
     classes = replace(random_model(2, 1, n_outputs=3), link=LINKS["softmax"], classes=(0, 1, 2))
     labels = rng.integers(0, 3, 400)
     several = replace(random_model(2, 1, n_outputs=2))
-    cox = replace(random_model(2, 1), link=LINKS["log"],
-                  baseline=Baseline(np.array([0.1, 1.0]), np.array([-2.0, 0.0])))  # fmt: skip
+    baseline = Baseline(np.array([0.1, 1.0]), np.array([-2.0, 0.0]))
+    cox = with_evidence(replace(random_model(2, 1), link=LINKS["log"]), baseline=baseline)
     times = np.column_stack([rng.exponential(size=400), rng.random(400) < 0.6])
     tasks = {"AUROC of 1": (classes, labels), "R2 of output 1": (several, several.predict(X) + 1),
              "C-index": (cox, times)}  # fmt: skip

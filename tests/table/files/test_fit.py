@@ -239,8 +239,8 @@ def test_lines_tell_how_far_the_reading_has_come(
 def test_tables_with_very_many_rows_have_no_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     table = mixed_table(500)
     X, y = table.select(["number", "single"]), table["y"].to_numpy()
-    assert TPNNRegressor(**QUICK).fit(X, y).model_.posteriors is not None
+    assert TPNNRegressor(**QUICK).fit(X, y).model_.evidence.posteriors is not None
     monkeypatch.setattr(refits, "MOST_ROWS_OF_BANDS", 100)
     model = TPNNRegressor(**QUICK).fit(X, y)
-    assert model.model_.posteriors is None
+    assert model.model_.evidence.posteriors is None
     assert "no bands: 500 rows" in [event["note"][:18] for event in model.history_]

@@ -21,7 +21,7 @@ from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import tweedie
 from tpnn.loss.targets import checked_offset
 from tpnn.model.evidence import Baseline
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task, unit_of
 
 TOP_SHARE = 0.1  # of rows, those with the highest predictions, whose lift is measured
@@ -342,7 +342,7 @@ def measure(
     """
     table = model.encoder.read(X)
     raw = model.raw_scores(table, offset)
-    in_rows = None if model.encoder.offset_column is None else model.offset_of(table)
+    in_rows = None if model.encoder.offset_column is None else offset_of(model, table)
     known = checked_offset(offset if in_rows is None else in_rows, len(raw))
     task = with_power(model.task, power).told(y)
     target = task.targets(y, len(raw))

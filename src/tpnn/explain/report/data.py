@@ -111,8 +111,8 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "edits": _edits(model),
         "link": model.link.name,
         "ratio": model.task.ratio or DIFFERENCE,
-        "hasBands": model.posteriors is not None,
-        "hasBaseline": model.baseline is not None,
+        "hasBands": model.evidence.posteriors is not None,
+        "hasBaseline": model.evidence.baseline is not None,
         "offset": _offset(model),
         "outputs": list(model.output_names),
         "classes": [str(label) for label in model.classes],
@@ -201,9 +201,9 @@ def _shortened(record: Roc | Groups | SurvivalCurve | Reliability) -> dict[str, 
 
 def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
     """Means of predictions and targets of rows that bags held out, in groups, of each output."""
-    if model.calibration is None:
+    if model.evidence.calibration is None:
         return []
-    found = model.calibration.reliability
+    found = model.evidence.calibration.reliability
     last = str(model.classes[-1]) if len(model.classes) == 2 else ""
     names = model.output_names or (last,)
     shown = zip(names, found, strict=True) if found else ()
@@ -213,7 +213,7 @@ def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
 def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
     """Features, importance, share of the variance and mean band of every component."""
     importance, shares = explanation.importance(normalise=True), explanation.sobol()
-    posteriors = model.posteriors or (None,) * len(model.components)
+    posteriors = model.evidence.posteriors or (None,) * len(model.components)
     return [
         {
             "features": list(features),
@@ -231,11 +231,11 @@ def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, A
 
 def _half_widths(model: AnovaModel) -> list[FloatArray]:
     """Half the width of the pointwise band of 95 % of every component; zero without bands."""
-    if model.posteriors is None:
+    if model.evidence.posteriors is None:
         return [np.zeros_like(table) for table in model.tables]
     return [
         np.zeros_like(table) if known is None else known.uncertainty().half_widths()
-        for table, known in zip(model.tables, model.posteriors, strict=True)
+        for table, known in zip(model.tables, model.evidence.posteriors, strict=True)
     ]
 
 
@@ -246,7 +246,7 @@ def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
         if len(component) > 1:
             continue
         width = np.zeros_like(model.tables[place])
-        posterior = None if model.posteriors is None else model.posteriors[place]
+        posterior = model.evidence.posterior(place)
         if posterior is not None:
             (axis,) = model.axes(component)
             at_base = np.arange(axis.n_nodes) == base_node(axis)

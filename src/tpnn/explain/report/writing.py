@@ -16,7 +16,7 @@ from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import measure
 from tpnn.explain.report.data import FitFacts, describe, summarise
 from tpnn.loss.targets import checked_offset
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, offset_of, pruned
 
 FRAME_HEIGHT = 640  # of the page in a notebook, in pixels
 
@@ -113,10 +113,10 @@ def write_report(
     """
     if y is not None and X is None:
         raise ValueError("X: rows are needed to score targets, found None. Pass X with y.")
-    model = model.pruned()
+    model = pruned(model)
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
-    known = offset if X is None else model.offset_of(explanation.rows, offset)
+    known = offset if X is None else offset_of(model, explanation.rows, offset)
     fit, metrics = facts or FitFacts.of(model.provenance), None
     if y is not None:
         passed = known if model.encoder.offset_column is None else None  # it is in the rows

@@ -15,7 +15,7 @@ from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
 from tpnn.loss.objectives import LOG_LOSS, POISSON, Objective
 from tpnn.loss.targets import checked_numbers, refuse_masked
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.table import Table
 
@@ -55,7 +55,7 @@ class RatingTables:
         """Predict by base times relativities, (n_rows,); for a logit these are odds."""
         model = self.banded.model
         table = model.encoder.read(X)
-        return model.link.inverse(_raw(self.banded, table, model.offset_of(table, offset)))
+        return model.link.inverse(_raw(self.banded, table, offset_of(model, table, offset)))
 
     def __repr__(self) -> str:
         return f"RatingTables(base {self.base:.6g}, {len(self.frames)} tables)"
@@ -132,12 +132,12 @@ class _Rows:
 
 def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
     model = grouped.model
-    if model.baseline is not None:
+    if model.evidence.baseline is not None:
         raise ValueError(
             "y: actual over expected needs a mean, found a survival model. Leave X and y out."
         )
     table = model.encoder.read(X)
-    known = model.offset_of(table, offset)
+    known = offset_of(model, table, offset)
     targets = _targets(model, y, table.n_rows)
     raw = model.raw_scores(table, None if model.encoder.offset_column else known)
     return _Rows(table, grouped.codes(table), targets, raw, _raw(grouped, table, known))

@@ -33,7 +33,7 @@ def band_of(model: AnovaModel, place: int) -> tuple[FloatArray, FloatArray]:
     """Lower and upper end of the pointwise band of 95 % of a component; NaN without a band."""
     table = model.tables[place]
     reach = np.full(table.shape, np.nan)
-    known = None if model.posteriors is None else model.posteriors[place]
+    known = model.evidence.posterior(place)
     if known is not None:
         reach = known.uncertainty().half_widths()
     return table - reach, table + reach

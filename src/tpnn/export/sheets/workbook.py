@@ -17,7 +17,7 @@ from tpnn._utils.files import write_file
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import band_of, cell_masses, title
 from tpnn.loss.links import LARGEST_SCORE
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION
@@ -215,7 +215,7 @@ def _rows(model: AnovaModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any
         axes = encoder.axes[min(encoder.axes)]
         return [[_usual(f, a)] for f, a in zip(encoder.features, axes, strict=True)], np.zeros(1)
     table = encoder.read(X)
-    known = model.offset_of(table, offset)
+    known = offset_of(model, table, offset)
     columns = [_written(encoder.features[j], encoder.numbers(table, j), table.column(j))
                for j in range(encoder.n_features)]  # fmt: skip
     return columns, np.zeros(table.n_rows) if known is None else known
@@ -325,7 +325,7 @@ class _Sheets:
 
     def _write_curve(self, sheet: Any, place: int, name: str, words: list[str]) -> list[Range]:
         """Nodes in rows; effect and band of 95 % of each output, and mass, in columns."""
-        table, known = self.model.tables[place], self.model.posteriors
+        table, known = self.model.tables[place], self.model.evidence.posteriors
         has_bands = known is not None and known[place] is not None
         outputs = [f"{o}: " for o in self.model.output_names] or [""]
         whats = ["effect", *["lower end of the 95 % band", "upper end"] * has_bands]

@@ -24,7 +24,8 @@ from tpnn.lifecycle.foreign.tables import sum_of_rating
 from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
-from tpnn.model.model import AnovaModel
+from tpnn.model.evidence import Evidence
+from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.regrid import lifted
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
@@ -44,10 +45,10 @@ def read_model(model: Any, X: Any) -> AnovaModel:
         Rows; a linear model is exact on their range.
     """
     if isinstance(model, RatingTables):
-        return purified(sum_of_rating(model)).pruned()
+        return pruned(purified(sum_of_rating(model)))
     if is_linear(model):
-        return purified(sum_of_linear(model, X)).pruned()
-    return as_model(model).pruned()
+        return pruned(purified(sum_of_linear(model, X)))
+    return pruned(as_model(model))
 
 
 def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
@@ -321,8 +322,9 @@ def _on_common_nodes(
         whole = purified(sum_of_grids(model, encoder, own, model.intercepts))
         kept = (s for s, table in whole.by_component().items()
                 if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
-        pure.append(replace(whole.restrict(kept), baseline=model.baseline,
-                            has_offset=model.has_offset))  # fmt: skip
+        baseline = Evidence(baseline=model.evidence.baseline)
+        few = replace(whole.restrict(kept), has_offset=model.has_offset, evidence=baseline)
+        pure.append(few)
     return pure[0], pure[1], _difference(pure[0], pure[1], rounding)
 
 
@@ -336,16 +338,12 @@ def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel
         is_rounding = _largest(table, new.axes(component)) <= rounding
         tables.append(np.zeros_like(table) if is_rounding else table)
     moved = new.intercepts - old.intercepts
-    return replace(
-        new,
+    return new.changed(
         components=components,
         tables=tuple(tables),
-        spreads=tuple(map(np.zeros_like, tables)),
         intercepts=np.where(np.abs(moved) > rounding, moved, 0.0),
         link=LINKS["identity"],
         classes=(),
-        baseline=None,
-        calibration=None,
     )
 
 

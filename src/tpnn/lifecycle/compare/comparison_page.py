@@ -210,13 +210,14 @@ def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray 
     It is zero where the model has no main effect, and None where it has no band, for example
     because an edit made it void.
     """
-    if given.posteriors is None:
+    posteriors = given.evidence.posteriors
+    if posteriors is None:
         return None
     names = given.component_names
     if (name,) not in names:
         return np.zeros(axis.n_nodes)
     place = names.index((name,))
-    posterior = given.posteriors[place]
+    posterior = posteriors[place]
     if posterior is None:
         return None
     (own,) = given.axes(given.components.components[place])

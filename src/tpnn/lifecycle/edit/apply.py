@@ -8,7 +8,6 @@ zero along each of their features.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
@@ -19,6 +18,7 @@ from tpnn.anova.purify import purify_tables
 from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
+from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 
@@ -48,14 +48,7 @@ def _without(model: AnovaModel, component: Component) -> AnovaModel:
             f"{tuple(model.feature_names[j] for j in component)!r}. It has "
             f"{model.component_names[:10]!r}."
         )
-    place = model.components.components.index(component)
-    rest = replace(
-        model,
-        components=ComponentSet(tuple(s for s in model.components if s != component)),
-        tables=model.tables[:place] + model.tables[place + 1 :],
-        spreads=model.spreads[:place] + model.spreads[place + 1 :],
-        posteriors=model.posteriors and model.posteriors[:place] + model.posteriors[place + 1 :],
-    )
+    rest = model.restrict(s for s in model.components if s != component)
     return _after(rest, set(), model)
 
 
@@ -152,18 +145,20 @@ def _plus(
     kept = {s: part for s, part in parts.items() if np.abs(part).max(initial=0.0) > rounding}
     components = ComponentSet((*model.components, *kept))
     tables = zeros | model.by_component()
-    spreads = zeros | dict(zip(model.components, model.spreads, strict=True))
-    posteriors = dict(zip(model.components, model.posteriors or (), strict=False))
-    new = replace(
-        model,
+    old = model.evidence
+    spreads = zeros | dict(zip(model.components, old.spreads or (), strict=False))
+    posteriors = dict(zip(model.components, old.posteriors or (), strict=False))
+    new = model.changed(
         components=components,
         tables=tuple(
             _unless_rounding(tables[s] + kept[s], rounding) if s in kept else tables[s]
             for s in components
         ),
-        spreads=tuple(spreads[s] for s in components),
-        posteriors=model.posteriors and tuple(posteriors.get(s) for s in components),
         intercepts=model.intercepts + shift,
+        evidence=Evidence(
+            spreads=old.spreads and tuple(spreads[s] for s in components),
+            posteriors=old.posteriors and tuple(posteriors.get(s) for s in components),
+        ),
     )
     return new, set(kept)
 
@@ -183,21 +178,17 @@ def _changed(before: AnovaModel, after: AnovaModel) -> set[Component]:
 def _after(model: AnovaModel, changed: set[Component], before: AnovaModel) -> AnovaModel:
     """Leave out what no longer belongs to a model of which some components were changed.
 
-    Spreads and bands of these are void, terms, scores and calibration of all. Shapes stay where the
-    certificate still holds. The baseline of a survival model stays: it is the hazard at f = 0.
+    Spreads and bands of these are void. Shapes stay where the certificate still holds. The baseline
+    of a survival model stays: it is the hazard at f = 0.
     """
-    spreads = zip(model.components, model.spreads, strict=True)
-    posteriors = zip(model.components, model.posteriors or (), strict=False)
+    spreads = zip(model.components, model.evidence.spreads or (), strict=False)
+    posteriors = zip(model.components, model.evidence.posteriors or (), strict=False)
     known = tuple(None if s in changed else posterior for s, posterior in posteriors)
-    provenance = before.provenance
-    cleared = replace(
-        model,
-        spreads=tuple(np.zeros_like(array) if s in changed else array for s, array in spreads),
+    evidence = Evidence(
+        spreads=tuple(np.zeros_like(array) if s in changed else array for s, array in spreads)
+        or None,
         posteriors=known if any(known) else None,
-        calibration=None,
-        stored_terms=None,
-        baseline=before.baseline,
-        provenance=provenance and replace(provenance, scores={}),
+        baseline=before.evidence.baseline,
     )
-    held = {n: s for n, s in model.shapes.items() if cleared.certificate(n, s).holds}
-    return replace(cleared, shapes=held)
+    held = {n: s for n, s in model.shapes.items() if model.certificate(n, s).holds}
+    return model.changed(shapes=held, evidence=evidence)

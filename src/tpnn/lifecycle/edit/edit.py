@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +14,8 @@ from tpnn.anova.components import Component
 from tpnn.anova.purify import moved
 from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
-from tpnn.model.edit_log import MOST_EDITS, EditLog, Record, check_log, digest, extended
-from tpnn.model.model import AnovaModel
+from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended
+from tpnn.model.model import AnovaModel, EditLog
 
 LONGEST_TEXT = 10_000  # characters
 
@@ -89,9 +89,7 @@ def edited(
     """
     check_log(model)
     edit, words = read_edit(model, component, change), note.as_dict()
-    former = {field.name: getattr(model, field.name) for field in fields(model)}
-    former |= {"edits": None, "shapes": dict(model.shapes)}  # read-only dicts cannot be pickled
-    new = applied(replace(model, edits=None, facts=None), edit)
+    new = applied(model, edit)
     known = model.edits or EditLog(())
     if len(known.records) >= MOST_EDITS:
         raise ValueError(
@@ -108,7 +106,7 @@ def edited(
         "after": digest(new),
     }
     is_whole = len(known.formers) == len(known.records)
-    formers = (*known.formers, former) if is_whole else ()
+    formers = (*known.formers, replace(model, edits=None)) if is_whole else ()
     return replace(new, edits=EditLog(extended(known.records, record), formers))
 
 
@@ -131,7 +129,7 @@ def changes(before: AnovaModel, after: AnovaModel) -> Record:
         "components": [[names, size] for names, size in sizes if size > 0],
         "removed": [list(n) for n in before.component_names if n not in after.component_names],
         "shapes_lost": sorted(set(before.shapes) - set(after.shapes)),
-        "bands": "void for the components listed" if before.posteriors else "none",
+        "bands": "void for the components listed" if before.evidence.posteriors else "none",
     }
 
 
@@ -146,7 +144,7 @@ def _difference(before: AnovaModel, after: AnovaModel, component: Component) -> 
 def undone(model: AnovaModel) -> AnovaModel:
     """Model before its last edit, bit for bit, with the log that it had."""
     check_log(model)
-    log: EditLog | None = model.edits
+    log = model.edits
     if log is None or not log.formers:
         found = "none" if log is None else "a log without earlier versions, as JSON has it"
         raise ValueError(
@@ -155,4 +153,4 @@ def undone(model: AnovaModel) -> AnovaModel:
         )
     records, formers = log.records[:-1], log.formers[:-1]
     rest = EditLog(records, formers) if records else None
-    return replace(model, **{**log.formers[-1], "edits": rest})
+    return replace(log.formers[-1], edits=rest)

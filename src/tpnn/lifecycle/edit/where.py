@@ -20,6 +20,7 @@ from tpnn._utils.rules import is_number
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.purify import moved
+from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
@@ -100,17 +101,15 @@ def refined(
         pairs = zip(model.components, tables, strict=True)
         return tuple(moved(table, model.axes(s), [new[len(s)][j] for j in s]) for s, table in pairs)
 
-    posteriors = model.posteriors and tuple(
-        None if known is None else _moved_posterior(known, model.axes(s), _axes(new, s))
-        for s, known in zip(model.components, model.posteriors, strict=True)
+    spreads, posteriors = model.evidence.spreads, model.evidence.posteriors
+    posteriors = posteriors and tuple(
+        known and _moved_posterior(known, model.axes(s), _axes(new, s))
+        for s, known in zip(model.components, posteriors, strict=True)
     )
-    return replace(
-        model,
+    return model.changed(
         encoder=replace(model.encoder, axes=new),
         tables=all_moved(model.tables),
-        spreads=all_moved(model.spreads),
-        posteriors=posteriors,
-        calibration=None,
+        evidence=Evidence(spreads=spreads and all_moved(spreads), posteriors=posteriors),
     )
 
 

@@ -19,6 +19,7 @@ from tpnn.lifecycle.foreign.ebm import sum_of_ebm
 from tpnn.lifecycle.foreign.tables import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
+from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
@@ -100,11 +101,11 @@ def purified(given: TableSum) -> AnovaModel:
         encoder=given.encoder,
         components=components,
         tables=tuple(np.ascontiguousarray(pure[s][..., 0]) for s in components),
-        spreads=tuple(_spread_of_bags(pure[s]) for s in components),
         intercepts=intercept[..., 0],
         link=LINKS[given.link],
         output_names=given.output_names,
         classes=given.classes,
+        evidence=Evidence(spreads=tuple(_spread_of_bags(pure[s]) for s in components)),
     )
 
 
@@ -116,7 +117,10 @@ def _spread_of_bags(table: FloatArray) -> FloatArray:
 
 def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
     """Give a model its shapes back, and the spreads of components that did not change."""
-    known = dict(zip(model.components, zip(model.tables, model.spreads, strict=True), strict=True))
+    if model.evidence.spreads is None:
+        return replace(pure, shapes=model.shapes, evidence=Evidence())
+    both = zip(model.tables, model.evidence.spreads, strict=True)
+    known = dict(zip(model.components, both, strict=True))
     rounding = rounding_error(model.tables)
 
     def spread(component: Component, table: FloatArray) -> FloatArray:
@@ -124,7 +128,7 @@ def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
         return spread if np.abs(table - before).max() <= rounding else np.zeros_like(table)
 
     spreads = tuple(map(spread, pure.components, pure.tables))
-    return replace(pure, spreads=spreads, shapes=model.shapes)
+    return replace(pure, shapes=model.shapes, evidence=Evidence(spreads=spreads))
 
 
 def reweighted(given: TableSum, X: Any) -> TableEncoder:

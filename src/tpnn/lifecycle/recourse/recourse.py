@@ -15,7 +15,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.lifecycle.recourse.choices import Choice, choice_of, movable
 from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
 from tpnn.lifecycle.recourse.programme import Programme
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, column_scores
 from tpnn.table.words import originals
 
 MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
@@ -206,7 +206,7 @@ class _Asked:
 
     def effect(self, numbers: FloatArray) -> float:
         """Sum of all components on a row of numbers."""
-        return float(self.model.column_scores([*numbers[:, None]]).sum())
+        return float(column_scores(self.model, [*numbers[:, None]]).sum())
 
     def score(self, numbers: FloatArray) -> float:
         """Raw score of the row with other numbers."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.explain.metrics.scores import Estimate, estimate
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, column_scores
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of
@@ -97,7 +97,7 @@ def attained_moves(
 def _output_sums(model: AnovaModel, columns: Sequence[FloatArray], output: int) -> FloatArray:
     """Sum of all components of one output, (n_rows,)."""
     shape = len(columns[0]), len(model.components), model.n_outputs
-    return np.asarray(model.column_scores(columns).reshape(shape)[..., output].sum(1))
+    return np.asarray(column_scores(model, columns).reshape(shape)[..., output].sum(1))
 
 
 def values_to_try(axis: Axis, column: FloatArray, amount: float) -> FloatArray:
@@ -222,7 +222,7 @@ class _Rows:
         touched = [s for s in self.model.components if not changed.keys().isdisjoint(s)]
         part = self.model.restrict(touched)
         columns = [changed.get(number, column) for number, column in enumerate(self.columns)]
-        gain = part.column_scores(columns).sum(1) - part.column_scores(self.columns).sum(1)
+        gain = column_scores(part, columns).sum(1) - column_scores(part, self.columns).sum(1)
         return np.asarray(self.raw + gain)
 
     def scored(self, raw: FloatArray) -> Estimate:

@@ -15,7 +15,8 @@ from tpnn._utils.threads import split
 from tpnn.anova.components import Component, ComponentSet, canonical
 from tpnn.anova.terms import Terms
 from tpnn.loss.objectives import Objective
-from tpnn.model.model import AnovaModel
+from tpnn.model.evidence import Evidence
+from tpnn.model.model import AnovaModel, Basis
 from tpnn.model.task import Task
 from tpnn.solvers.problem.coded import CodedComponents, Codes
 from tpnn.solvers.problem.rows import (
@@ -299,18 +300,18 @@ class Problem:
             encoder=self.encoder.up_to(max(components.orders)),
             components=components,
             tables=tuple(means[s] for s in components),
-            spreads=tuple(spreads[s] for s in components),
             intercepts=(self.shift if self.base is None else self.base.intercepts) + constants,
             link=self.objective.link,
-            activation=solution.activation,
-            scale=solution.scale,
-            stored_terms=self._stored_terms(solution, components),
+            basis=Basis(
+                solution.activation, solution.scale, self._restored_terms(solution, components)
+            ),
             output_names=task.outputs,
             classes=task.classes,
             has_offset=self.has_offset,
+            evidence=Evidence(spreads=tuple(spreads[s] for s in components)),
         )
 
-    def _stored_terms(
+    def _restored_terms(
         self, solution: Solution, components: ComponentSet
     ) -> tuple[Terms, ...] | None:
         if solution.terms is None:
