@@ -177,7 +177,7 @@ def requested(trial: Trial) -> None:
     settings = trial.case.settings
     found = {tuple(trial.places[j] for j in component) for component in trial.model.components}
     require(max(map(len, found), default=0) <= settings.get("order", 3), "order")
-    wider = settings.get("monotone")  # a shape adds subsets of components
+    wider = settings.get("shapes")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
     require(found and (wider or len(found) <= most), "max_components")
     require(not settings.get("heredity") or subsets(found) <= found, "heredity")
@@ -310,7 +310,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
 
 def shapes(trial: Trial) -> None:
     """Check that shapes hold on random rows, and their certificates say so."""
-    for place, shape in trial.case.settings.get("monotone", {}).items():
+    for place, shape in trial.case.settings.get("shapes", {}).items():
         feature = trial.places.index(place)  # a feature that has a shape stays
         name = trial.model.feature_names[feature]
         require(trial.model.certificate(name).holds, "certificate")

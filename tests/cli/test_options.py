@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tpnn import TPNNRegressor
-from tpnn.anova.shapes import SIGNS
-from tpnn.cli.command import MODULES, OBJECTIVES, SHAPES, make_parser
+from tpnn.anova.shapes import SHAPES
+from tpnn.cli.command import HOMES, OBJECTIVES, make_parser
 from tpnn.estimators.parameters import REGRESSION, RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
@@ -25,12 +25,12 @@ def test_every_line_of_the_page_is_understood(line: str) -> None:
 
 def test_the_page_names_every_command() -> None:
     assert len(LINES) >= 8
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(MODULES)
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(HOMES)
 
 
 def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> None:
     known = set[str]()
-    for command in MODULES:
+    for command in HOMES:
         with pytest.raises(SystemExit):
             make_parser().parse_args([command, "--help"])
         known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
@@ -42,8 +42,8 @@ def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--monotone", "a=up"], "--monotone: the shape must be one of increasing, .* found 'up'"),
-        (["--monotone", "a"], "--monotone: must be like age=increasing, found 'a'"),
+        (["--shapes", "a=up"], "--shapes: the shape must be one of increasing, .* found 'up'"),
+        (["--shapes", "a"], "--shapes: must be like age=increasing, found 'a'"),
         (["--objective", "foo"], "--objective: must be one of squared_error, .* found 'foo'"),
         (["--objective", "gamma:1"], "--objective: only quantile, .* have a parameter, found"),
         (["--objective", "tweedie:7"], "--objective: tweedie needs a number from 1 to 2, .* found"),
@@ -82,7 +82,11 @@ def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:
 
 def test_names_are_those_of_the_library() -> None:
     assert OBJECTIVES == REGRESSION
-    assert set(SHAPES) == set(SIGNS)
+    for shape in SHAPES:
+        options = ["--shapes", f"a={shape}"]
+        given = make_parser().parse_args(["fit", "a.csv", "--target", "y", *options])
+        assert given.shapes == [("a", shape)]
+        assert shape in PAGE
 
 
 def test_defaults_of_a_fit_are_those_of_the_estimators() -> None:

@@ -32,7 +32,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "selection": ["some", None],
     "heredity": [1],
     "objective": ["least squares", {"name": "quantile", "levels": [0.9, 0.1]}, {"name": "huber"}],
-    "monotone": ["increasing", {"x0": "up"}],
+    "shapes": ["increasing", {"x0": "up"}],
     "categorical": ["x0", 3, {"min_rows": 0}, {"min_rows": 1.5}, {"rare": 3}, {"features": 3}],
     "offset": [-1, 1.5, True, ["x0"], [0.1, 0.2]],
     "exposure": [-1, 1.5, True, ["x0"]],

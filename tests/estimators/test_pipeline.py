@@ -88,10 +88,10 @@ def test_every_model_of_the_path_has_its_shapes(
 ) -> None:
     X, y = table
     shapes = {"smooth": "increasing", "skewed": "decreasing"}
-    asked = {"order": order, "interactions": "all", "monotone": shapes}
+    asked = {"order": order, "interactions": "all", "shapes": shapes}
     model = TPNNRegressor(**settings, **asked).fit(X, y)
     path = model.path()
-    free = TPNNRegressor(**settings, **{**asked, "monotone": None}).fit(X, y)
+    free = TPNNRegressor(**settings, **{**asked, "shapes": None}).fit(X, y)
     broken = [free.model_.certificate(name, shape).minimum for name, shape in shapes.items()]
     assert min(broken) < 0
     assert len(path.steps) >= 8
@@ -122,7 +122,7 @@ def test_probes_use_the_users_solver_and_shapes(monkeypatch: pytest.MonkeyPatch)
     X, y = wide()
     solver = Spy(growth="none", l2=0.01, max_rounds=7, patience=5)
     TPNNRegressor(
-        solver=solver, monotone={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
+        solver=solver, shapes={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
     ).fit(X, y)
     assert {problem.n_bags for _, problem, _ in Spy.calls[:-1]} == {PROBE_BAGS}
     assert Spy.calls[-1][1].n_bags == 3
@@ -365,7 +365,7 @@ def test_a_constant_column_that_is_asked_for_stays(table: Any) -> None:
     required = TPNNRegressor(**QUICK, interactions=rules, heredity=True).fit(given, y)
     asked = [names for names in required.components_ if "one" in names]
     assert sorted(asked) == sorted([("one",), pair])
-    shaped = TPNNRegressor(**QUICK, monotone={"one": "increasing"}).fit(given, y)
+    shaped = TPNNRegressor(**QUICK, shapes={"one": "increasing"}).fit(given, y)
     assert "one" in shaped.model_.required_features
 
 

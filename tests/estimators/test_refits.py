@@ -143,14 +143,14 @@ def test_subsets_that_a_shape_or_heredity_needs() -> None:
     X, y = alike(100)
     pair = [("a", "c")]
     with pytest.raises(ValueError, match=r"^components: the shape of 'a' needs all subsets of"):
-        TPNNRegressor(**QUICK, components=pair, monotone={"a": "increasing"}).fit(X, y)
+        TPNNRegressor(**QUICK, components=pair, shapes={"a": "increasing"}).fit(X, y)
     with pytest.raises(
         ValueError, match=r"^components: heredity needs .* none of \[\('a',\), \('c"
     ):
         TPNNRegressor(**QUICK, components=pair, heredity=True).fit(X, y)
     closed = [*pair, ("a",), ("c",)]
     shaped = TPNNRegressor(
-        **QUICK, components=closed, heredity=True, monotone={"a": "increasing"}
+        **QUICK, components=closed, heredity=True, shapes={"a": "increasing"}
     ).fit(X, y)
     assert shaped.model_.certificate("a").minimum >= 0
 

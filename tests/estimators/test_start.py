@@ -116,7 +116,7 @@ def test_rounds_add_up(task: str) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"monotone": {"a": "increasing"}, "interactions": [("a", "b")]},
+        {"shapes": {"a": "increasing"}, "interactions": [("a", "b")]},
         {"order": 4, "interactions": [("a", "b", "c"), ("a", "b", "c", "t")]},
         {"max_components": 3},
         {"n_bags": "auto", "max_nodes": 256, "order": 1},
@@ -315,8 +315,8 @@ def test_an_error_changes_nothing(old: TPNNRegressor) -> None:
 
 
 def test_shapes_and_frozen_components_exclude_each_other(old: TPNNRegressor) -> None:
-    shaped = estimator(10, monotone={"a": "increasing"})
-    with pytest.raises(ValueError, match="found 'a' in freeze and in monotone"):
+    shaped = estimator(10, shapes={"a": "increasing"})
+    with pytest.raises(ValueError, match="found 'a' in freeze and in shapes"):
         shaped.fit(X, Y, start=old, freeze=["a"])
     assert shaped.fit(NEW_X, NEW_Y, start=old).model_.certificate("a").holds
 

@@ -66,7 +66,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         max_components: int | None = None,
         selection: str = "auto",
         heredity: bool = False,
-        monotone: Mapping[int | str, str] | None = None,
+        shapes: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
@@ -86,7 +86,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         self.max_components = max_components
         self.selection = selection
         self.heredity = heredity
-        self.monotone = monotone
+        self.shapes = shapes
         self.categorical = categorical
         self.offset = offset
         self.solver = solver

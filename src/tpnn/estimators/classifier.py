@@ -70,7 +70,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         selection: str = "auto",
         heredity: bool = False,
         class_weight: str | Mapping[Any, float] | None = None,
-        monotone: Mapping[int | str, str] | None = None,
+        shapes: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         solver: str | Grow | Descent = "auto",
@@ -87,7 +87,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, components=components,
             max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
+            shapes=shapes, categorical=categorical, offset=offset, solver=solver,
             n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
             bands=bands, device=device, n_jobs=n_jobs, time_limit=time_limit,
             random_state=random_state, verbose=verbose,
@@ -127,9 +127,9 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
                 f"y: at least two classes are needed, found {len(classes)} class(es) "
                 f"{classes.tolist()}. Pass rows of another class too."
             )
-        if self.monotone and len(classes) > 2:
+        if self.shapes and len(classes) > 2:
             raise ValueError(
-                "monotone: two classes are needed, because with more a score that rises need not "
+                "shapes: two classes are needed, because with more a score that rises need not "
                 f"raise the probability, found {len(classes)} classes. Fit each class against the "
                 "rest, for example with sklearn.multiclass.OneVsRestClassifier."
             )

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
-from tpnn.anova.shapes import SIGNS
+from tpnn.anova.shapes import SHAPES
 
 Arguments = ParamSpec("Arguments")
 
@@ -91,9 +91,9 @@ OBJECTIVE_PARAMETERS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def _is_monotone(value: Any) -> bool:
+def _are_shapes(value: Any) -> bool:
     return value is None or (
-        isinstance(value, Mapping) and all(shape in SIGNS for shape in value.values())
+        isinstance(value, Mapping) and all(shape in SHAPES for shape in value.values())
     )
 
 
@@ -142,9 +142,9 @@ RULES: dict[str, Rule] = {
         _is_objective,
         "squared_error",
     ),
-    "monotone": Rule(
-        f"None, or a dict from feature to one of {', '.join(SIGNS)}",
-        _is_monotone,
+    "shapes": Rule(
+        f"None, or a dict from feature to one of {', '.join(SHAPES)}",
+        _are_shapes,
         {"age": "increasing"},
     ),
     "categorical": Rule(
@@ -280,9 +280,10 @@ objective : str, dict or callable, default="squared_error"
     estimated from its quartiles) or ``{"name": "tweedie", "power": 1.5}``; or a torch function
     of y and raw score that returns each row's loss. Poisson, gamma and Tweedie have a log link:
     name the column of exposures as ``exposure``.
-monotone : dict from feature to shape, optional
+shapes : dict from feature to shape, optional
     "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
-    included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
+    included; "convex" and "concave" work likewise. "linear" makes the main effect a straight
+    line and leaves the interactions of the feature out. ``model_.certificate(name)`` proves it.
 categorical : "auto", list of names or indices, or dict, default="auto"
     Columns whose numbers are labels without order. Strings and categories always are. A dict has
     "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one node,

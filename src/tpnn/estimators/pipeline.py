@@ -22,7 +22,7 @@ from tpnn.anova.components import (
     resolve_feature,
     resolve_interactions,
 )
-from tpnn.anova.shapes import check_shape
+from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory
 from tpnn.estimators.refit import Refitter, Solved, frozen, refit, solve_exactly, with_bands
@@ -80,9 +80,11 @@ def run(
     table, targets, settings, limits = given
     began, has_bands = time.monotonic(), settings.bands and start is None
     encoder = encode(table, targets, settings, start)
-    rules = settings.interactions.rules(encoder.feature_names, settings.order)
+    shapes = shapes_of(settings, encoder)
+    linear = [feature for feature, shape in shapes.items() if shape == LINEAR]
+    rules = settings.interactions.rules(encoder.feature_names, settings.order, linear)
     required = required_components(rules.required, settings.heredity, settings.max_components)
-    problem = replace(build(given, encoder, task, start), states=states)
+    problem = replace(build(given, encoder, task, shapes, start), states=states)
     problem = problem if start is None else based(problem, start.base(problem))
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
@@ -161,13 +163,33 @@ def check_memory(problem: Problem, settings: Settings) -> None:
         )
 
 
-def build(given: Given, encoder: TableEncoder, task: Task, start: Start | None = None) -> Problem:
+def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
+    """Shapes by the index of the feature; refuse listed interactions of a linear one."""
+    names, shapes = encoder.feature_names, dict[int, str]()
+    for named, shape in settings.shapes.items():
+        feature = resolve_feature(named, names, "shapes")
+        check_shape(encoder, feature, shape, "shapes")
+        shapes[feature] = shape
+    asked = (*(settings.interactions.listed or ()), *settings.interactions.required)
+    for component in resolve_interactions([s for s in asked if len(s) > 1], names, settings.order):
+        linear = [names[j] for j in component if shapes.get(j) == LINEAR]
+        if linear:
+            raise ValueError(
+                f"shapes: a linear feature has no interactions, but {linear[0]!r} is linear and "
+                f"{tuple(names[j] for j in component)} is asked for. Leave one of the two out."
+            )
+    return shapes
+
+
+def build(
+    given: Given,
+    encoder: TableEncoder,
+    task: Task,
+    shapes: Mapping[int, str],
+    start: Start | None = None,
+) -> Problem:
     """Build the problem of all main effects: canonical rows, targets on the training scale."""
     table, targets, settings, _ = given
-    names = encoder.feature_names
-    shapes = {resolve_feature(j, names, "monotone"): s for j, s in settings.shapes.items()}
-    for feature, shape in shapes.items():
-        check_shape(encoder, feature, shape, "monotone")
     bagging = Bagging(1, settings.validation_fraction, settings.seed)
     n_threads = threads_of(settings.n_jobs)
     problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)

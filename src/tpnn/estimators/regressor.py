@@ -66,7 +66,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         selection: str = "auto",
         heredity: bool = False,
         objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error",
-        monotone: Mapping[int | str, str] | None = None,
+        shapes: Mapping[int | str, str] | None = None,
         categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
         offset: int | str | None = None,
         exposure: int | str | None = None,
@@ -84,7 +84,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         super().__init__(
             order=order, interactions=interactions, components=components,
             max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
+            shapes=shapes, categorical=categorical, offset=offset, solver=solver,
             n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
             bands=bands, device=device, n_jobs=n_jobs, time_limit=time_limit,
             random_state=random_state, verbose=verbose,

@@ -54,7 +54,7 @@ class Settings:
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
         nominal, min_level_rows = level_rules(parameters["categorical"])
-        own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
+        own = {field.name for field in fields(cls)} - {"order", "interactions", "shapes", "solver"}
         check_exact(parameters)
         interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
@@ -63,7 +63,7 @@ class Settings:
             order=order_of(parameters["order"], interactions, solver),
             is_order_given=not isinstance(parameters["order"], str),
             interactions=interactions,
-            shapes=dict(parameters["monotone"] or {}),
+            shapes=dict(parameters["shapes"] or {}),
             nominal=nominal,
             min_level_rows=min_level_rows,
             solver=solver,

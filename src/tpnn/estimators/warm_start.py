@@ -103,7 +103,7 @@ class Start:
         if shaped:
             raise ValueError(
                 "freeze: a component stays as it is, so that its features cannot be given a shape, "
-                f"found {shaped[0]!r} in freeze and in monotone. Leave it out of one of them."
+                f"found {shaped[0]!r} in freeze and in shapes. Leave it out of one of them."
             )
         return frozenset(frozen)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.anova.shapes import SIGNS
+from tpnn.anova.shapes import SHAPES
 from tpnn.model.codec import Fields
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
@@ -149,7 +149,9 @@ def _check_components(fields: Fields) -> None:
         _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     known = set(encoder.feature_names)
     shapes = fields["shapes"]
-    valid = isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SIGNS)
+    valid = (
+        isinstance(shapes, dict) and set(shapes) <= known and set(shapes.values()) <= set(SHAPES)
+    )
     _require(valid, "shapes must be those of features")
 
 

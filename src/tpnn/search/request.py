@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -126,8 +126,13 @@ class Interactions:
         budget = self.request(order, max_components).budget
         return min(count, max(budget, MOST_INTERACTIONS))
 
-    def rules(self, names: Sequence[str], order: int) -> InteractionRules:
-        """Rules with features as indices; no required interaction may contain a forbidden one."""
+    def rules(
+        self, names: Sequence[str], order: int, alone: Iterable[int] = ()
+    ) -> InteractionRules:
+        """Rules with features as indices; no required interaction may contain a forbidden one.
+
+        Features that are ``alone`` have no interactions.
+        """
         required = resolve_interactions(self.required, names, order, "interactions['required']")
         forbidden = resolve_interactions(self.forbidden, names, None, "interactions['forbidden']")
         for one, other in product(required, forbidden):
@@ -141,4 +146,5 @@ class Interactions:
             tuple(resolve_feature(feature, names, "interactions['groups']") for feature in group)
             for group in self.groups
         )
+        forbidden += [(feature,) for feature in alone]
         return InteractionRules(tuple(forbidden), groups, tuple(required))

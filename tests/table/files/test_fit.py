@@ -87,7 +87,7 @@ def test_a_classifier_has_the_same_bits(folder: Path, place: str) -> None:
     [
         {"categorical": ["large", "count"]},
         {"offset": "known"},
-        {"monotone": {"number": "increasing"}},
+        {"shapes": {"number": "increasing"}},
         {"objective": "huber"},
         {"order": 3, "interactions": [("number", "count", "single"), ("number", "town")]},
     ],
