@@ -25,7 +25,8 @@ ODD_SETTINGS: tuple[tuple[str, Any], ...] = (
     ("shapes", {0: "up"}), ("categorical", "all"), ("categorical", ["nobody"]),
     ("categorical", {"min_rows": 0}), ("solver", "newton"), ("solver", 3), ("max_nodes", 1),
     ("max_nodes", {1: 70_000}), ("validation_fraction", 1.0), ("device", "tpu"), ("n_jobs", 0),
-    ("time_limit", -1.0), ("random_state", -1), ("verbose", "loud"), ("heredity", "yes"),
+    ("time_limit", -1.0), ("random_state", -1), ("verbose", "loud"),
+    ("interactions", {"heredity": "yes"}),
 )  # fmt: skip
 
 

@@ -180,13 +180,13 @@ def requested(trial: Trial) -> None:
     wider = settings.get("shapes")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
     require(found and (wider or len(found) <= most), "max_components")
-    require(not settings.get("heredity") or subsets(found) <= found, "heredity")
     asked, interactions = settings.get("interactions"), {s for s in found if len(s) > 1}
     if isinstance(asked, list):
         listed = {tuple(sorted(s)) for s in asked}
         listed |= subsets(listed)  # to which the averages of the listed ones move
         require(interactions <= listed, "only listed interactions")
     if isinstance(asked, dict):
+        require(not asked.get("heredity") or subsets(found) <= found, "heredity")
         require({tuple(sorted(s)) for s in asked.get("required", ())} <= found, "required")
         banned = [set(s) for s in asked.get("forbidden", ())]
         require(not any(set(s) >= b for s in found for b in banned), "forbidden")

@@ -40,9 +40,12 @@ def random_settings(
         "max_nodes": [2, 5, {1: 40, 2: 8, 3: 4}, 256][rng.integers(4)],
         "validation_fraction": float(rng.choice([0.15, 0.15, 0.5, 0.02, 0.9])),
         "categorical": {"min_rows": int(rng.choice([1, 1, 1, 3]))},
-        "heredity": bool(rng.random() < 0.2),
         "shapes": _random_shapes(rng, [column.kind in unordered for column in columns]),
     }
+    asked = settings["interactions"]
+    if rng.random() < 0.2 and not isinstance(asked, list):
+        rules = asked if isinstance(asked, dict) else {"count": asked}
+        settings["interactions"] = {**rules, "heredity": True}
     if rng.random() < 0.3:
         settings["max_components"] = int(rng.integers(1, 8))
     required = settings["interactions"]

@@ -261,10 +261,10 @@ class RunsOut(Grow):
     clock: Clock
     stage: str
 
-    def solve(self, problem: Any, limits: Any, progress: Any, start: Any = None) -> Any:
-        if self.stage == "triples" and start is not None:
+    def solve(self, problem: Any, limits: Any, progress: Any, initial: Any = None) -> Any:
+        if self.stage == "triples" and initial is not None:
             self.clock.run_out()
-        solution = super().solve(problem, limits, progress, start)
+        solution = super().solve(problem, limits, progress, initial)
         if self.stage == "pairs":
             self.clock.run_out()
         return solution

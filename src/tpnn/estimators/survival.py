@@ -16,14 +16,14 @@ from tpnn.estimators.checks import (
     refuse_stored,
 )
 from tpnn.estimators.parameters import documented
-from tpnn.estimators.warm_start import Old
+from tpnn.estimators.warm_start import read_start
 from tpnn.explain.metrics.by_task import breslow, concordance
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.solvers.problem.problem import Task
 from tpnn.solvers.problem.targets import Targets
-from tpnn.table.files.training import Training, read_training
+from tpnn.table.files.training import read_training
 
 
 @documented
@@ -33,9 +33,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     The partial likelihood does not depend on a constant, so the intercept is only what centring
     the components moves there.
 
-    <parameters>
-
-    <attributes>
+    Attributes
+    ----------
     event_times_ : array of shape (n_times,)
         Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)
@@ -86,9 +85,10 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             As in :meth:`TPNNRegressor.fit`.
         """
         self._begin(offset, start)
-        old = Old.read(start, freeze, nodes)
-        given = Training(X, y, sample_weight, groups)
-        X, y, sample_weight, groups = read_training(given, memory_for_tables())
+        warm = read_start(start, freeze, nodes)
+        X, y, sample_weight, groups = read_training(
+            X, y, sample_weight, groups, memory_for_tables()
+        )
         refuse_stored(X)
         times, events = checked_survival(y)
         weights = checked_weights(sample_weight, len(times))
@@ -103,7 +103,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         target = np.column_stack([ranks, events])
         together = checked_groups(groups, len(times), weights)
         targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
-        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, old, checkpoint)
+        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, warm, checkpoint)
         baseline = self.model_.baseline  # of a model that stays as it was
         if baseline is None:
             baseline = breslow(times, events, self.predict(X, offset), weights)

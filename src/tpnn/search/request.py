@@ -61,6 +61,8 @@ class Interactions:
     required, forbidden, groups : list of tuples of features
         Interactions that are always included, features that never interact all together, and groups
         within which features may interact.
+    heredity : bool
+        Whether a model that has a component must also have all subsets of it.
     """
 
     listed: Features | None = None
@@ -70,6 +72,7 @@ class Interactions:
     required: Features = ()
     forbidden: Features = ()
     groups: Features = ()
+    heredity: bool = False
 
     @classmethod
     def read(cls, given: Any, components: Features | None = None) -> Interactions:
