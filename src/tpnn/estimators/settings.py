@@ -57,11 +57,11 @@ class Settings:
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
         nominal, min_level_rows = level_rules(parameters["categorical"])
-        own = {field.name for field in fields(cls)} - {"order", "interactions", "shapes", "solver"}
         check_exact(parameters)
         interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
-        unchanged = own & parameters.keys()
+        parsed = {"order", "interactions", "shapes", "solver"}
+        unchanged = {field.name for field in fields(cls)} & (parameters.keys() - parsed)
         return cls(
             order=order_of(parameters["order"], interactions, solver),
             is_order_given=not isinstance(parameters["order"], str),
