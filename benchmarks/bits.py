@@ -112,7 +112,7 @@ def monotone(solver_name: str) -> tuple[Any, pd.DataFrame]:
     """Shapes of several features."""
     X, y = datasets.load("calhousing")
     model = TPNNRegressor(
-        monotone={"MedInc": "increasing", "HouseAge": "convex"},
+        shapes={"MedInc": "increasing", "HouseAge": "convex"},
         solver=solver(solver_name), n_bags=2, random_state=6, verbose=0,
     )  # fmt: skip
     return model.fit(X[:4000], y[:4000]), X

@@ -49,7 +49,7 @@ class Clock:
 def measure(setting: str, seed: int, sample: Sample) -> Line:
     """Fit a sample; coverage and width of the bands of all components."""
     clock, began = Clock(), time.process_time()
-    with mock.patch("tpnn.estimators.refit.infer", clock.timed):
+    with mock.patch("tpnn.estimators.pipeline.infer", clock.timed):
         model = sample.estimator.fit(sample.X, sample.y)
     seconds = time.process_time() - began
     explanation = model.explain()

@@ -41,7 +41,7 @@ X.loc[rng.random(n) < 0.1, "income"] = np.nan  # some applicants do not state it
 # ``certificate`` returns the smallest step over all possible applicants.
 
 model = TPNNClassifier(
-    monotone={
+    shapes={
         "utilisation": "increasing",
         "late_payments": "increasing",
         "income": "decreasing",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +27,7 @@ LONGEST_MODULE, MEDIAN_MODULE = 600, 200
 LONGEST_FUNCTION, MEDIAN_FUNCTION = 60, 12
 MOST_PARAMETERS = 8
 MOST_POSITIONAL_FIELDS = 5
+MOST_WALKED = 74  # modules through which a fit runs; the aim is 60
 
 
 def rule_lines() -> list[str]:
@@ -280,3 +283,32 @@ def test_the_usual_module_and_function_are_short() -> None:
     assert median(path.read_text("utf-8").count("\n") for path in FILES.values()) <= MEDIAN_MODULE
     sizes = [n_lines(function) for path in FILES.values() for function in functions(path)]
     assert median(sizes) <= MEDIAN_FUNCTION
+
+
+WALK = """
+import sys
+import numpy as np
+from tpnn import TPNNRegressor
+
+rng, walked = np.random.default_rng(0), set()
+X = rng.normal(size=(600, 5))
+y = X[:, 0] + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=600)
+
+def note(frame, event, argument):
+    if event == "call":
+        walked.add(frame.f_globals.get("__name__", ""))
+
+model = TPNNRegressor(order=2, random_state=0)
+sys.setprofile(note)
+model.fit(X, y)
+sys.setprofile(None)
+print(*sorted(name for name in walked if name.startswith("tpnn.")))
+"""
+
+
+def test_a_fit_is_a_short_walk() -> None:
+    """Modules whose functions a default fit calls, in the main thread; compiled ones are unseen."""
+    ended = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
+    walked = ended.stdout.split()
+    assert "tpnn.estimators.pipeline" in walked
+    assert len(walked) <= MOST_WALKED, walked

@@ -69,7 +69,7 @@ def fitting_case() -> Case:
         case
         for case in seeds
         if case.task == "regression" and not case.faults and len(case.columns) > 2
-        and case.n_rows >= 30 and not case.settings.get("monotone") and case.target.ndim == 1
+        and case.n_rows >= 30 and not case.settings.get("shapes") and case.target.ndim == 1
     )  # fmt: skip
 
 

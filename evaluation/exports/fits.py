@@ -48,7 +48,7 @@ def _fit(task: str, X: pd.DataFrame, rng: np.random.Generator) -> AnovaModel:
     f = X["a"] * (X["level"] == "x") + X["b"].fillna(1)
     estimator: Any
     if task == "monotone fit":
-        estimator = TPNNRegressor(monotone={"a": "increasing"}, **QUICK).fit(X, f)
+        estimator = TPNNRegressor(shapes={"a": "increasing"}, **QUICK).fit(X, f)
     elif task == "triples fit":
         settings = {**QUICK, "interactions": [("a", "b", "level")], "order": 3}
         estimator = TPNNRegressor(**settings).fit(X, f)

@@ -241,7 +241,7 @@ def _made_valid(case: Case) -> Case:
     if case.task == "survival":
         case.target[0, 1] = 1.0  # the first row always has weight
     if case.task == "classification" and len(np.unique(case.target)) > 2:
-        return replace(case, offset=None, settings=case.settings | {"monotone": {}})
+        return replace(case, offset=None, settings=case.settings | {"shapes": {}})
     return case
 
 

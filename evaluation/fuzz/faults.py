@@ -21,11 +21,12 @@ KNOWN_ERRORS = (ValueError, TypeError)
 ODD_SETTINGS: tuple[tuple[str, Any], ...] = (
     ("order", 0), ("order", 1.5), ("order", None), ("interactions", "most"), ("n_bags", 0),
     ("interactions", [("nobody", "age")]), ("interactions", {"forbidden": [("age",)]}),
-    ("max_components", 0), ("selection", "best"), ("monotone", {"nobody": "increasing"}),
-    ("monotone", {0: "up"}), ("categorical", "all"), ("categorical", ["nobody"]),
+    ("max_components", 0), ("selection", "best"), ("shapes", {"nobody": "increasing"}),
+    ("shapes", {0: "up"}), ("categorical", "all"), ("categorical", ["nobody"]),
     ("categorical", {"min_rows": 0}), ("solver", "newton"), ("solver", 3), ("max_nodes", 1),
     ("max_nodes", {1: 70_000}), ("validation_fraction", 1.0), ("device", "tpu"), ("n_jobs", 0),
-    ("time_limit", -1.0), ("random_state", -1), ("verbose", "loud"), ("heredity", "yes"),
+    ("time_limit", -1.0), ("random_state", -1), ("verbose", "loud"),
+    ("interactions", {"heredity": "yes"}),
 )  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def _same_names(case: Case) -> Case:
 def _shape_of_labels(case: Case) -> Case:
     words = (["a", "b"] * case.n_rows)[: case.n_rows]
     labels = replace(case.columns[0], kind=TEXT, values=words, levels=())
-    settings = case.settings | {"monotone": {0: "increasing"}}
+    settings = case.settings | {"shapes": {0: "increasing"}}
     container = "numpy" if case.container == "masked" else case.container  # which holds no words
     columns = (labels, *case.columns[1:])
     return replace(case, columns=columns, settings=settings, container=container)
@@ -100,5 +101,5 @@ _FAULTS: tuple[Fault, ...] = (
     ("offset", lambda case: _with_offset(case, np.inf)),
     ("X", _one_row),
     ("X", _same_names),
-    ("monotone", _shape_of_labels),
+    ("shapes", _shape_of_labels),
 )

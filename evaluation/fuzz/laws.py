@@ -178,16 +178,16 @@ def requested(trial: Trial) -> None:
     settings = trial.case.settings
     found = {tuple(trial.places[j] for j in component) for component in trial.model.components}
     require(max(map(len, found), default=0) <= settings.get("order", 3), "order")
-    wider = settings.get("monotone")  # a shape adds subsets of components
+    wider = settings.get("shapes")  # a shape adds subsets of components
     most = settings.get("max_components") or len(found)
     require(found and (wider or len(found) <= most), "max_components")
-    require(not settings.get("heredity") or subsets(found) <= found, "heredity")
     asked, interactions = settings.get("interactions"), {s for s in found if len(s) > 1}
     if isinstance(asked, list):
         listed = {tuple(sorted(s)) for s in asked}
         listed |= subsets(listed)  # to which the averages of the listed ones move
         require(interactions <= listed, "only listed interactions")
     if isinstance(asked, dict):
+        require(not asked.get("heredity") or subsets(found) <= found, "heredity")
         require({tuple(sorted(s)) for s in asked.get("required", ())} <= found, "required")
         banned = [set(s) for s in asked.get("forbidden", ())]
         require(not any(set(s) >= b for s in found for b in banned), "forbidden")
@@ -311,7 +311,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
 
 def shapes(trial: Trial) -> None:
     """Check that shapes hold on random rows, and their certificates say so."""
-    for place, shape in trial.case.settings.get("monotone", {}).items():
+    for place, shape in trial.case.settings.get("shapes", {}).items():
         feature = trial.places.index(place)  # a feature that has a shape stays
         name = trial.model.feature_names[feature]
         require(trial.model.certificate(name).holds, "certificate")

@@ -14,7 +14,7 @@ from evaluation.fuzz import explanations, laws, refits
 from evaluation.fuzz.faults import argument_of, case_of
 
 REFIT_SHARE = 3  # one table of so many is fitted a second time
-OWN_WARNING = r"(X|y|offset|sample_weight|monotone|time_limit): "
+OWN_WARNING = r"(X|y|offset|sample_weight|shapes|time_limit): "
 DRIVER_WARNING = "CUDA initialization: "  # torch, of a card whose driver it cannot use
 
 

@@ -79,7 +79,7 @@ def shuffled_columns(trial: Trial) -> None:
     moved = replace(case, columns=tuple(case.columns[j] for j in np.argsort(places)))
     estimator = case.estimator(places)
     other = fit(estimator, moved.table(), case).model_
-    slack = ROUNDING * trial.scale if case.settings.get("monotone") else 0.0
+    slack = ROUNDING * trial.scale if case.settings.get("shapes") else 0.0
     require(_same_up_to_places(trial.model, other, places, slack), "the order of the columns")
 
 

@@ -40,9 +40,12 @@ def random_settings(
         "max_nodes": [2, 5, {1: 40, 2: 8, 3: 4}, 256][rng.integers(4)],
         "validation_fraction": float(rng.choice([0.15, 0.15, 0.5, 0.02, 0.9])),
         "categorical": {"min_rows": int(rng.choice([1, 1, 1, 3]))},
-        "heredity": bool(rng.random() < 0.2),
-        "monotone": _random_shapes(rng, [column.kind in unordered for column in columns]),
+        "shapes": _random_shapes(rng, [column.kind in unordered for column in columns]),
     }
+    asked = settings["interactions"]
+    if rng.random() < 0.2 and not isinstance(asked, list):
+        rules = asked if isinstance(asked, dict) else {"count": asked}
+        settings["interactions"] = {**rules, "heredity": True}
     if rng.random() < 0.3:
         settings["max_components"] = int(rng.integers(1, 8))
     required = settings["interactions"]
@@ -50,7 +53,7 @@ def random_settings(
         settings.pop("max_components", None)  # it would have to cover them
     numbers = [j for j, column in enumerate(columns) if column.kind in kinds.NUMBERS]
     if numbers and rng.random() < 0.15:
-        labels = [int(j) for j in numbers if rng.random() < 0.5 and j not in settings["monotone"]]
+        labels = [int(j) for j in numbers if rng.random() < 0.5 and j not in settings["shapes"]]
         settings["categorical"] |= {"features": labels}
     return settings
 
@@ -100,14 +103,14 @@ def _random_shapes(rng: np.random.Generator, unordered: Sequence[bool]) -> dict[
 def named(settings: Settings, name: Name) -> Settings:
     """Return settings in which every feature has the name, or index, that the table knows it by."""
     answer = dict(settings)
-    for key in ("monotone", "interactions", "categorical"):
+    for key in ("shapes", "interactions", "categorical"):
         if key in settings:
             answer[key] = _named(settings[key], name)
     return answer
 
 
 def _named(part: Any, name: Name) -> Any:
-    """Replace positions inside lists and tuples and in the keys of ``monotone``."""
+    """Replace positions inside lists and tuples and in the keys of ``shapes``."""
     if isinstance(part, dict):
         if all(isinstance(key, int) for key in part):
             return {name(key): shape for key, shape in part.items()}

@@ -34,11 +34,11 @@ NBM_HIDDEN = {1: (256, 128, 128), 2: (128, 64, 64)}
 def classifier(model: str, images: ImageSet) -> nn.Module:
     """Build the last step, from concepts in [0, 1] to a logit."""
     count, order = len(images.names), 2 if "2" in model else 1
-    monotone: Any = images.directions if model.endswith("-monotone") else None
+    shapes: Any = images.directions if model.endswith("-monotone") else None
     components = components_up_to(count, order)
     builders: dict[str, Any] = {
         "head": lambda: TPNNHead(
-            count, order=order, n_bases=N_BASES_HEAD[order], marginal="running", monotone=monotone
+            count, order=order, n_bases=N_BASES_HEAD[order], marginal="running", shapes=shapes
         ),
         "nam": lambda: NAM(components, 1, NAM_HIDDEN[order]),
         "nbm": lambda: NBM(components, 1, NBM_HIDDEN[order], N_BASES),

@@ -17,11 +17,11 @@ from tests.conftest import QUICK, QUICK_DESCENT
 from tpnn import TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.purify import purify_tables
-from tpnn.anova.shapes import CURVED, SIGNS, certificate, constrained, project_main
+from tpnn.anova.shapes import CURVED, LINEAR, SHAPES, SIGNS, certificate, constrained, project_main
 from tpnn.model.constrain import constrain
 from tpnn.table.axis import Axis
 
-RISING = {"monotone": {"x0": "increasing", "x1": "decreasing"}}
+RISING = {"shapes": {"x0": "increasing", "x1": "decreasing"}}
 seeds = st.integers(0, 2**32 - 1)
 shapes = st.sampled_from(list(SIGNS))
 
@@ -280,7 +280,7 @@ def test_curvature_holds_where_interactions_end(shape: str) -> None:
     X = rng.normal(size=(800, 2))
     y = (X[:, 0] ** 2 + 0.8 * X[:, 0] * X[:, 1]) * (1 if shape == "convex" else -1)
     nodes = {"max_nodes": {1: 24, 2: 4}, "n_bags": 2, "random_state": 0, "verbose": 0}
-    model = TPNNRegressor(**nodes, monotone={"x0": shape}).fit(X, y).model_
+    model = TPNNRegressor(**nodes, shapes={"x0": shape}).fit(X, y).model_
     assert np.abs(model.tables[-1]).max() > 0.01  # the interaction is still there
     assert 0 <= model.certificate("x0").minimum <= smallest(model, 0, shape) + 1e-8
     assert smallest(model, 0, shape) > -1e-8
@@ -289,7 +289,7 @@ def test_curvature_holds_where_interactions_end(shape: str) -> None:
 @pytest.mark.parametrize("shape", ["convex", "concave"])
 def test_curvature_of_the_whole_function(data: Any, shape: str) -> None:
     X, y = data
-    model = TPNNRegressor(**QUICK, monotone={"x0": shape}).fit(X, y).model_
+    model = TPNNRegressor(**QUICK, shapes={"x0": shape}).fit(X, y).model_
     assert model.certificate("x0").minimum >= 0
     axis = model.axes((0,))[0]
     widths = np.diff(axis.values)
@@ -297,12 +297,60 @@ def test_curvature_of_the_whole_function(data: Any, shape: str) -> None:
     assert (bends if shape == "convex" else -bends).min() >= -1e-8
 
 
+@pytest.mark.parametrize("settings", [QUICK, QUICK_DESCENT], ids=["grow", "descent"])
+def test_a_linear_feature_is_a_line_and_has_no_interactions(data: Any, settings: Any) -> None:
+    X, y = data
+    free = TPNNRegressor(**settings, interactions="all").fit(X, y).model_
+    model = TPNNRegressor(**settings, shapes={"x0": LINEAR}, interactions="all").fit(X, y).model_
+    assert not free.certificate("x0", LINEAR).holds
+    assert model.certificate("x0").shape == LINEAR
+    assert model.certificate("x0").holds
+    assert set(free.component_names) - set(model.component_names) == {
+        names for names in free.component_names if "x0" in names and len(names) > 1
+    }
+    axis = model.axes((0,))[0]
+    rows = np.tile(X[:1], (50, 1))
+    rows[:, 0] = np.linspace(axis.values[0], axis.values[axis.n_regular - 1], 50)
+    values = model.raw_scores(rows)
+    line = np.interp(rows[:, 0], rows[[0, -1], 0], values[[0, -1]])
+    assert np.abs(values - line).max() < 1e-12 * np.abs(values).max()
+
+
+@settings(max_examples=30)
+@given(seeds, st.sampled_from([1e-6, 1.0, 1e9]))
+def test_a_line_is_the_nearest_and_not_refused_by_rounding(seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    nodes = np.unique(rng.normal(size=rng.integers(3, 60)) ** 7 * scale)
+    axis = Axis(nodes, rng.dirichlet(np.full(len(nodes), 0.3)))
+    values = rng.normal(size=len(nodes))
+    values -= axis.weights @ values
+    line = project_main(values, axis, LINEAR)
+    assert certificate({(0,): line}, {1: [axis]}, 0, LINEAR).holds
+    root, x = np.sqrt(axis.weights), nodes / np.abs(nodes).max()
+    columns = np.column_stack([np.ones_like(x), x])
+    best = columns @ np.linalg.lstsq(columns * root[:, None], values * root, rcond=None)[0]
+    assert root @ (line - best) ** 2 < 1e-12 * (1 + root @ best**2)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"interactions": [("x0", "x1")]},
+        {"interactions": {"required": [("x0", "x1")]}},
+        {"components": [("x0",), ("x1",), ("x0", "x1")]},
+    ],
+)
+def test_interactions_of_a_linear_feature_are_refused(data: Any, asked: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^shapes: a linear feature has no interactions"):
+        TPNNRegressor(**QUICK, shapes={"x0": LINEAR}, **asked).fit(*data)
+
+
 def test_shapes_survive_saving(data: Any, tmp_path: Any) -> None:
     X, y = data
     model = TPNNClassifier(**QUICK, **RISING).fit(X, y > 0).model_
     model.save(tmp_path / "model.tpnn")
     loaded = load(tmp_path / "model.tpnn").model_
-    assert loaded.shapes == RISING["monotone"]
+    assert loaded.shapes == RISING["shapes"]
     assert loaded.certificate("x0") == model.certificate("x0")
 
 
@@ -311,7 +359,7 @@ def test_a_true_shape_costs_little() -> None:
     X = rng.uniform(size=(2000, 2))
     y = X[:, 0] * (1 + X[:, 1]) + 0.1 * rng.normal(size=2000)
     free = TPNNRegressor(random_state=0, n_bags=4).fit(X, y)
-    shaped = TPNNRegressor(random_state=0, n_bags=4, monotone={"x0": "increasing"}).fit(X, y)
+    shaped = TPNNRegressor(random_state=0, n_bags=4, shapes={"x0": "increasing"}).fit(X, y)
     truth = X[:, 0] * (1 + X[:, 1])
     assert np.std(shaped.predict(X) - truth) < 1.3 * np.std(free.predict(X) - truth)
 
@@ -322,7 +370,7 @@ def test_a_nominal_feature_has_no_certificate() -> None:
     model = TPNNRegressor(categorical=[0], n_bags=1, random_state=0, verbose=0).fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"^shape: a shape needs an order, found the nominal"):
         model.model_.certificate("x0")
-    with pytest.raises(ValueError, match=r"^monotone: must be one of increasing"):
+    with pytest.raises(ValueError, match=r"^shapes: must be one of increasing"):
         constrain(model.model_, {0: "up"})
 
 
@@ -336,7 +384,7 @@ def products() -> tuple[pd.DataFrame, pd.Series]:
 @pytest.mark.parametrize("rule", [{"max_components": 2}, {"selection": "noise"}])
 def test_shapes_add_no_component_that_they_do_not_need(products: Any, rule: Any) -> None:
     few = {"n_bags": 2, "random_state": 0, "verbose": 0, **rule}
-    model = TPNNRegressor(**few, monotone={"e": "increasing"}).fit(*products)
+    model = TPNNRegressor(**few, shapes={"e": "increasing"}).fit(*products)
     assert model.components_ == model.path().model(model.path().chosen).component_names
     assert model.model_.certificate("e").minimum >= 0
     assert model.model_.identifiability_error() < 1e-9
@@ -355,8 +403,8 @@ def test_shapes_add_the_main_effect_that_they_need(products: Any) -> None:
 
 def test_a_fit_that_fails_leaves_nothing_behind() -> None:
     X = np.arange(60.0).reshape(30, 2)
-    model = TPNNRegressor(monotone={0: "increasing"}, categorical=[0], verbose=0)
-    with pytest.raises(ValueError, match=r"^monotone: a shape needs an order"):
+    model = TPNNRegressor(shapes={0: "increasing"}, categorical=[0], verbose=0)
+    with pytest.raises(ValueError, match=r"^shapes: a shape needs an order"):
         model.fit(X, X[:, 1])
     assert not [name for name in vars(model) if name.endswith("_")]
 
@@ -375,14 +423,14 @@ ODD_COLUMNS = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("shape", SIGNS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("odd", ODD_COLUMNS)
 def test_shapes_of_odd_columns(odd: str, shape: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
     y = X[:, 0] + X[:, 1] ** 2 + 0.1 * rng.normal(size=120)
     X[:, 2] = ODD_COLUMNS[odd](X[:, 2])
-    model = TPNNRegressor(**QUICK, monotone={2: shape, 0: "increasing"}, interactions="all")
+    model = TPNNRegressor(**QUICK, shapes={2: shape, 0: "increasing"}, interactions="all")
     model.fit(X, y)
     assert model.model_.certificate("x2").holds
     assert model.model_.certificate("x0").holds
@@ -407,9 +455,9 @@ def test_curved_certificates_are_not_false_by_rounding(kind: str, scale: float) 
     """And the function as predicted bends the right way, up to rounding of its values."""
     X = uneven(kind)
     y = scale * np.random.default_rng(4).normal(size=len(X)) + X[:, 0]
-    monotone = {0: "convex", 1: "concave"}
-    model = TPNNRegressor(**QUICK, monotone=monotone, interactions="all").fit(X, y)
-    for feature, shape in monotone.items():
+    shapes = {0: "convex", 1: "concave"}
+    model = TPNNRegressor(**QUICK, shapes=shapes, interactions="all").fit(X, y)
+    for feature, shape in shapes.items():
         assert model.model_.certificate(f"x{feature}").holds
         nodes = model.model_.axes((feature,))[0].values
         middles = np.sort(np.concatenate([nodes, nodes[:-1] / 2 + nodes[1:] / 2]))

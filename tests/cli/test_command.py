@@ -389,9 +389,9 @@ def test_predicting_loads_no_scikit_learn(folder: Path) -> None:
 def test_a_column_of_a_shape_must_be_there(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--target", "y", "--monotone", "nobody=increasing")
+    options = ("--target", "y", "--shapes", "nobody=increasing")
     assert run("fit", folder / "data.csv", *options, "-o", folder / "none.tpnn") == 1
-    assert "--monotone: must be a column of the table, found 'nobody'" in capsys.readouterr().err
+    assert "--shapes: must be a column of the table, found 'nobody'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])

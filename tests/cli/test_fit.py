@@ -51,11 +51,11 @@ def fitted(claims: Path, *options: Any) -> Any:
 
 def test_objective_exposure_and_shape(claims: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The model knows the column of its exposures: predictions need no option for it."""
-    options = ("--objective", "poisson", "--exposure", "exposure", "--monotone", "age=increasing")
+    options = ("--objective", "poisson", "--exposure", "exposure", "--shapes", "age=increasing")
     model = fitted(claims, "--target", "claims", *options, *QUICK)
     X, y = features(claims, "claims"), pd.read_csv(claims)["claims"]
     settings = {**SETTINGS, "objective": "poisson", "exposure": "exposure"}
-    expected = TPNNRegressor(monotone={"age": "increasing"}, **settings).fit(X, y)
+    expected = TPNNRegressor(shapes={"age": "increasing"}, **settings).fit(X, y)
     assert model.shapes == {"age": "increasing"}
     assert "exposure" not in model.feature_names
     assert np.array_equal(model.predict(X), expected.predict(X))
@@ -182,7 +182,7 @@ def test_what_cannot_be_fitted_is_said(
     [
         ("--held-out", "1"),
         ("--held-out", "half"),
-        ("--monotone", "age"),
+        ("--shapes", "age"),
         ("--objective", "gamma:2"),
         ("--objective", "tweedie:much"),
         ("--separator", "::"),

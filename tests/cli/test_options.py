@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tpnn import TPNNRegressor
-from tpnn.anova.shapes import SIGNS
-from tpnn.cli.command import HOMES, SHAPES, make_parser
+from tpnn.anova.shapes import SHAPES
+from tpnn.cli.command import HOMES, make_parser
 from tpnn.estimators.parameters import RULES
 from tpnn.loss.objectives import regression_objectives
 
@@ -43,8 +43,8 @@ def test_every_option_on_the_page_exists(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--monotone", "a=up"], "--monotone: the shape must be one of increasing, .* found 'up'"),
-        (["--monotone", "a"], "--monotone: must be like age=increasing, found 'a'"),
+        (["--shapes", "a=up"], "--shapes: the shape must be one of increasing, .* found 'up'"),
+        (["--shapes", "a"], "--shapes: must be like age=increasing, found 'a'"),
         (["--objective", "foo"], "--objective: must be one of squared_error, .* found 'foo'"),
         (["--objective", "gamma:1"], "--objective: only huber, .* have a parameter, found"),
         (["--objective", "tweedie:7"], "--objective: tweedie needs a number from 1 to 2, .* found"),
@@ -89,7 +89,11 @@ def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:
 
 
 def test_names_are_those_of_the_library() -> None:
-    assert set(SHAPES) == set(SIGNS)
+    for shape in SHAPES:
+        options = ["--shapes", f"a={shape}"]
+        given = make_parser().parse_args(["fit", "a.csv", "--target", "y", *options])
+        assert given.shapes == [("a", shape)]
+        assert shape in PAGE
 
 
 def test_defaults_of_a_fit_are_those_of_the_estimators() -> None:

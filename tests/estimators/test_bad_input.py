@@ -118,11 +118,11 @@ def test_targets_out_of_range(objective: str, target: np.ndarray, words: str) ->
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"monotone": {"age": "increasing"}}, "monotone: features must be names or .*'age'"),
+        ({"shapes": {"age": "increasing"}}, "shapes: features must be names or .*'age'"),
         ({"categorical": ["age"]}, "categorical: features must be names or .*'age'"),
         (
-            {"monotone": {"x0": "increasing"}, "categorical": ["x0"]},
-            "monotone: a shape needs ",
+            {"shapes": {"x0": "increasing"}, "categorical": ["x0"]},
+            "shapes: a shape needs ",
         ),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import SMALL
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
+from tpnn.estimators.fit_record import settings_digest
 from tpnn.model.edit_log import digest
 from tpnn.solvers import states
 from tpnn.solvers.states import StatesOnDisk
@@ -146,3 +147,18 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match="checkpoint: its files must be as they were written"):
         estimator(order=1).fit(X, Y, checkpoint=tmp_path)
+
+
+def test_settings_are_the_same_by_what_they_hold() -> None:
+    def scaled(factor: float) -> Any:
+        return lambda y, raw: factor * (y - raw) ** 2
+
+    def told(**settings: Any) -> str:
+        return settings_digest("regression", settings)
+
+    assert told(a=[1, (2, "b")]) == told(a=np.array([1, (2, "b")], dtype=object))
+    assert told(a=1, n_jobs=2) == told(a=1, n_jobs=3)
+    assert told(objective=scaled(1.0)) == told(objective=scaled(1.0))
+    assert told(objective=scaled(1.0)) != told(objective=scaled(2.0))
+    assert told(objective=lambda y, raw: y - raw) != told(objective=lambda y, raw: raw - y)
+    assert told(solver=Grow(l2=0.1)) != told(solver=Grow(l2=0.2))

@@ -30,7 +30,7 @@ TASKS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "several targets": (TPNNRegressor, {}, lambda y: np.column_stack([y, -(y**2)])),
     "quantiles": (TPNNRegressor, {"objective": QUANTILES}, lambda y: y),
     "counts": (TPNNRegressor, {"objective": "poisson"}, lambda y: np.round(np.exp(y / 3))),
-    "monotone": (TPNNRegressor, {"monotone": {"a": "increasing"}}, lambda y: y),
+    "monotone": (TPNNRegressor, {"shapes": {"a": "increasing"}}, lambda y: y),
     "two classes": (TPNNClassifier, {}, lambda y: y > 1),
     "three classes": (TPNNClassifier, {}, lambda y: np.digitize(y, [0, 1])),
     "survival": (TPNNSurvival, {}, lambda y: np.column_stack([np.exp(-y), y > -1])),

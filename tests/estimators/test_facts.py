@@ -13,7 +13,7 @@ import pytest
 from tests.uncertainty.problems import solved
 from tpnn import TPNNRegressor
 from tpnn.estimators.fit_record import component_tests
-from tpnn.estimators.refit import Solved, frozen, refit
+from tpnn.estimators.pipeline import Solved, finished, refit
 from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection
@@ -51,7 +51,7 @@ def test_p_values_of_what_a_search_chose_count_the_candidates(found: Solved) -> 
     given = replace(found, posteriors=known.posteriors, tests=known.tests)
     task = Task(found.problem.objective)
     plain, searched = (
-        frozen(replace(given, searched=orders), task, is_calibrated=False).evidence.tests
+        finished(replace(given, searched=orders), task, has_bands=False).evidence.tests
         for orders in (frozenset[int](), frozenset({2}))
     )
     assert plain is not None

@@ -36,7 +36,7 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "shaped": (
         "tpnn.solvers.grow.forest", "RectangleForest", "visit",
-        {**ENDLESS_GROWTH, "monotone": {"smooth": "increasing"}},
+        {**ENDLESS_GROWTH, "shapes": {"smooth": "increasing"}},
     ),
     "triples": (
         "tpnn.solvers.grow.triples", "CuboidForest", "visit",

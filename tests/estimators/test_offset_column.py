@@ -91,8 +91,8 @@ def test_positions_are_those_of_the_table_that_is_passed(place: int, policies: A
     with_years.insert(place, "years", years)
     shaped = list(with_years).index("power")
     pair = (shaped, list(with_years).index("age"))
-    settings = {"monotone": {shaped: "decreasing"}, "interactions": [pair]}
-    plain = {"monotone": {"power": "decreasing"}, "interactions": [("power", "age")]}
+    settings = {"shapes": {shaped: "decreasing"}, "interactions": [pair]}
+    plain = {"shapes": {"power": "decreasing"}, "interactions": [("power", "age")]}
     named = TPNNRegressor(**POISSON, exposure=place, **settings).fit(with_years, y)
     by_hand = TPNNRegressor(**POISSON, **plain).fit(features, y, offset=np.log(years))
     assert_same_model(named.model_, by_hand.model_)
@@ -103,7 +103,7 @@ def test_positions_are_those_of_the_table_that_is_passed(place: int, policies: A
     assert f"x{place}" not in array.model_.feature_names
     assert array.n_features_in_ == named.n_features_in_ == 4
     assert np.array_equal(array.predict(with_years.to_numpy()), array.predict(with_years))
-    plain_array = TPNNRegressor(**POISSON, interactions=[(0, 1)], monotone={1: "decreasing"})
+    plain_array = TPNNRegressor(**POISSON, interactions=[(0, 1)], shapes={1: "decreasing"})
     plain_array.fit(features.to_numpy(), y, offset=np.log(years))
     for a, b in zip(array.model_.tables, plain_array.model_.tables, strict=True):
         assert np.array_equal(a, b)
@@ -226,8 +226,8 @@ def test_there_is_one_offset(policies: Any) -> None:
 
 def test_a_column_of_offsets_is_no_feature(policies: Any) -> None:
     X, y = policies
-    with pytest.raises(ValueError, match=r"^monotone: features must be names or indices"):
-        TPNNRegressor(**POISSON, exposure="years", monotone={1: "increasing"}).fit(X, y)
+    with pytest.raises(ValueError, match=r"^shapes: features must be names or indices"):
+        TPNNRegressor(**POISSON, exposure="years", shapes={1: "increasing"}).fit(X, y)
     with pytest.raises(ValueError, match=r"^exposure: a feature is needed besides it"):
         TPNNRegressor(**POISSON, exposure="years").fit(X[["years"]], y)
     with pytest.raises(ValueError, match=r"^exposure: features must be names or indices of col"):

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from tests.conftest import QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.pipeline import nodes_by_order
-from tpnn.estimators.settings import Settings, start_clock
+from tpnn.estimators.settings import Settings, limits_from_now
 from tpnn.search.search import PROBE_BAGS
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Event, Solution
@@ -88,10 +88,10 @@ def test_every_model_of_the_path_has_its_shapes(
 ) -> None:
     X, y = table
     shapes = {"smooth": "increasing", "skewed": "decreasing"}
-    asked = {"order": order, "interactions": "all", "monotone": shapes}
+    asked = {"order": order, "interactions": "all", "shapes": shapes}
     model = TPNNRegressor(**settings, **asked).fit(X, y)
     path = model.path()
-    free = TPNNRegressor(**settings, **{**asked, "monotone": None}).fit(X, y)
+    free = TPNNRegressor(**settings, **{**asked, "shapes": None}).fit(X, y)
     broken = [free.model_.certificate(name, shape).minimum for name, shape in shapes.items()]
     assert min(broken) < 0
     assert len(path.steps) >= 8
@@ -113,7 +113,7 @@ class Spy(Grow):
     calls: ClassVar[list[tuple[dict[str, Any], Problem, Solution | None]]] = []
 
     def solve(self, problem: Problem, *arguments: Any, **named: Any) -> Solution:
-        self.calls.append((self.get_params(), problem, named.get("start")))
+        self.calls.append((self.get_params(), problem, named.get("initial")))
         return super().solve(problem, *arguments, **named)
 
 
@@ -122,7 +122,7 @@ def test_probes_use_the_users_solver_and_shapes(monkeypatch: pytest.MonkeyPatch)
     X, y = wide()
     solver = Spy(growth="none", l2=0.01, max_rounds=7, patience=5)
     TPNNRegressor(
-        solver=solver, monotone={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
+        solver=solver, shapes={"x0": "increasing"}, n_bags=3, random_state=0, verbose=0
     ).fit(X, y)
     assert {problem.n_bags for _, problem, _ in Spy.calls[:-1]} == {PROBE_BAGS}
     assert Spy.calls[-1][1].n_bags == 3
@@ -279,10 +279,10 @@ def settings_of(**parameters: Any) -> Settings:
 
 def test_the_clock_starts_with_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    limits = start_clock(settings_of(time_limit=20, n_jobs=3, device="cpu"))
+    limits = limits_from_now(settings_of(time_limit=20, n_jobs=3, device="cpu"))
     assert (limits.deadline, limits.n_threads, limits.device) == (120.0, 3, "cpu")
     assert not limits.are_reached()
-    assert start_clock(settings_of()).deadline == float("inf")
+    assert limits_from_now(settings_of()).deadline == float("inf")
 
 
 # Nodes
@@ -329,7 +329,7 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     fitted = kind(**QUICK).fit(X, target)
     assert fitted.model_.evidence.posteriors is not None
     assert fitted.path().model(2).evidence.posteriors is not None
-    monkeypatch.setattr("tpnn.estimators.refit.infer", fail)
+    monkeypatch.setattr("tpnn.estimators.pipeline.infer", fail)
     plain = kind(**QUICK, bands=False).fit(X, target)
     assert plain.model_.evidence.posteriors is None
     assert plain.path().model(2).evidence.posteriors is None
@@ -362,10 +362,10 @@ def test_a_constant_column_that_is_asked_for_stays(table: Any) -> None:
     exact = TPNNRegressor(**QUICK, components=[("one",), pair]).fit(given, y)
     assert set(exact.components_) == {("one",), pair}
     rules = {"required": [pair]}
-    required = TPNNRegressor(**QUICK, interactions=rules, heredity=True).fit(given, y)
+    required = TPNNRegressor(**QUICK, interactions={**rules, "heredity": True}).fit(given, y)
     asked = [names for names in required.components_ if "one" in names]
     assert sorted(asked) == sorted([("one",), pair])
-    shaped = TPNNRegressor(**QUICK, monotone={"one": "increasing"}).fit(given, y)
+    shaped = TPNNRegressor(**QUICK, shapes={"one": "increasing"}).fit(given, y)
     assert "one" in shaped.model_.required_features
 
 

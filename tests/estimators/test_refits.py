@@ -14,7 +14,7 @@ from sklearn.base import clone
 from tests.conftest import QUICK
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.refit import _halves
+from tpnn.estimators.path import Refits, _halves
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
@@ -139,19 +139,15 @@ def test_a_pair_alone_is_the_pure_interaction() -> None:
     assert np.sqrt(np.mean(error**2)) < 0.15
 
 
-def test_subsets_that_a_shape_or_heredity_needs() -> None:
+def test_subsets_that_a_shape_needs() -> None:
     X, y = alike(100)
-    pair = [("a", "c")]
-    with pytest.raises(ValueError, match=r"^components: the shape of 'a' needs all subsets of"):
-        TPNNRegressor(**QUICK, components=pair, monotone={"a": "increasing"}).fit(X, y)
+    pair, shapes = [("a", "c")], {"a": "increasing"}
     with pytest.raises(
-        ValueError, match=r"^components: heredity needs .* none of \[\('a',\), \('c"
+        ValueError, match=r"^components: the shape of 'a' needs .* none of \[\('a',\), \('c"
     ):
-        TPNNRegressor(**QUICK, components=pair, heredity=True).fit(X, y)
+        TPNNRegressor(**QUICK, components=pair, shapes=shapes).fit(X, y)
     closed = [*pair, ("a",), ("c",)]
-    shaped = TPNNRegressor(
-        **QUICK, components=closed, heredity=True, monotone={"a": "increasing"}
-    ).fit(X, y)
+    shaped = TPNNRegressor(**QUICK, components=closed, shapes=shapes).fit(X, y)
     assert shaped.model_.certificate("a").minimum >= 0
 
 
@@ -227,13 +223,13 @@ def test_a_model_of_the_path_is_that_of_max_components(fitted: Any, count: int) 
 
 
 def test_rows_that_rank_the_components_do_not_score_the_models(fitted: Any) -> None:
-    refitter = fitted[0]._refitter_
-    problem, solution = refitter.solved.problem, refitter.solved.solution
+    refits = Refits(fitted[0]._fitted_)
+    problem, solution = refits.solved.problem, refits.solved.solution
     ranking, scoring = _halves(problem)
     assert not (ranking & scoring).any()
     assert (ranking | scoring).all()
     assert abs(ranking.sum() - scoring.sum()) <= 1
-    steps = refitter.path().steps
+    steps = refits.path().steps
     assert steps[-1].loss == pytest.approx(HeldOut(problem, solution, scoring).loss)
     first = HeldOut(problem, solution, ranking)
     worth = {

@@ -32,7 +32,7 @@ def test_names_of_solvers(given: Any, device: str, expected: type) -> None:
 @pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
 def test_parameters_are_read(kind: Any) -> None:
     model = kind(
-        order=3, interactions={"count": 7, "required": [("a", "b")]}, monotone={"a": "increasing"},
+        order=3, interactions={"count": 7, "required": [("a", "b")]}, shapes={"a": "increasing"},
         categorical=["b"], n_bags=5, n_jobs=-1, random_state=9,
     )  # fmt: skip
     settings = Settings.of(model.get_params(deep=False))

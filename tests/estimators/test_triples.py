@@ -167,7 +167,7 @@ def test_few_rows_get_few_nodes_of_pairs_and_triples_unless_they_are_given() -> 
 @pytest.mark.parametrize("shape", ["increasing", "decreasing", "concave"])
 def test_certificates_of_shapes_hold_with_triples(shape: str) -> None:
     X, y = planted()
-    settings = {**SETTINGS, "n_bags": 2, "monotone": {"age": shape, "weight": shape}}
+    settings = {**SETTINGS, "n_bags": 2, "shapes": {"age": shape, "weight": shape}}
     fitted = TPNNRegressor(
         **settings, interactions=[("age", "dose", "weight"), ("dose", "level", "weight")]
     ).fit(X, y)
@@ -261,10 +261,10 @@ class RunsOut(Grow):
     clock: Clock
     stage: str
 
-    def solve(self, problem: Any, limits: Any, progress: Any, start: Any = None) -> Any:
-        if self.stage == "triples" and start is not None:
+    def solve(self, problem: Any, limits: Any, progress: Any, initial: Any = None) -> Any:
+        if self.stage == "triples" and initial is not None:
             self.clock.run_out()
-        solution = super().solve(problem, limits, progress, start)
+        solution = super().solve(problem, limits, progress, initial)
         if self.stage == "pairs":
             self.clock.run_out()
         return solution

@@ -135,9 +135,9 @@ def test_outputs_are_constrained_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        ({"x0": "up"}, r"^monotone: must be one of increasing, .*found 'up'"),
-        ({"age": "convex"}, r"^monotone: features must be names or indices .*found 'age'"),
-        ({7: "convex"}, r"^monotone: features must be names or indices .*found 7"),
+        ({"x0": "up"}, r"^shapes: must be one of increasing, .*found 'up'"),
+        ({"age": "convex"}, r"^shapes: features must be names or indices .*found 'age'"),
+        ({7: "convex"}, r"^shapes: features must be names or indices .*found 7"),
     ],
 )
 def test_shapes_that_cannot_be_had(shapes: dict[Any, str], words: str) -> None:
@@ -149,7 +149,7 @@ def test_a_nominal_feature_has_no_shape() -> None:
     model = small_model(1)
     features = (Feature("nominal", ("a", "b")), *model.encoder.features[1:])
     nominal = replace(model, encoder=replace(model.encoder, features=features))
-    with pytest.raises(ValueError, match=r"^monotone: a shape needs an order"):
+    with pytest.raises(ValueError, match=r"^shapes: a shape needs an order"):
         constrain(nominal, {0: "increasing"})
 
 

@@ -159,7 +159,7 @@ def test_arrays_are_read_only(again: Any, tmp_path: Any) -> None:
 )
 def test_dicts_are_read_only(again: Any, tmp_path: Any) -> None:
     X = ROWS[:40]
-    model = TPNNRegressor(monotone={0: "increasing"}, **QUICK).fit(X, X[:, 0]).model_
+    model = TPNNRegressor(shapes={0: "increasing"}, **QUICK).fit(X, X[:, 0]).model_
     edited = model.edit("x0", add=0.1, why="a test", by="me")
     for known in map(again, (model, edited, edited.undo())):
         provenance = known.provenance

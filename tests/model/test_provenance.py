@@ -22,7 +22,7 @@ from tpnn.model.archive import read_document, write_archive
 
 GOOD = Provenance(
     task="regressor", version="1.2.3", date="2026-01-31T12:00:00Z", targets=("y",),
-    settings={"order": 2, "monotone": {"a": "increasing"}, "l2": None}, fingerprint="0f" * 32,
+    settings={"order": 2, "shapes": {"a": "increasing"}, "l2": None}, fingerprint="0f" * 32,
     n_rows=10, n_columns=3, scores={"R2": 0.5},
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ def rows() -> tuple[pd.DataFrame, pd.Series]:
 def test_a_fit_says_where_the_model_comes_from(rows: Any) -> None:
     X, y = rows
     before = datetime.now(UTC)
-    model = TPNNRegressor(**QUICK | {"monotone": {"a": "increasing"}}).fit(X, y)
+    model = TPNNRegressor(**QUICK | {"shapes": {"a": "increasing"}}).fit(X, y)
     found = model.model_.provenance
     assert (found.task, found.version, found.targets) == (
         "regressor", tpnn.__version__, ("price",)
@@ -47,7 +47,7 @@ def test_a_fit_says_where_the_model_comes_from(rows: Any) -> None:
     assert (found.n_rows, found.n_columns) == (200, 2)
     assert found.fingerprint == tpnn.fingerprint(X, y)
     assert found.settings == json.loads(json.dumps(json_value(model.get_params(deep=False))))
-    assert found.settings["monotone"] == {"a": "increasing"}
+    assert found.settings["shapes"] == {"a": "increasing"}
     best = pd.DataFrame(model.history_).groupby("bag")["validation_loss"].min().mean()
     assert found.scores == {"squared_error, training scale": pytest.approx(best)}
 

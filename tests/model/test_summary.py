@@ -120,7 +120,7 @@ def test_a_constrained_model_knows_what_its_fit_knew(table: Any, quick: Any) -> 
     X, y = table
     model = TPNNRegressor(
         **{**quick, "components": [("smooth",), ("skewed",), ("skewed", "level"), ("level",)]},
-        monotone={"skewed": "increasing"},
+        shapes={"skewed": "increasing"},
     ).fit(X, y)
     frame = model.summary().to_frame().set_index("component")
     assert "increasing" in frame.loc["skewed", "shape"]

@@ -25,7 +25,7 @@ def test_selection_drops_noise_and_keeps_signal() -> None:
     model = TPNNRegressor(selection="noise", **QUIET).fit(X, y)
     assert {("x0",), ("x1", "x2")} <= set(model.components_)
     assert len(model.components_) <= 5
-    inherited = TPNNRegressor(selection="noise", heredity=True, **QUIET).fit(X, y)
+    inherited = TPNNRegressor(selection="noise", interactions={"heredity": True}, **QUIET).fit(X, y)
     assert {("x1",), ("x2",), ("x1", "x2")} <= set(inherited.components_)
 
 
@@ -51,7 +51,7 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(1500, 5)), columns=list("abcde"))
     y = X.a * X.b + 0.7 * X.c * X.d + 0.3 * X.e + 0.1 * rng.normal(size=1500)
-    settings = {**QUIET, "heredity": True}
+    settings = {**QUIET, "interactions": {"heredity": True}}
     path = TPNNRegressor(**settings).fit(X, y).path()
     seen: list[tuple[str, ...]] = []
     for step in path.steps:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tpnn.estimators import pipeline
-from tpnn.estimators.refit import Solved
+from tpnn.estimators.pipeline import Solved
 
 
 @contextmanager

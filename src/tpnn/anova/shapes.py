@@ -8,6 +8,9 @@ because partners vary independently; between nodes f is linear. Convexity is the
 of slope instead of steps. The nodes of f_jk are coarser and end sooner than those of f_j; beyond
 them f_jk is constant, so its slope changes at its outer nodes too. With triples the minima of f_jk
 and f_jkl are added although they share x_k: a lower bound, no longer the minimum.
+
+A feature along which f is linear has no interactions: they would be constant beyond their outer
+nodes, where the main effect goes on.
 """
 
 from __future__ import annotations
@@ -28,8 +31,10 @@ from tpnn.table.table import NOMINAL
 Tables = dict[Component, FloatArray]
 
 MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
-SIGNS = {**MONOTONE, "convex": 1.0, "concave": -1.0}
-CURVED = ("convex", "concave")
+CURVED = {"convex": 1.0, "concave": -1.0}
+LINEAR = "linear"  # both convex and concave; the nodes of interactions end too soon for a line
+SIGNS = MONOTONE | CURVED
+SHAPES = (*SIGNS, LINEAR)  # the one list of them
 N_SWEEPS = 5  # over the constrained features, while clipping
 RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
 SMALLEST_MASS = 1e-12  # of a node in a projection, which needs positive ones
@@ -48,10 +53,11 @@ class Certificate(NamedTuple):
     shape : str
         The shape that was examined.
     minimum : float
-        Smallest step (or change of slope) over all inputs, in the direction of the shape; the shape
-        holds where it is not negative. A lower bound of it where there are triples. A change of
-        slope is 0 where it is within rounding: 16 units in the last place of the largest values of
-        the feature's components, over the distance of the nodes.
+        Smallest step (or change of slope) over all inputs, in the direction of the shape, for a
+        line in either direction; the shape holds where it is not negative. A lower bound of it
+        where there are triples. A change of slope is 0 where it is within rounding: 16 units in the
+        last place of the largest values of the feature's components, over the distance of the
+        nodes.
     where : tuple of float
         Values of the feature between which, or the value at which, it is found.
     """
@@ -64,7 +70,7 @@ class Certificate(NamedTuple):
     def holds(self) -> bool:
         """Whether f has the shape for every value of the other features.
 
-        f is constant beyond the outer nodes, so convex and concave are meant between them.
+        f is constant beyond the outer nodes, so convex, concave and linear are meant between them.
         """
         return self.minimum >= 0
 
@@ -76,6 +82,9 @@ def certificate(
     shape: str,
 ) -> Certificate:
     """Smallest step of f along a feature over all inputs."""
+    if shape == LINEAR:
+        ways = [certificate(tables, axes, feature, curved) for curved in CURVED]
+        return min(ways, key=lambda found: found.minimum)._replace(shape=LINEAR)
     large = _magnified(axes, [feature])
     margins = _margins(tables, large, feature, shape)
     if len(margins) == 0:
@@ -188,7 +197,8 @@ def constrained(
     Main effects are projected; interactions are clipped where a main effect cannot make up for
     them. Whatever still breaks a shape, by curvature, rounding or a conflict between features, is
     repaired last. Every subset of a component must be a component too; a feature without
-    components, or with no value but missing ones, has every shape.
+    components, or with no value but missing ones, has every shape. A linear feature must have no
+    interactions.
     """
     shaped = dict(tables)
     shift = 0.0
@@ -196,6 +206,7 @@ def constrained(
     axes = _magnified(axes, shapes)
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
+    shapes = {j: shape for j, shape in shapes.items() if shape != LINEAR}  # nothing bends a line
     for _ in range(N_SWEEPS):
         for feature, shape in shapes.items():
             if shape not in CURVED:
@@ -221,12 +232,17 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
         weights = np.maximum(weights, SMALLEST_MASS)
     if len(known) == 0:  # missing values have no order
         fitted = known
-    elif shape in CURVED:
-        fitted = _convex(axis.values, known * SIGNS[shape], weights)
+    elif shape == LINEAR:
+        fitted = _line(axis.values, known, weights)
     else:
-        fitted = isotonic_regression(known * SIGNS[shape], sample_weight=weights)
-    fitted = fitted + RELATIVE_RAMP * np.abs(fitted).max(initial=0.0) * _ramp(axis, shape)
-    projected = axis.with_missing(fitted * SIGNS[shape], table[axis.missing])
+        raised = known * SIGNS[shape]
+        if shape in CURVED:
+            raised = _convex(axis.values, raised, weights)
+        else:
+            raised = isotonic_regression(raised, sample_weight=weights)
+        raised = raised + RELATIVE_RAMP * np.abs(raised).max() * _ramp(axis, shape)
+        fitted = raised * SIGNS[shape]
+    projected = axis.with_missing(fitted, table[axis.missing])
     centred: FloatArray = projected - axis.weights @ projected
     return centred
 
@@ -258,6 +274,19 @@ def _convex(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> Float
     coefficients, _ = nnls(columns * scale[:, None], unit, maxiter=50 * len(x))
     fitted: FloatArray = np.ldexp(columns @ coefficients, size)
     return fitted
+
+
+def _line(nodes: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted least squares over straight lines; of one or two nodes, their values."""
+    if len(nodes) < 3:
+        return values
+    _, size = np.frexp(np.abs(values).max())  # as in _convex
+    x = (nodes - nodes[0]) / (nodes[-1] - nodes[0])
+    shares, unit = weights / weights.sum(), np.ldexp(values, -size)
+    centred = x - shares @ x
+    slope = (shares * centred) @ unit / (shares @ centred**2)
+    line: FloatArray = np.ldexp(shares @ unit + slope * centred, size)
+    return line
 
 
 def _clip(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sign: float) -> None:
@@ -383,9 +412,9 @@ def _ends(
 
 def check_shape(encoder: TableEncoder, index: int, shape: str, argument: str) -> None:
     """Refuse an unknown shape, or the shape of a feature without order."""
-    if shape not in SIGNS:
+    if shape not in SHAPES:
         raise ValueError(
-            f"{argument}: must be one of {', '.join(SIGNS)}, found {shape!r}. "
+            f"{argument}: must be one of {', '.join(SHAPES)}, found {shape!r}. "
             "Pass 'increasing', for example."
         )
     if encoder.features[index].kind == NOMINAL:

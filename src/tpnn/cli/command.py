@@ -13,7 +13,6 @@ from typing import Any
 
 import tpnn
 
-SHAPES = ("increasing", "decreasing", "convex", "concave")
 TASKS = ("auto", "regression", "classification", "survival")
 TO_SCREEN = "CSV or Parquet file; by default CSV to the screen"
 EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
@@ -83,8 +82,8 @@ def _add_model(group: Any) -> None:
     )
     group.add_argument("--max-components", type=_count, metavar="N", help="largest number of them")
     group.add_argument(
-        "--monotone", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
-        help="increasing, decreasing, convex or concave; may be repeated",
+        "--shapes", type=_shape, action="append", default=[], metavar="COLUMN=SHAPE",
+        help="shape of the model along a column, such as age=increasing; may be repeated",
     )  # fmt: skip
     group.add_argument(
         "--bags", type=_count_or_auto, default="auto", help="number of models averaged (auto)"
@@ -250,6 +249,8 @@ def _shape(text: str) -> tuple[str, str]:
     >>> _shape("age=increasing")
     ('age', 'increasing')
     """
+    from tpnn.anova.shapes import SHAPES  # late: it takes NumPy along
+
     column, equals, shape = text.rpartition("=")
     if not equals or not column:
         raise argparse.ArgumentTypeError(f"must be like age=increasing, found {text!r}")

@@ -85,7 +85,7 @@ def _read(given: argparse.Namespace) -> Rows:
     table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
     asked = {"--offset": given.offset, "--exposure": given.exposure}
     named = [("--categorical", c) for c in given.categorical]
-    named += [("--monotone", name) for name, _ in given.monotone]
+    named += [("--shapes", name) for name, _ in given.shapes]
     for option, name in [*asked.items(), *named]:
         if name is not None:
             column_of(table, name, option)
@@ -157,7 +157,7 @@ def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
     settings: dict[str, Any] = {
         "order": given.order,
         "max_components": given.max_components,
-        "monotone": dict(given.monotone) or None,
+        "shapes": dict(given.shapes) or None,
         "categorical": given.categorical or "auto",
         "offset": given.offset,
         "n_bags": given.bags,

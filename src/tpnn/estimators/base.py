@@ -19,13 +19,13 @@ from tpnn._utils.compile import announcing
 from tpnn._utils.rules import check_parameters
 from tpnn.estimators.checkpoint import with_checkpoint
 from tpnn.estimators.checks import check_one_offset
-from tpnn.estimators.fit_record import provenance_of, target_names
-from tpnn.estimators.parameters import RULES, refuse_unknown, refusing_unknown
-from tpnn.estimators.pipeline import run
+from tpnn.estimators.fit_record import FitRecord, provenance_of
+from tpnn.estimators.parameters import RULES, parametrised
+from tpnn.estimators.path import Refits
+from tpnn.estimators.pipeline import Fitted, run
 from tpnn.estimators.progress import ProgressBar
-from tpnn.estimators.refit import Refitter
-from tpnn.estimators.settings import Settings, prepare
-from tpnn.estimators.warm_start import Begun, Old, Record, check_start, start_settings, unchanged
+from tpnn.estimators.settings import FitPlan, Settings, prepare
+from tpnn.estimators.warm_start import WarmStart, check_start, unchanged
 from tpnn.explain.path import SelectionPath
 from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.data import in_words
@@ -37,68 +37,51 @@ from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Event
+from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
 
 LOGGER = logging.getLogger("tpnn")
 
 
-class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
-    """Functional ANOVA model with tensor product neural networks, for any objective.
-
-    ``fit`` sets the attributes declared here, whose names end with an underscore.
-    """
+class Results:
+    """What ``fit`` sets: attributes whose names end with an underscore."""
 
     components_: list[tuple[str, ...]]
     intercept_: float
     history_: list[dict[str, Any]]
-    _refitter_: Refitter
-    _record_: Record
-    _path_: SelectionPath
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
+    _n_rows_: int
+    _fitted_: Fitted  # holds the training rows
+    _record_: FitRecord
+    _path_: SelectionPath
 
-    @refusing_unknown
-    def __init__(
-        self,
-        order: int | str = "auto",
-        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        components: Sequence[Sequence[int | str]] | None = None,
-        max_components: int | None = None,
-        selection: str = "auto",
-        heredity: bool = False,
-        monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
-        offset: int | str | None = None,
-        solver: str | Grow | Descent = "auto",
-        n_bags: int | str = "auto",
-        max_nodes: int | dict[int, int] = 256,
-        validation_fraction: float = 0.15,
-        bands: bool = True,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: str | int = "auto",
-    ) -> None:
-        self.order = order
-        self.interactions = interactions
-        self.components = components
-        self.max_components = max_components
-        self.selection = selection
-        self.heredity = heredity
-        self.monotone = monotone
-        self.categorical = categorical
-        self.offset = offset
-        self.solver = solver
-        self.n_bags = n_bags
-        self.max_nodes = max_nodes
-        self.validation_fraction = validation_fraction
-        self.bands = bands
-        self.device = device
-        self.n_jobs = n_jobs
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.verbose = verbose
+
+@parametrised
+class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
+    """Functional ANOVA model with tensor product neural networks, for any objective.
+
+    The fields are the parameters.
+    """
+
+    order: int | str = "auto"
+    interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto"
+    components: Sequence[Sequence[int | str]] | None = None
+    max_components: int | None = None
+    selection: str = "auto"
+    shapes: Mapping[int | str, str] | None = None
+    categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto"
+    offset: int | str | None = None
+    solver: str | Grow | Descent = "auto"
+    n_bags: int | str = "auto"
+    max_nodes: int | dict[int, int] = 256
+    validation_fraction: float = 0.15
+    bands: bool = True
+    device: str = "auto"
+    n_jobs: int | None = None
+    time_limit: float | None = None
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
+    verbose: str | int = "auto"
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; names such as ``solver__l2`` reach inside a solver object."""
@@ -109,8 +92,6 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
                 f"solver: must be a solver object to have parameters, found {solver!r} and "
                 f"{inside[0]!r}. Pass solver=Grow() or solver=Descent() first."
             )
-        outside = {name: value for name, value in params.items() if name not in inside}
-        refuse_unknown(outside, self._get_param_names(), ValueError)
         super().set_params(**params)
         return self
 
@@ -123,17 +104,17 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if not hasattr(self, "_path_"):
-            if not hasattr(self, "_refitter_"):
+            if not hasattr(self, "_fitted_"):
                 raise ValueError(
                     "path: the training rows are needed, found an estimator that was pickled or "
                     "copied, which does not keep them. Fit it again."
                 )
-            self._path_ = self._refitter_.path()
+            self._path_ = Refits(self._fitted_).path()
         return self._path_
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        for name in ("_refitter_", "_path_"):  # they hold the training rows
+        for name in ("_fitted_", "_path_"):  # they hold the training rows
             state.pop(name, None)
         if "_record_" in state:
             state["_record_"] = replace(state["_record_"], states={})
@@ -217,7 +198,7 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         targets: Targets,
         task: Task,
         named: Any,
-        old: Old | None = None,
+        warm: WarmStart | None = None,
         checkpoint: Any = None,
     ) -> None:
         """Run the pipeline and store its results.
@@ -227,34 +208,35 @@ class TPNNEstimator(Predicts, TransformerMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         progress = ProgressBar(type(self).__name__, self.verbose)
         with progress, announcing(progress.say):
-            given = prepare(X, targets, Settings.of(parameters))
-            if old is not None:
-                check_start(old.start, task, given)
-            if old is not None and old.stays(given.settings):
-                return self._adopt(old, given.table)
-            begun = Begun.of(old, self._task, parameters, given)
-            asked = parameters | start_settings(old)
+            inputs = prepare(X, targets, Settings.of(parameters))
+            plan, asked = FitPlan(inputs, GrowthStates()), parameters
+            if warm is not None:
+                check_start(warm, task, inputs)
+                if inputs.settings.solver.get_params()["max_rounds"] == 0:
+                    return self._adopt(warm, inputs.table)
+                plan = warm.plan(inputs, self._task, parameters)
+                asked = parameters | warm.settings
             if checkpoint is not None:
-                begun = with_checkpoint(begun, checkpoint, asked, self._task)
-            fitted = run(begun.given, task, progress, begun.states, begun.base)
+                plan = with_checkpoint(plan, checkpoint, asked, self._task)
+            fitted = run(plan, task, progress)
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
-        rows = RowSums(given.table)
+        rows = RowSums(inputs.table)
         provenance = provenance_of(
-            self._task, given.table, rows.digest(target_columns(y)), asked, fitted.events,
-            task.objective.name,
+            self._task, inputs.table, rows.digest(target_columns(y)), asked, fitted.events,
+            task.objective.name, named,
         )  # fmt: skip
-        provenance = replace(provenance, targets=target_names(named))
-        self._store(given.table, replace(fitted.model, provenance=provenance), fitted.events)
-        self._refitter_ = replace(fitted.refitter, provenance=replace(provenance, scores={}))
-        self._record_ = Record.of(self._task, parameters, fitted.model, rows, begun)
+        model = replace(fitted.model, provenance=provenance)
+        self._store(inputs.table, model, fitted.events)
+        self._fitted_ = replace(fitted, model=model)
+        self._record_ = FitRecord.of(self._task, parameters, model, rows, plan)
 
-    def _adopt(self, old: Old, table: Table) -> None:
+    def _adopt(self, warm: WarmStart, table: Table) -> None:
         """Store an old model, and what is known about its fit, as they are."""
-        self._store(table, old.start.model, [unchanged(old.start.model)])
-        if old.refitter is not None:
-            self._refitter_ = old.refitter
-        if old.record is not None:
-            self._record_ = old.record
+        self._store(table, warm.model, [unchanged(warm.model)])
+        if warm.fitted is not None:
+            self._fitted_ = warm.fitted
+        if warm.record is not None:
+            self._record_ = warm.record
 
     def _store(self, table: Table, model: AnovaModel, events: Iterable[Event]) -> None:
         """Set what users see of a fit, in place of the results of an earlier one."""

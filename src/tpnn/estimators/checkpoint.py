@@ -13,39 +13,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tpnn import __version__
-from tpnn.estimators.warm_start import Begun, rows_digest
+from tpnn.estimators.fit_record import rows_digest, settings_digest
+from tpnn.estimators.settings import FitPlan
 from tpnn.solvers.problem.fingerprint import RowSums
-from tpnn.solvers.states import FilesInFolder, StateFiles, StatesOnDisk, digest_of
+from tpnn.solvers.states import FilesInFolder, StateFiles, StatesOnDisk
 
 IDENTITY = "fit.json"
-UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
 
 
-def with_checkpoint(begun: Begun, folder: Any, asked: Mapping[str, Any], task: str) -> Begun:
-    """Return how a fit begins whose growths are kept in a folder, and resumed if they are there.
+def with_checkpoint(plan: FitPlan, folder: Any, asked: Mapping[str, Any], task: str) -> FitPlan:
+    """Return the plan of a fit whose growths are kept in a folder, and resumed if they are there.
 
     ``asked`` are the parameters of the estimator and what it starts from. In place of the path of a
     folder, files that are elsewhere may be passed.
     """
     files: StateFiles = folder if isinstance(folder, StateFiles) else FilesInFolder(checked(folder))
+    inputs = plan.inputs
     identity = {
         "version": __version__,
-        "rows": rows_digest(RowSums(begun.given.table), begun.given.targets),
-        "parameters": digest_of_parameters(asked, task),
+        "rows": rows_digest(RowSums(inputs.table), inputs.targets),
+        "parameters": settings_digest(task, asked),
     }
-    settings = begun.given.settings
-    seed = agreed_seed(files, identity, settings.seed)
-    given = begun.given._replace(settings=replace(settings, seed=seed))
-    return begun._replace(given=given, states=StatesOnDisk(files, begun.states.known))
-
-
-def digest_of_parameters(asked: Mapping[str, Any], task: str) -> str:
-    """Digest of what a fit was asked for, but for what changes no model."""
-    compared = {name: value for name, value in asked.items() if name not in UNCOMPARED}
-    return digest_of((task, plain(compared)))
+    seed = agreed_seed(files, identity, inputs.settings.seed)
+    inputs = inputs._replace(settings=replace(inputs.settings, seed=seed))
+    return plan._replace(inputs=inputs, states=StatesOnDisk(files, plan.states.known))
 
 
 def checked(folder: Any) -> Path:
@@ -89,18 +81,3 @@ def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> in
                 f"{folder!r}. Repeat that call as it was, or pass another folder."
             )
     return int(known["seed"])
-
-
-def plain(value: Any) -> Any:
-    """Return a parameter as lists, numbers and text, for a digest."""
-    if isinstance(value, Mapping):
-        return [[plain(name), plain(item)] for name, item in value.items()]
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return plain(value.tolist())
-    if hasattr(value, "get_params"):
-        return [type(value).__name__, plain(value.get_params())]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return [type(value).__name__, getattr(value, "__qualname__", "")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -20,21 +20,20 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
-from tpnn.estimators.parameters import documented, refusing_unknown
-from tpnn.estimators.warm_start import Old
+from tpnn.estimators.parameters import documented, parametrised
+from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import OBJECTIVES, several_classes
 from tpnn.loss.targets import checked_offset
 from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
-from tpnn.solvers.descent.solver import Descent
-from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.columns import array_of
-from tpnn.table.files.training import Training, read_training
+from tpnn.table.files.training import read_training
 
 
 @documented
+@parametrised
 class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
     """Classifier with logit P(second class | x) = intercept + sum_S f_S(x_S), unique components.
 
@@ -42,9 +41,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
     has a raw score, and a softmax turns the scores into probabilities. The scores are centred over
     the classes, so that they are unique too.
 
-    <parameters>
-
-    <attributes>
+    Attributes
+    ----------
     classes_ : array of shape (n_classes,)
         The labels, sorted.
 
@@ -60,39 +58,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
     True
     """
 
-    @refusing_unknown
-    def __init__(
-        self,
-        order: int | str = "auto",
-        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        components: Sequence[Sequence[int | str]] | None = None,
-        max_components: int | None = None,
-        selection: str = "auto",
-        heredity: bool = False,
-        class_weight: str | Mapping[Any, float] | None = None,
-        monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
-        offset: int | str | None = None,
-        solver: str | Grow | Descent = "auto",
-        n_bags: int | str = "auto",
-        max_nodes: int | dict[int, int] = 256,
-        validation_fraction: float = 0.15,
-        bands: bool = True,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: str | int = "auto",
-    ) -> None:
-        super().__init__(
-            order=order, interactions=interactions, components=components,
-            max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
-            n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
-            bands=bands, device=device, n_jobs=n_jobs, time_limit=time_limit,
-            random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.class_weight = class_weight
+    class_weight: str | Mapping[Any, float] | None = None
 
     def fit(
         self,
@@ -112,9 +78,10 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         changes no probability.
         """
         self._begin(offset, start)
-        old = Old.read(start, freeze, nodes)
-        given = Training(X, y, sample_weight, groups)
-        X, y, sample_weight, groups = read_training(given, memory_for_tables())
+        warm = read_start(start, freeze, nodes)
+        X, y, sample_weight, groups = read_training(
+            X, y, sample_weight, groups, memory_for_tables()
+        )
         labels = checked_target(_plain_labels(y), None)
         check_classification_targets(labels)
         weights = checked_weights(sample_weight, len(labels))
@@ -127,9 +94,9 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
                 f"y: at least two classes are needed, found {len(classes)} class(es) "
                 f"{classes.tolist()}. Pass rows of another class too."
             )
-        if self.monotone and len(classes) > 2:
+        if self.shapes and len(classes) > 2:
             raise ValueError(
-                "monotone: two classes are needed, because with more a score that rises need not "
+                "shapes: two classes are needed, because with more a score that rises need not "
                 f"raise the probability, found {len(classes)} classes. Fit each class against the "
                 "rest, for example with sklearn.multiclass.OneVsRestClassifier."
             )
@@ -142,7 +109,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:
             task = Task(several_classes(len(classes)), tuple(map(str, classes)), stored)
-        self._fit(X, labels, targets, task, y, old, checkpoint)
+        self._fit(X, labels, targets, task, y, warm, checkpoint)
         self.classes_ = classes
         return self
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._utils.rules import COUNT, check_parameters
-from tpnn.estimators.checkpoint import digest_of_parameters
 from tpnn.estimators.classifier import TPNNClassifier
+from tpnn.estimators.fit_record import settings_digest
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.estimators.settings import solver_of
@@ -91,7 +91,7 @@ def fit(
     ray = import_ray()
     given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
     folder = Storage(storage)
-    parameters = digest_of_parameters(estimator.get_params(deep=False), type(estimator).__name__)
+    parameters = settings_digest(type(estimator).__name__, estimator.get_params(deep=False))
     folder.claim({"version": __version__, "parameters": parameters})
     if is_of_ray(source):
         source = copied(source, folder)

@@ -1,12 +1,14 @@
-"""provenance_of: what a fit tells the model about itself."""
+"""FitRecord, provenance and facts: what a fit leaves behind about itself."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,18 +17,121 @@ from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component
 from tpnn.explain.concurvity import MAX_ROWS, Imitation
 from tpnn.loss.objectives import Objective
-from tpnn.model.evidence import ComponentTest, ComponentTests
+from tpnn.model.edit_log import digest
+from tpnn.model.evidence import ComponentTest, ComponentTests, Evidence
 from tpnn.model.model import AnovaModel, column_scores, pruned
 from tpnn.model.provenance import Provenance
 from tpnn.search.held_out import HeldOut
+from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solution import Event, Solution
-from tpnn.table.table import Table
+from tpnn.solvers.solver import Solver
+from tpnn.solvers.states import State, digest_of
+from tpnn.table.table import Table, read_column
 from tpnn.uncertainty.zero_test import ZeroTest
 
+if TYPE_CHECKING:
+    from tpnn.estimators.settings import FitPlan
+    from tpnn.estimators.warm_start import WarmStart
+
+UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
 SOLVER_STAGES = ("grow", "descent", "refit")  # whose events have losses of the model itself
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
 LONGEST_SETTING = 1000  # names or characters; a longer one is told by its size
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRecord:
+    """What a later fit needs to go on with a fit."""
+
+    settings: str  # digest of what must be the same for growth to go on
+    rows: str  # digest of rows, targets, weights, offsets and groups
+    model: str  # digest of the model
+    max_rounds: int  # of all fits so far
+    seed: int
+    states: Mapping[str, State]  # growths that ended because their rounds were up
+    base: WarmStart | None  # model to which the fit added
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        parameters: Mapping[str, Any],
+        model: AnovaModel,
+        rows: RowSums,
+        plan: FitPlan,
+    ) -> FitRecord:
+        """Record of a fit that has ended."""
+        settings = plan.inputs.settings
+        return cls(
+            settings=growth_digest(task, parameters, settings.solver),
+            rows=rows_digest(rows, plan.inputs.targets),
+            model=model_digest(model),
+            max_rounds=settings.solver.get_params().get("max_rounds", 0),
+            seed=settings.seed,
+            states=plan.states.kept,
+            base=plan.base and replace(plan.base, record=None, fitted=None),
+        )
+
+
+def growth_digest(task: str, parameters: Mapping[str, Any], solver: Solver) -> str:
+    """Digest of the settings of which growths depend, but for seed and number of rounds."""
+    of_solver = {name: v for name, v in solver.get_params().items() if name != "max_rounds"}
+    compared = {**parameters, "solver": [type(solver).__name__, of_solver], "random_state": None}
+    return settings_digest(task, compared)
+
+
+def settings_digest(task: str, settings: Mapping[str, Any]) -> str:
+    """Digest of what a fit was asked for, but for what changes no model."""
+    compared = {name: value for name, value in settings.items() if name not in UNCOMPARED}
+    return digest_of((task, plain(compared)))
+
+
+def plain(value: Any) -> Any:
+    """Return a setting as lists, numbers and text, for a digest.
+
+    >>> plain({"a": np.array([1, 2])}) == plain({"a": (1, 2)})
+    True
+    """
+    if isinstance(value, Mapping):
+        return [[plain(name), plain(item)] for name, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if hasattr(value, "get_params"):
+        return [type(value).__name__, plain(value.get_params())]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return [type(value).__name__, getattr(value, "__qualname__", ""), *_code(value)]
+
+
+def _code(value: Any) -> list[Any]:
+    """Tell functions of the same name apart by what they do, as all lambdas have the same."""
+    if not isinstance(value, FunctionType):
+        return []
+    constants = [one for one in value.__code__.co_consts if not isinstance(one, CodeType)]
+    cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    numbers = [one for one in cells if not callable(one)]
+    return [value.__code__.co_code.hex(), plain([constants, value.__code__.co_names, numbers])]
+
+
+def rows_digest(rows: RowSums, targets: Targets) -> str:
+    """Digest of rows, targets, weights, offsets and groups, whatever the order of the rows."""
+    named = [(f"y {number}", column) for number, column in enumerate(targets.y.T)]
+    named += [("weight", targets.weights), ("offset", targets.offset), ("group", targets.groups)]
+    columns = [
+        (name, read_column(np.asarray(values, np.float64), name))
+        for name, values in named
+        if values is not None
+    ]
+    return rows.digest(columns)
+
+
+def model_digest(model: AnovaModel) -> str:
+    """Digest of a model without its baseline hazard, which follows from it."""
+    return digest(replace(model, evidence=Evidence()))
 
 
 def provenance_of(
@@ -36,23 +141,12 @@ def provenance_of(
     parameters: Mapping[str, Any],
     events: Iterable[Event],
     loss: str,
+    y: Any,
 ) -> Provenance:
-    """Provenance of a model that was fitted now, its targets without names.
+    """Provenance of a model that was fitted now.
 
-    Parameters
-    ----------
-    task : str
-        Which estimator fits.
-    table : Table
-        Training rows.
-    fingerprint : str
-        That of the rows and their targets as the user gave them.
-    parameters : dict
-        Parameters of the estimator.
-    events : iterable of Event
-        History of the fit.
-    loss : str
-        Name of the loss in it.
+    ``fingerprint`` is that of the rows and their targets, ``loss`` the name of the loss in the
+    events, and ``y`` the targets as the user passed them, which may have names.
     """
     return Provenance(
         task=task,
@@ -63,6 +157,7 @@ def provenance_of(
         n_rows=table.n_rows,
         n_columns=table.n_columns,
         scores=held_out_scores(events, loss),
+        targets=target_names(y),
     )
 
 

@@ -1,20 +1,20 @@
-"""Which values each parameter of the estimators may take, and the messages if it does not."""
+"""The parameters of the estimators: which values each may take, and what it means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from inspect import cleandoc, signature
-from textwrap import wrap
-from typing import Any, ParamSpec, TypeVar
+from textwrap import fill, indent
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
 from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
-from tpnn.anova.shapes import SIGNS
+from tpnn.anova.shapes import SHAPES
 from tpnn.loss.objectives import examples_of_parameters, is_objective, regression_objectives
-
-Arguments = ParamSpec("Arguments")
 
 
 def _are_feature_lists(value: Any) -> bool:
@@ -43,6 +43,7 @@ INTERACTION_RULES: dict[str, Callable[[Any], bool]] = {
     "count": lambda value: one_of("auto", "all")(value) or is_count(value),
     "method": one_of("histogram", "nid"),
     **dict.fromkeys(("required", "forbidden", "groups"), _are_feature_lists),
+    "heredity": FLAG.holds,
 }
 
 
@@ -66,9 +67,9 @@ def _is_random_state(value: Any) -> bool:
     return is_whole(value) and 0 <= int(value) < 2**32
 
 
-def _is_monotone(value: Any) -> bool:
+def _are_shapes(value: Any) -> bool:
     return value is None or (
-        isinstance(value, Mapping) and all(shape in SIGNS for shape in value.values())
+        isinstance(value, Mapping) and all(shape in SHAPES for shape in value.values())
     )
 
 
@@ -82,210 +83,263 @@ def _is_column(value: Any) -> bool:
     return value is None or isinstance(value, str) or (is_whole(value) and value >= 0)
 
 
+class Parameter(NamedTuple):
+    """The rule of a parameter, and what the docs say about it."""
+
+    rule: Rule
+    kind: str  # type and default
+    text: str
+
+    def entry(self, name: str) -> str:
+        """Entry of a section of a docstring."""
+        text = fill(" ".join(self.text.split()), LINE_LENGTH, break_on_hyphens=False)
+        return f"{name} : {self.kind}\n{indent(text, '    ')}"
+
+
+LINE_LENGTH = 92  # of the text of a parameter
 COLUMN_WORDS = "None, or the name or position of a column of X"
 
-RULES: dict[str, Rule] = {
-    "order": Rule(
-        '"auto" or a whole number of at least 1',
-        lambda value: one_of("auto")(value) or is_count(value),
-        "auto",
+
+def _objective_entries() -> str:
+    """List the losses of a regressor, as a part of the docstring of ``objective``."""
+    lines = [f'"{name}": {known.words}.' for name, known in regression_objectives().items()]
+    examples = ", ".join(f"``{example}``" for example in examples_of_parameters())
+    return " ".join([*lines, f"With a parameter: {examples}."])
+
+
+PARAMETERS: dict[str, Parameter] = {
+    "order": Parameter(
+        Rule(
+            '"auto" or a whole number of at least 1',
+            lambda value: one_of("auto")(value) or is_count(value),
+            "auto",
+        ),
+        'int or "auto", default="auto"',
+        """Largest number of features in a component. "auto" includes triples if held-out rows
+        confirm them, and is 2 otherwise; if ``interactions`` lists components, it is the order of
+        the largest, and if it is "all" or a number, pairs are what is meant: the order is 2.
+        """,
     ),
-    "interactions": Rule(
-        '"auto", "all", a number of pairs of at least 1, a list of tuples of feature names or '
-        'indices ([] for none), or a dict with some of "count", "method" ("histogram" or "nid"), '
-        '"required", "forbidden" and "groups"',
-        _is_interactions,
-        "all",
+    "interactions": Parameter(
+        Rule(
+            '"auto", "all", a number of pairs of at least 1, a list of tuples of feature names or '
+            'indices ([] for none), or a dict with some of "count", "method" ("histogram" or '
+            '"nid"), "required", "forbidden", "groups" and "heredity"',
+            _is_interactions,
+            "all",
+        ),
+        '{"auto", "all"}, int, list of tuples or dict, default="auto"',
+        """Components beyond the main effects. "auto" takes all pairs if there are few of them, else
+        those that rise above the noise of the residual; then, up to ``order``, the triples that
+        lower the held-out loss and larger components above the noise. A number takes that many of
+        the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
+        names or indices takes those interactions. A dict says more, with any of: "count" ("auto",
+        "all" or a number); "method" ("histogram", or "nid" to rank pairs by the weights of a neural
+        network); "required" (tuples that are always included); "forbidden" (features that no
+        component may contain together); "groups" (groups of features within which features may
+        interact); "heredity" (True for a model that has all subsets of its components).
+        """,
     ),
-    "components": Rule(
-        "None, or a list of at least one tuple of feature names or indices, such as "
-        '[("age",), ("age", "bmi")]',
-        _are_components,
-        [("age",), ("age", "bmi")],
+    "components": Parameter(
+        Rule(
+            "None, or a list of at least one tuple of feature names or indices, such as "
+            '[("age",), ("age", "bmi")]',
+            _are_components,
+            [("age",), ("age", "bmi")],
+        ),
+        "list of tuples of feature names or indices, optional",
+        """All components of the model, main effects included: ``[("age",), ("age", "bmi")]`` has no
+        main effect of bmi. Growth fits the subsets of these components too and then leaves them
+        out, so that no component takes over the effect of another; what is left is scaled to fit
+        best.
+        """,
     ),
-    "max_components": Rule(
-        "None or a whole number of at least 1", lambda value: value is None or is_count(value), 30
+    "max_components": Parameter(
+        Rule(
+            "None or a whole number of at least 1",
+            lambda value: value is None or is_count(value),
+            30,
+        ),
+        "int, optional",
+        """Largest number of components of the model; by default only the interactions are limited,
+        to 500 of each order. The components that contribute most to the fit of held-out rows are
+        kept and fitted again without the others.
+        """,
     ),
-    "selection": Rule(
-        '"auto", "noise", "one_se" or "none"', one_of("auto", "noise", "one_se", "none"), "auto"
+    "selection": Parameter(
+        Rule(
+            '"auto", "noise", "one_se" or "none"', one_of("auto", "noise", "one_se", "none"), "auto"
+        ),
+        '{"auto", "noise", "one_se", "none"}, default="auto"',
+        """Which components to drop after fitting: "noise" drops those that held-out rows cannot
+        tell from noise, "one_se" drops all that together cost less than a standard error, "none"
+        drops nothing. "auto" is "noise" if components were screened, else "none". What is kept is
+        fitted again without the others.
+        """,
     ),
-    "heredity": FLAG,
-    "objective": Rule(
-        f"one of {', '.join(regression_objectives())}; a dict such as "
-        f"{' or '.join(map(str, examples_of_parameters()))}; or a torch function of y and raw "
-        "score",
-        is_objective,
-        "squared_error",
+    "shapes": Parameter(
+        Rule(
+            f"None, or a dict from feature to one of {', '.join(SHAPES)}",
+            _are_shapes,
+            {"age": "increasing"},
+        ),
+        "dict from feature to shape, optional",
+        """"increasing" or "decreasing" makes the whole model monotone in a feature, interactions
+        included; "convex" and "concave" work likewise. "linear" makes the main effect a straight
+        line and leaves the interactions of the feature out. ``model_.certificate(name)`` proves it.
+        """,
     ),
-    "monotone": Rule(
-        f"None, or a dict from feature to one of {', '.join(SIGNS)}",
-        _is_monotone,
-        {"age": "increasing"},
+    "categorical": Parameter(
+        Rule(
+            '"auto", a list of names or indices of columns whose numbers are labels, or a dict '
+            'with such a value as "features" and a whole number of at least 1 as "min_rows"',
+            _is_categorical,
+            ["zip_code"],
+        ),
+        '"auto", list of names or indices, or dict, default="auto"',
+        """Columns whose numbers are labels without order. Strings and categories always are. A dict
+        has "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one
+        node, where a row with an integer weight counts that many times.
+        """,
     ),
-    "categorical": Rule(
-        '"auto", a list of names or indices of columns whose numbers are labels, or a dict with '
-        'such a value as "features" and a whole number of at least 1 as "min_rows"',
-        _is_categorical,
-        ["zip_code"],
+    "offset": Parameter(
+        Rule(f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"),
+        "str or int, optional",
+        """Column of X, by name or position, that is a known part of the raw score of each row. It
+        is not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so
+        cross-validation, searches and pipelines need no more than the table. The argument
+        ``offset`` of these methods is the same as an array; only one of the two may be given.
+        """,
     ),
-    "offset": Rule(
-        f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"
+    "solver": Parameter(
+        Rule('"auto", "grow", "gradient", Grow(...) or Descent(...)', _is_solver, "grow"),
+        '{"auto", "grow", "gradient"}, Grow or Descent, default="auto"',
+        """:class:`Grow` adds bases where the residual still has structure; it is more accurate and
+        faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
+        "grow" and "gradient" are the two with their default parameters; "auto" is "grow".
+        """,
     ),
-    "exposure": Rule(COLUMN_WORDS, _is_column, "exposure"),
-    "class_weight": Rule(
-        'None, "balanced" or a dict from class to a positive number', _is_class_weight, "balanced"
+    "n_bags": Parameter(
+        Rule(
+            '"auto" or a whole number of at least 1',
+            lambda value: one_of("auto")(value) or is_count(value),
+            8,
+        ),
+        'int or "auto", default="auto"',
+        """Number of models that are trained on different parts of the rows and averaged. "auto" is
+        32 below 500 rows and 16 below 5,000, for several outputs fewer but at least 8, then 8 below
+        4,000,000 rows, 4 below 20,000,000 and 2 beyond; gradient descent always trains 8.
+        """,
     ),
-    "solver": Rule('"auto", "grow", "gradient", Grow(...) or Descent(...)', _is_solver, "grow"),
-    "n_bags": Rule(
-        '"auto" or a whole number of at least 1',
-        lambda value: one_of("auto")(value) or is_count(value),
-        8,
+    "max_nodes": Parameter(
+        Rule(
+            "a whole number from 2 to 65535, or a dict from order to such numbers",
+            _is_max_nodes,
+            256,
+        ),
+        "int or dict from order to int, default=256",
+        """Largest number of nodes per feature; interactions use fewer.
+        """,
     ),
-    "max_nodes": Rule(
-        "a whole number from 2 to 65535, or a dict from order to such numbers",
-        _is_max_nodes,
-        256,
+    "validation_fraction": Parameter(
+        Rule(
+            "a number between 0 and 1, both excluded",
+            lambda value: is_positive(value) and value < 1,
+            0.15,
+        ),
+        "float, default=0.15",
+        """Share of the rows that each bag holds out for early stopping.
+        """,
     ),
-    "validation_fraction": Rule(
-        "a number between 0 and 1, both excluded",
-        lambda value: is_positive(value) and value < 1,
-        0.15,
+    "bands": Parameter(
+        FLAG,
+        "bool, default=True",
+        """Whether to compute what bands need, which takes about a tenth of the time of a fit.
+        Without it the model is the same, bit for bit, but explanations of it have no bands.
+        """,
     ),
-    "bands": FLAG,
-    "device": Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
-    "n_jobs": Rule(
-        "None or a whole number other than 0",
-        lambda value: value is None or (is_whole(value) and value != 0),
-        -1,
+    "device": Parameter(
+        Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
+        '{"auto", "cpu", "cuda"}, default="auto"',
+        """Where to train. "cuda" is an NVIDIA card, which needs CuPy with :class:`Grow` and torch
+        with :class:`Descent`. "auto" uses a card if there is one; :class:`Grow`, whose model is the
+        same on every device, from 200,000 rows on.
+        """,
     ),
-    "time_limit": Rule(
-        "None or a positive number of seconds",
-        lambda value: value is None or is_positive(value),
-        60.0,
+    "n_jobs": Parameter(
+        Rule(
+            "None or a whole number other than 0",
+            lambda value: value is None or (is_whole(value) and value != 0),
+            -1,
+        ),
+        "int, optional",
+        """Number of threads of ``fit``; by default all cores that the process may use; a
+        container's quota counts. The model does not depend on it.
+        """,
     ),
-    "random_state": Rule(
-        "None, a whole number from 0 to 2**32 - 1, or a NumPy generator", _is_random_state, 0
+    "time_limit": Parameter(
+        Rule(
+            "None or a positive number of seconds",
+            lambda value: value is None or is_positive(value),
+            60.0,
+        ),
+        "float, optional",
+        """Seconds after which the fit ends with the best model so far; it covers search, training,
+        purification and selection, and ``history_`` says what was cut short.
+        """,
     ),
-    "verbose": Rule(
-        '"auto", 0 or 1',
-        lambda value: one_of("auto")(value) or (is_number(value) and value in (0, 1)),
-        1,
+    "random_state": Parameter(
+        Rule("None, a whole number from 0 to 2**32 - 1, or a NumPy generator", _is_random_state, 0),
+        "int, RandomState, Generator or None, default=None",
+        """Seed; the same seed gives the same model, bit for bit.
+        """,
+    ),
+    "verbose": Parameter(
+        Rule(
+            '"auto", 0 or 1',
+            lambda value: one_of("auto")(value) or (is_number(value) and value in (0, 1)),
+            1,
+        ),
+        '{"auto", 0, 1}, default="auto"',
+        """When to show a progress bar: on a terminal or in a notebook, never, or always.
+        """,
+    ),
+    "objective": Parameter(
+        Rule(
+            f"one of {', '.join(regression_objectives())}; a dict such as "
+            f"{' or '.join(map(str, examples_of_parameters()))}; or a torch function of y and raw "
+            "score",
+            is_objective,
+            "squared_error",
+        ),
+        'str, dict or callable, default="squared_error"',
+        f"""The loss: a name, a dict with a name and a parameter, or a torch function of y and raw
+        score that returns each row's loss. {_objective_entries()} Those of counts and amounts have
+        a log link: name the column of exposures as ``exposure``.
+        """,
+    ),
+    "exposure": Parameter(
+        Rule(COLUMN_WORDS, _is_column, "exposure"),
+        "str or int, optional",
+        """Column of X, by name or position, whose logarithm is the offset: positive numbers such as
+        the years that a policy was in force. It needs an objective with a log link, and predictions
+        are then for the exposure of each row.
+        """,
+    ),
+    "class_weight": Parameter(
+        Rule(
+            'None, "balanced" or a dict from class to a positive number',
+            _is_class_weight,
+            "balanced",
+        ),
+        '{"balanced"} or dict from class to weight, optional',
+        """Factor by which the weights of a class's rows are multiplied; "balanced" gives all
+        classes the same total weight.
+        """,
     ),
 }
 
-
-def refuse_unknown(
-    given: Mapping[str, Any], known: Iterable[str], error: type[Exception] = TypeError
-) -> None:
-    """Raise an error for an unknown parameter, which names those that there are."""
-    known = sorted(known)
-    for name, value in given.items():
-        if name not in known:
-            raise error(
-                f"{name}: must be a parameter of the estimator, found {name}={value!r}. The "
-                f"parameters are {', '.join(known)}."
-            )
-
-
-def refusing_unknown(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """Make a constructor refuse unknown parameters with the message of ``refuse_unknown``."""
-    known = set(signature(constructor).parameters) - {"self"}
-
-    @wraps(constructor)
-    def checked(*values: Arguments.args, **named: Arguments.kwargs) -> None:
-        refuse_unknown(named, known)
-        constructor(*values, **named)
-
-    return checked
-
-
-Estimator = TypeVar("Estimator", bound=type)
-LINE_LENGTH = 96  # of docstrings
-
-PARAMETERS = """
-order : int or "auto", default="auto"
-    Largest number of features in a component. "auto" includes triples if held-out rows confirm
-    them, and is 2 otherwise; if ``interactions`` lists components, it is the order of the largest,
-    and if it is "all" or a number, pairs are what is meant: the order is 2.
-interactions : {"auto", "all"}, int, list of tuples or dict, default="auto"
-    Components beyond the main effects. "auto" takes all pairs if there are few of them, else
-    those that rise above the noise of the residual; then, up to ``order``, the triples that
-    lower the held-out loss and larger components above the noise. A number takes that many of
-    the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
-    names or indices takes those interactions.
-    A dict says more, with any of: "count" ("auto", "all" or a number); "method"
-    ("histogram", or "nid" to rank pairs by the weights of a neural network); "required"
-    (tuples that are always included); "forbidden" (features that no component may contain
-    together); "groups" (groups of features within which features may interact).
-components : list of tuples of feature names or indices, optional
-    All components of the model, main effects included: ``[("age",), ("age", "bmi")]`` has no main
-    effect of bmi. Growth fits the subsets of these components too and then leaves them out, so
-    that no component takes over the effect of another; what is left is scaled to fit best.
-max_components : int, optional
-    Largest number of components of the model; by default only the interactions are limited, to
-    500 of each order. The components that contribute most to the fit of held-out rows are kept
-    and fitted again without the others.
-selection : {"auto", "noise", "one_se", "none"}, default="auto"
-    Which components to drop after fitting: "noise" drops those that held-out rows cannot tell
-    from noise, "one_se" drops all that together cost less than a standard error, "none" drops
-    nothing. "auto" is "noise" if components were screened, else "none". What is kept is fitted
-    again without the others.
-heredity : bool, default=False
-    Whether a model that has a component must also have all subsets of it.
-objective : str, dict or callable, default="squared_error"
-    The loss: a name, a dict with a name and a parameter, or a torch function of y and raw score
-    that returns each row's loss.
-<objectives>
-    Those of counts and amounts have a log link: name the column of exposures as ``exposure``.
-monotone : dict from feature to shape, optional
-    "increasing" or "decreasing" makes the whole model monotone in a feature, interactions
-    included; "convex" and "concave" work likewise. ``model_.certificate(name)`` proves it.
-categorical : "auto", list of names or indices, or dict, default="auto"
-    Columns whose numbers are labels without order. Strings and categories always are. A dict has
-    "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one node,
-    where a row with an integer weight counts that many times.
-offset : str or int, optional
-    Column of X, by name or position, that is a known part of the raw score of each row. It is
-    not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so
-    cross-validation, searches and pipelines need no more than the table. The argument
-    ``offset`` of these methods is the same as an array; only one of the two may be given.
-exposure : str or int, optional
-    Column of X, by name or position, whose logarithm is the offset: positive numbers such as
-    the years that a policy was in force. It needs an objective with a log link, and predictions
-    are then for the exposure of each row.
-solver : {"auto", "grow", "gradient"}, Grow or Descent, default="auto"
-    :class:`Grow` adds bases where the residual still has structure; it is more accurate and
-    faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
-    "grow" and "gradient" are the two with their default parameters; "auto" is "grow".
-n_bags : int or "auto", default="auto"
-    Number of models that are trained on different parts of the rows and averaged. "auto" is 32
-    below 500 rows and 16 below 5,000, for several outputs fewer but at least 8, then 8 below
-    4,000,000 rows, 4 below 20,000,000 and 2 beyond; gradient descent always trains 8.
-max_nodes : int or dict from order to int, default=256
-    Largest number of nodes per feature; interactions use fewer.
-validation_fraction : float, default=0.15
-    Share of the rows that each bag holds out for early stopping.
-bands : bool, default=True
-    Whether to compute what bands need, which takes about a tenth of the time of a fit. Without it
-    the model is the same, bit for bit, but explanations of it have no bands.
-device : {"auto", "cpu", "cuda"}, default="auto"
-    Where to train. "cuda" is an NVIDIA card, which needs CuPy with :class:`Grow` and torch with
-    :class:`Descent`. "auto" uses a card if there is one; :class:`Grow`, whose model is the same on
-    every device, from 200,000 rows on.
-n_jobs : int, optional
-    Number of threads of ``fit``; by default all cores that the process may use; a container's
-    quota counts. The model does not depend on it.
-time_limit : float, optional
-    Seconds after which the fit ends with the best model so far; it covers search, training,
-    purification and selection, and ``history_`` says what was cut short.
-random_state : int, RandomState, Generator or None, default=None
-    Seed; the same seed gives the same model, bit for bit.
-verbose : {"auto", 0, 1}, default="auto"
-    When to show a progress bar: on a terminal or in a notebook, never, or always.
-class_weight : {"balanced"} or dict from class to weight, optional
-    Factor by which the weights of a class's rows are multiplied; "balanced" gives all classes
-    the same total weight.
-"""
+RULES = {name: parameter.rule for name, parameter in PARAMETERS.items()}
 
 ATTRIBUTES = """
 model_ : AnovaModel
@@ -304,40 +358,38 @@ feature_names_in_ : array of shape (n_columns,)
 """
 
 
-def objective_entries() -> str:
-    """List the losses of a regressor, as a part of the docstring of ``objective``."""
-    lines = [f'"{name}": {known.words}.' for name, known in regression_objectives().items()]
-    examples = ", ".join(f"``{example}``" for example in examples_of_parameters())
-    text = " ".join([*lines, f"With a parameter: {examples}."])
-    return "\n".join(wrap(text, LINE_LENGTH, initial_indent="    ", subsequent_indent="    "))
+Estimator = TypeVar("Estimator", bound=type)
 
 
-def entries(text: str) -> dict[str, str]:
-    r"""Entries of a section of a docstring, by name: a line that begins with it, indented lines.
+@dataclass_transform()
+def parametrised(estimator: Estimator) -> Estimator:
+    """Give an estimator the constructor that scikit-learn asks for: its fields are parameters."""
+    made: Any = dataclass(eq=False, repr=False, match_args=False)(estimator)
+    constructor = made.__init__
 
-    >>> entries("a : int\n    One.\nb : int\n    Two.")
-    {'a': 'a : int\n    One.', 'b': 'b : int\n    Two.'}
-    """
-    found: dict[str, str] = {}
-    for line in text.strip("\n").splitlines():
-        if not line.startswith(" "):
-            name = line.split(" : ")[0]
-            found[name] = line
-        else:
-            found[name] += f"\n{line}"
-    return found
+    @wraps(constructor)
+    def checked(self: Any, *values: Any, **named: Any) -> None:
+        if "monotone" in named:
+            raise TypeError(f"monotone: is called shapes. Pass shapes={named['monotone']!r}.")
+        constructor(self, *values, **named)
+
+    made.__init__ = checked
+    return estimator
 
 
 def documented(estimator: Estimator) -> Estimator:
-    """Fill in the docstring of an estimator: all its parameters, in the order of its constructor.
+    """Add to a docstring all parameters, in the order of the constructor, and shared attributes.
 
-    The docstring marks the places by ``<parameters>`` and ``<attributes>``.
+    The docstring may have the sections Attributes, for those of the estimator alone, and Examples.
     """
-    if estimator.__doc__ is not None:  # python -OO leaves none
-        known = entries(PARAMETERS.replace("<objectives>", objective_entries()))
-        listed = "\n".join(known[name] for name in signature(estimator).parameters)
-        text = cleandoc(estimator.__doc__)
-        text = text.replace("<parameters>", f"Parameters\n----------\n{listed}")
-        shared = ATTRIBUTES.strip("\n")
-        estimator.__doc__ = text.replace("<attributes>", f"Attributes\n----------\n{shared}")
+    if estimator.__doc__ is None:  # python -OO leaves none
+        return estimator
+    text, heading = cleandoc(estimator.__doc__) + "\n\n", "Attributes\n----------\n"
+    head, *sections = re.split(r"^(?=(?:Attributes|Examples)\n-)", text, flags=re.MULTILINE)
+    alone = [section.removeprefix(heading) for section in sections if section.startswith(heading)]
+    listed = "\n".join(PARAMETERS[name].entry(name) for name in signature(estimator).parameters)
+    shared = heading + "\n".join([ATTRIBUTES.strip(), *alone])
+    examples = [section for section in sections if section.startswith("Examples")]
+    described = [head.strip(), f"Parameters\n----------\n{listed}", shared.strip(), *examples]
+    estimator.__doc__ = "\n\n".join(described).strip()
     return estimator

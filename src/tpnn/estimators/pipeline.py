@@ -1,123 +1,152 @@
-"""The pipeline: from a table and its targets to a path of fitted models, stage by stage.
+"""The pipeline: from a table and its targets to a fitted model, stage by stage.
 
     read -> encode -> build -> search -> solve -> select -> refit -> bands
          -> freeze -> constrain -> balance -> calibrate
 
-Each stage takes records and returns a record. Only this module and ``refits`` join the solvers, the
-search and the fitted model.
+Each stage takes records and returns a record, and the stages stand in this order. Only this module
+joins the solvers, the search and the fitted model.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tpnn._utils.threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import (
+    Component,
     ComponentSet,
     InteractionRules,
     resolve_feature,
     resolve_interactions,
 )
-from tpnn.anova.shapes import check_shape
+from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.checks import available_memory
-from tpnn.estimators.refit import Refitter, Solved, frozen, refit, solve_exactly, with_bands
-from tpnn.estimators.settings import Given, Settings
-from tpnn.estimators.warm_start import Start
-from tpnn.model.model import AnovaModel
+from tpnn.estimators.fit_record import component_tests
+from tpnn.estimators.settings import FitInputs, FitPlan, Settings
+from tpnn.model.constrain import constrain
+from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.task import Task
 from tpnn.search.held_out import HeldOut
+from tpnn.search.rescale import rescaled
 from tpnn.search.search import Search
 from tpnn.search.select import Keep, Selection, required_components, select
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.problem import Bagging, Base, Problem
-from tpnn.solvers.problem.scores import based
+from tpnn.solvers.problem.problem import Bagging, BaseModel, Problem
+from tpnn.solvers.problem.scores import balanced, based
 from tpnn.solvers.problem.targets import Targets
-from tpnn.solvers.solution import Event, Progress
-from tpnn.solvers.states import GrowthStates
+from tpnn.solvers.solution import Event, Progress, Solution
+from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
+from tpnn.uncertainty.calibrate import calibrated
+from tpnn.uncertainty.recipe import infer
 
+if TYPE_CHECKING:
+    from tpnn.anova.posterior import Posterior
+    from tpnn.estimators.warm_start import WarmStart
+    from tpnn.uncertainty.joint import RowErrors
+    from tpnn.uncertainty.zero_test import ZeroTest
+
+MOST_ROWS_OF_BANDS = 5_000_000  # distinct ones; some hundred bytes each, for tables of any kind
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver
 BYTES_PER_SORTED_ROW, SORTED_BYTES = 40, 1 << 31  # of columns being sorted, and of all at once
 TRIPLE_MEMORY_SHARE = 0.25  # of the free memory, for triples that a search finds
 TRAINING_SHARE = 0.85  # of a limited time; bands need some of it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """A solution, and what the search found out about its components."""
+
+    problem: Problem
+    solution: Solution
+    events: list[Event]  # what this stage did besides solving: what the search tried, or the refit
+    solver: Solver
+    limits: Limits  # of the solver
+    evident: frozenset[Component] = frozenset()  # that a screen found above the noise
+    keeps_mains: bool = True  # whether all main effects are included and kept
+    is_screened: bool = False  # whether mains and pairs had to rise above the noise
+    searched: frozenset[int] = frozenset()  # orders of which some components were chosen
+    posteriors: Mapping[Component, Posterior] | None = None  # where bands were asked for
+    tests: Mapping[Component, ZeroTest] = field(default_factory=dict)  # of the same components
+    row_errors: RowErrors | None = None  # in the same case
+
+    @property
+    def components(self) -> ComponentSet:
+        """Components of the solution."""
+        return ComponentSet(tuple(self.solution.components))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fitted:
-    """What comes out of the pipeline.
+    """What comes out of the pipeline; it holds the coded training rows."""
 
-    Parameters
-    ----------
-    table : Table
-        The table as it was read.
-    model : AnovaModel
-        The fitted model, with the shapes imposed.
-    refitter : Refitter
-        Makes models of fewer components.
-    events : list of Event
-        History of the fit.
-    """
-
-    table: Table
     model: AnovaModel
-    refitter: Refitter
-    events: list[Event]
+    events: list[Event]  # history of the fit
+    solved: Solved  # the fit of all components, from which those of the model were selected
+    keep: Keep  # which components every model has, and whether subsets are kept
+    kept: ComponentSet  # components that were selected
+    task: Task
+    has_bands: bool
 
 
-def run(
-    given: Given,
-    task: Task,
-    progress: Progress,
-    states: GrowthStates | None = None,
-    start: Start | None = None,
-) -> Fitted:
+def run(plan: FitPlan, task: Task, progress: Progress) -> Fitted:
     """Fit a model: from nothing, or what to add to a model."""
-    table, targets, settings, limits = given
-    began, has_bands = time.monotonic(), settings.bands and start is None
-    encoder = encode(table, targets, settings, start)
-    rules = settings.interactions.rules(encoder.feature_names, settings.order)
-    required = required_components(rules.required, settings.heredity, settings.max_components)
-    problem = replace(build(given, encoder, task, start), states=states)
-    problem = problem if start is None else based(problem, start.base(problem))
+    began, base = time.monotonic(), plan.base
+    table, targets, settings, limits = plan.inputs
+    has_bands = settings.bands and base is None
+    encoder = encode(table, targets, settings, base)
+    shapes = shapes_of(settings, encoder)
+    rules = rules_of(settings, encoder, shapes)
+    required = required_components(
+        rules.required, settings.interactions.heredity, settings.max_components
+    )
+    problem = replace(build(plan.inputs, encoder, task, shapes, base), states=plan.states)
+    problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     training = limits.share(TRAINING_SHARE) if has_bands else limits
-    solved = solve(problem, rules, settings, training, progress)
-    solved = without_constants(solved, rules, settings)
+    solved = without_constants(solve(problem, rules, settings, training, progress), rules, settings)
     keep = keep_of(solved, required, settings)
     selection = select_components(solved, keep, limits)
     kept = refit(solved, selection, progress)
     kept = with_bands(kept, limits) if has_bands else kept
-    model = frozen(kept, task, has_bands)
-    cut = cut_selection(selection, solved.problem, began)
-    refitter = Refitter(
-        solved=without_states(solved), keep=keep, task=task, kept=kept.components, bands=has_bands
+    model = finished(kept, task, has_bands)
+    events = [*solved.events, *solved.solution.events, *kept.events]
+    events += cut_selection(selection, solved.problem, began)
+    if problem.base is not None:
+        events.append(base_event(problem.base, encoder, model, began))
+    return Fitted(
+        model=model,
+        events=events,
+        solved=replace(solved, problem=replace(solved.problem, states=None)),  # refits keep none
+        keep=keep,
+        kept=kept.components,
+        task=task,
+        has_bands=has_bands,
     )
-    added = [] if problem.base is None else [base_event(problem.base, encoder, model, began)]
-    events = [*solved.events, *solved.solution.events, *kept.events, *cut, *added]
-    return Fitted(table, model, refitter, events)
 
 
 def encode(
-    table: Table, targets: Targets, settings: Settings, start: Start | None = None
+    table: Table, targets: Targets, settings: Settings, base: WarmStart | None = None
 ) -> TableEncoder:
-    """Place the nodes of every feature, or take those of the model that the fit starts from."""
+    """Place the nodes of every feature, or take those of the model that the fit adds to."""
     names = [table.name(feature) for feature in range(table.n_features)]
     nominal = [resolve_feature(j, names, "categorical") for j in settings.nominal]
-    order = max(settings.order, 1 if start is None else start.order)
+    order = max(settings.order, 1 if base is None else base.order)
     nodes = nodes_by_order(table.n_features, replace(settings, order=order))
     rules = LevelRules(nominal, settings.min_level_rows)
     n_threads = threads_of(settings.n_jobs)
     if table.shelf.is_on_disk:  # every thread sorts a column
         n_threads = max(min(n_threads, SORTED_BYTES // (BYTES_PER_SORTED_ROW * table.n_rows)), 1)
     fresh = TableEncoder.fit(table, nodes, targets.weights, rules, n_threads)
-    return fresh if start is None else start.encoder(fresh, table)
+    return fresh if base is None else base.encoder(fresh, table)
 
 
 def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
@@ -129,6 +158,54 @@ def nodes_by_order(n_features: int, settings: Settings) -> dict[int, int]:
         most = asked.get(order, most) if isinstance(asked, Mapping) else min(most, asked)
         nodes[order] = min(most, nodes.get(order - 1, most))  # never finer than a lower order
     return nodes
+
+
+def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
+    """Shapes by the index of the feature."""
+    names, shapes = encoder.feature_names, dict[int, str]()
+    for named, shape in settings.shapes.items():
+        feature = resolve_feature(named, names, "shapes")
+        check_shape(encoder, feature, shape, "shapes")
+        shapes[feature] = shape
+    return shapes
+
+
+def rules_of(
+    settings: Settings, encoder: TableEncoder, shapes: Mapping[int, str]
+) -> InteractionRules:
+    """Say which interactions the model may and must have; a linear feature has none."""
+    names, given = encoder.feature_names, settings.interactions
+    linear = {feature for feature, shape in shapes.items() if shape == LINEAR}
+    rules = given.rules(names, settings.order, linear)
+    listed = () if given.listed is None else given.components(names, settings.order)
+    for component in (*listed, *rules.required):
+        if len(component) > 1 and not linear.isdisjoint(component):
+            feature = next(j for j in component if j in linear)
+            raise ValueError(
+                f"shapes: a linear feature has no interactions, but {names[feature]!r} is linear "
+                f"and {tuple(names[j] for j in component)} is asked for. Leave one of the two out."
+            )
+    return rules
+
+
+def build(
+    inputs: FitInputs,
+    encoder: TableEncoder,
+    task: Task,
+    shapes: Mapping[int, str],
+    base: WarmStart | None = None,
+) -> Problem:
+    """Build the problem of all main effects: canonical rows, targets on the training scale."""
+    table, targets, settings, _ = inputs
+    bagging = Bagging(1, settings.validation_fraction, settings.seed)
+    n_threads = threads_of(settings.n_jobs)
+    problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
+    given_nodes = settings.max_nodes if isinstance(settings.max_nodes, Mapping) else {}
+    for order, most in settings.solver.enough_nodes(problem.distinct.size).items():
+        are_kept = base is not None and base.keeps_nodes_of(order)
+        if order in encoder.axes and order not in given_nodes and not are_kept:
+            problem = problem.with_nodes(order, most)
+    return problem
 
 
 def n_bags_of(problem: Problem, settings: Settings) -> int:
@@ -162,22 +239,25 @@ def check_memory(problem: Problem, settings: Settings) -> None:
         )
 
 
-def build(given: Given, encoder: TableEncoder, task: Task, start: Start | None = None) -> Problem:
-    """Build the problem of all main effects: canonical rows, targets on the training scale."""
-    table, targets, settings, _ = given
-    names = encoder.feature_names
-    shapes = {resolve_feature(j, names, "monotone"): s for j, s in settings.shapes.items()}
-    for feature, shape in shapes.items():
-        check_shape(encoder, feature, shape, "monotone")
-    bagging = Bagging(1, settings.validation_fraction, settings.seed)
-    n_threads = threads_of(settings.n_jobs)
-    problem = Problem.build(table, encoder, targets, task.objective, bagging, shapes, n_threads)
-    given_nodes = settings.max_nodes if isinstance(settings.max_nodes, Mapping) else {}
-    for order, most in settings.solver.enough_nodes(problem.distinct.size).items():
-        are_kept = start is not None and start.keeps_nodes_of(order)
-        if order in encoder.axes and order not in given_nodes and not are_kept:
-            problem = problem.with_nodes(order, most)
-    return problem
+def needed_by(solver: Solver, components: ComponentSet) -> ComponentSet:
+    """Return the components that a solver has to fit to get the given ones."""
+    return components.with_subsets() if solver.needs_subsets else components
+
+
+def solve_exactly(
+    problem: Problem, components: ComponentSet, solver: Solver, limits: Limits, progress: Progress
+) -> Solution:
+    """Fit the given components and no others.
+
+    A solver that needs the subsets of a component fits these too. They are left out afterwards, and
+    what is left is rescaled.
+    """
+    needed = problem.with_components(needed_by(solver, components))
+    solution = solver.solve(needed, limits, progress)
+    if len(solution.components) == len(components):
+        return solution
+    with ONE_BLAS_THREAD:
+        return rescaled(problem, solution.restrict(set(components)))
 
 
 def solve_listed(
@@ -191,8 +271,8 @@ def solve_listed(
     given, solver = settings.interactions, settings.solver
     listed = given.components(problem.encoder.feature_names, settings.order)
     if given.are_exact:
-        check_subsets(listed, problem, settings)
-    components = inherited(rules.applied(listed), settings)
+        check_subsets(listed, problem)
+    components = rules.applied(listed)
     whole = problem.with_components(components)
     budget = time_budget(whole, n_bags_of(problem, settings), limits)
     whole = whole.with_bags(budget.n_bags)
@@ -205,17 +285,16 @@ def solve_listed(
     )
 
 
-def check_subsets(listed: ComponentSet, problem: Problem, settings: Settings) -> None:
-    """Refuse a list of all components that lacks subsets which heredity or a shape needs."""
+def check_subsets(listed: ComponentSet, problem: Problem) -> None:
+    """Refuse a list of all components that lacks subsets which a shape needs."""
     for component in listed:
         shaped = [feature for feature in component if feature in problem.shapes]
         missing = set(ComponentSet((component,)).with_subsets()) - set(listed)
-        if missing and (settings.heredity or shaped):
+        if missing and shaped:
             names = problem.encoder.feature_names
-            reason = "heredity" if settings.heredity else f"the shape of {names[shaped[0]]!r}"
             lacking = ComponentSet(tuple(missing)).names(names)
             raise ValueError(
-                f"components: {reason} needs all subsets of "
+                f"components: the shape of {names[shaped[0]]!r} needs all subsets of "
                 f"{tuple(names[j] for j in component)} in the list, found none of {lacking}. Add "
                 "them."
             )
@@ -243,7 +322,7 @@ def solve_searched(
     if higher:
         components = ComponentSet((*whole.components, *higher))
         whole = whole.with_components(inherited(components, settings))
-        solution = settings.solver.solve(whole, budget.limits, progress, start=solution)
+        solution = settings.solver.solve(whole, budget.limits, progress, initial=solution)
     return Solved(
         problem=whole,
         solution=solution,
@@ -298,7 +377,7 @@ def most_triples(problem: Problem, settings: Settings) -> int:
 
 def inherited(components: ComponentSet, settings: Settings) -> ComponentSet:
     """Components with, under heredity, all their subsets."""
-    return components.with_subsets() if settings.heredity else components
+    return components.with_subsets() if settings.interactions.heredity else components
 
 
 def keep_of(solved: Solved, required: ComponentSet, settings: Settings) -> Keep:
@@ -307,7 +386,7 @@ def keep_of(solved: Solved, required: ComponentSet, settings: Settings) -> Keep:
     return Keep.read(
         method=settings.selection,
         most=settings.max_components,
-        heredity=settings.heredity,
+        heredity=settings.interactions.heredity,
         screened=solved.is_screened,
         certain=mains if settings.selection == "auto" and solved.keeps_mains else (),
         required=required,
@@ -323,12 +402,95 @@ def select_components(solved: Solved, keep: Keep, limits: Limits) -> Selection:
         return select(held_out, keep, solved.evident, limits)
 
 
-def without_states(solved: Solved) -> Solved:
-    """Solved problem whose further fits leave no states of their growths behind."""
-    return replace(solved, problem=replace(solved.problem, states=None))
+def refit(solved: Solved, selection: Selection, progress: Progress) -> Solved:
+    """Fit the selected components again, with the same bags.
+
+    Held-out rows decide between this fit and the components as they are. Where the time is up, they
+    stay as they are. An order that loses a component counts as searched: the rest are the best.
+    """
+    began, kept = time.monotonic(), selection.kept
+    if len(kept) == len(solved.components):
+        return replace(solved, events=[])
+    lost = {len(component) for component in set(solved.components) - set(kept)}
+    solved = replace(solved, searched=solved.searched | lost)
+    dropped = solved.solution.restrict(set(kept))
+    problem = solved.problem.with_components(kept)
+    if solved.limits.are_reached():
+        event = limit_event(problem, "the time limit left no time for a refit", began)
+        return replace(solved, solution=dropped, events=[event])
+    if needed_by(solved.solver, kept) == solved.components:  # a solver would return the same
+        with ONE_BLAS_THREAD:
+            again = rescaled(problem, dropped)
+    else:
+        again = solve_exactly(problem, kept, solved.solver, solved.limits, progress)
+    with ONE_BLAS_THREAD:
+        losses = [HeldOut(problem, solution).loss for solution in (dropped, again)]
+    is_better = losses[1] <= losses[0]
+    event = Event(
+        stage="refit",
+        note=f"{len(kept)} of {len(solved.components)} components, "
+        + ("fitted again" if is_better else "kept as they were"),
+        n_components=len(kept),
+        validation_loss=min(losses),
+        seconds=time.monotonic() - began,
+    )
+    solution = again if is_better else dropped
+    return replace(solved, problem=problem, solution=solution, events=[event])
 
 
-def base_event(base: Base, encoder: TableEncoder, model: AnovaModel, began: float) -> Event:
+def with_bands(solved: Solved, limits: Limits) -> Solved:
+    """Add posteriors and tests of the components; if there are none, an event says why."""
+    began, problem = time.monotonic(), solved.problem
+    n_rows = len(problem.rows.y)
+    if n_rows > MOST_ROWS_OF_BANDS:
+        note = f"no bands: {n_rows:,} rows, and memory for at most {MOST_ROWS_OF_BANDS:,}"
+        return replace(
+            solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
+        )
+    try:
+        bands = infer(problem, solved.solution, limits)
+        return replace(
+            solved, posteriors=bands.posteriors, tests=bands.tests, row_errors=bands.row_errors
+        )
+    except TimeoutError as error:
+        event = limit_event(problem, str(error), began)
+    except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves
+        seconds = time.monotonic() - began
+        event = Event(stage="bands", note=f"no bands: {error}", seconds=seconds)
+    return replace(solved, events=[*solved.events, event])
+
+
+def finished(solved: Solved, task: Task, has_bands: bool) -> AnovaModel:
+    """Bring a solution through the last stages: freeze, constrain, balance, prune, calibrate."""
+    problem = solved.problem
+    model = constrained(freeze(solved, task), problem)
+    model = pruned(balanced(model, problem))
+    if not has_bands:
+        return model
+    return calibrated(model, problem, solved.solution, solved.row_errors)
+
+
+def freeze(solved: Solved, task: Task) -> AnovaModel:
+    """Average the bags; where there are bands, say what is known about each component."""
+    model, posteriors = solved.problem.freeze(solved.solution, task), solved.posteriors
+    if posteriors is None:
+        return model
+    tests = component_tests(
+        model, solved.problem, solved.solution, task.objective, solved.tests, solved.searched
+    )
+    by_component = tuple(posteriors[s] for s in model.components)
+    evidence = replace(model.evidence, posteriors=by_component, tests=tests)
+    return replace(model, evidence=evidence)
+
+
+def constrained(model: AnovaModel, problem: Problem) -> AnovaModel:
+    """Bring a model into the shapes of a problem."""
+    names = model.feature_names
+    shapes = {names[feature]: shape for feature, shape in problem.shapes.items()}
+    return constrain(model, shapes) if shapes else model
+
+
+def base_event(base: BaseModel, encoder: TableEncoder, model: AnovaModel, began: float) -> Event:
     """Say what the fit added to, what it did not change, and how far the intercept moved."""
     moved = ", ".join(f"{shift:.6g}" for shift in model.intercepts - base.intercepts)
     frozen = ComponentSet(tuple(base.frozen)).names(encoder.feature_names)

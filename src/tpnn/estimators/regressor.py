@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -17,28 +17,23 @@ from tpnn.estimators.checks import (
     checked_weights,
     memory_for_tables,
 )
-from tpnn.estimators.parameters import documented, refusing_unknown
-from tpnn.estimators.warm_start import Old
+from tpnn.estimators.parameters import documented, parametrised
+from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import Objective, resolve
 from tpnn.loss.targets import checked_numbers, checked_offset
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
-from tpnn.solvers.descent.solver import Descent
-from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.targets import Targets
-from tpnn.table.files.training import Training, read_training
+from tpnn.table.files.training import read_training
 
 
 @documented
+@parametrised
 class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
     """Regressor with f(x) = intercept + sum_S f_S(x_S) over ``|S| <= order``, unique components.
 
     Every f_S averages to exactly zero along each of its features, under the feature's distribution
     in the training rows. This makes the components unique.
-
-    <parameters>
-
-    <attributes>
 
     Examples
     --------
@@ -53,41 +48,8 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
     True
     """
 
-    @refusing_unknown
-    def __init__(
-        self,
-        order: int | str = "auto",
-        interactions: str | int | dict[str, Any] | Sequence[Sequence[int | str]] = "auto",
-        components: Sequence[Sequence[int | str]] | None = None,
-        max_components: int | None = None,
-        selection: str = "auto",
-        heredity: bool = False,
-        objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error",
-        monotone: Mapping[int | str, str] | None = None,
-        categorical: str | Sequence[int | str] | Mapping[str, Any] = "auto",
-        offset: int | str | None = None,
-        exposure: int | str | None = None,
-        solver: str | Grow | Descent = "auto",
-        n_bags: int | str = "auto",
-        max_nodes: int | dict[int, int] = 256,
-        validation_fraction: float = 0.15,
-        bands: bool = True,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        time_limit: float | None = None,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-        verbose: str | int = "auto",
-    ) -> None:
-        super().__init__(
-            order=order, interactions=interactions, components=components,
-            max_components=max_components, selection=selection, heredity=heredity,
-            monotone=monotone, categorical=categorical, offset=offset, solver=solver,
-            n_bags=n_bags, max_nodes=max_nodes, validation_fraction=validation_fraction,
-            bands=bands, device=device, n_jobs=n_jobs, time_limit=time_limit,
-            random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.objective = objective
-        self.exposure = exposure
+    objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error"
+    exposure: int | str | None = None
 
     def fit(
         self,
@@ -138,9 +100,10 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
             the same call resumes it from there, to the same bits.
         """
         self._begin(offset, start)
-        old = Old.read(start, freeze, nodes)
-        given = Training(X, y, sample_weight, groups)
-        X, y, sample_weight, groups = read_training(given, memory_for_tables())
+        warm = read_start(start, freeze, nodes)
+        X, y, sample_weight, groups = read_training(
+            X, y, sample_weight, groups, memory_for_tables()
+        )
         target, names = checked_targets(y)
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
@@ -151,7 +114,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))
-        self._fit(X, target, targets, Task(objective, outputs), y, old, checkpoint)
+        self._fit(X, target, targets, Task(objective, outputs), y, warm, checkpoint)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpnn._utils.rules import check_parameters, is_whole
 from tpnn._utils.threads import threads_of
@@ -19,7 +19,11 @@ from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.targets import Targets
 from tpnn.solvers.solver import Solver
+from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
+
+if TYPE_CHECKING:
+    from tpnn.estimators.warm_start import WarmStart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,6 @@ class Settings:
     interactions: Interactions
     max_components: int | None
     selection: str
-    heredity: bool
     shapes: Mapping[int | str, str]
     nominal: Sequence[int | str]
     min_level_rows: int
@@ -54,16 +57,16 @@ class Settings:
     def of(cls, parameters: Mapping[str, Any]) -> Settings:
         """Read an estimator's valid parameters."""
         nominal, min_level_rows = level_rules(parameters["categorical"])
-        own = {field.name for field in fields(cls)} - {"order", "interactions", "solver"}
         check_exact(parameters)
         interactions = Interactions.read(parameters["interactions"], parameters["components"])
         solver = solver_of(parameters["solver"], parameters["device"])
-        unchanged = own & parameters.keys()
+        parsed = {"order", "interactions", "shapes", "solver"}
+        unchanged = {field.name for field in fields(cls)} & (parameters.keys() - parsed)
         return cls(
             order=order_of(parameters["order"], interactions, solver),
             is_order_given=not isinstance(parameters["order"], str),
             interactions=interactions,
-            shapes=dict(parameters["monotone"] or {}),
+            shapes=dict(parameters["shapes"] or {}),
             nominal=nominal,
             min_level_rows=min_level_rows,
             solver=solver,
@@ -153,7 +156,7 @@ def solver_of(given: Any, device: str) -> Solver:
     return solver
 
 
-class Given(NamedTuple):
+class FitInputs(NamedTuple):
     """A table that was read, its targets, the settings of the fit and its limits."""
 
     table: Table
@@ -162,18 +165,26 @@ class Given(NamedTuple):
     limits: Limits
 
 
-def prepare(X: Any, targets: Targets, settings: Settings) -> Given:
-    """Start the clock and read the table; a column that is the offset joins the targets."""
-    limits, table = start_clock(settings), read(X, targets, settings)
+class FitPlan(NamedTuple):
+    """What the pipeline runs on."""
+
+    inputs: FitInputs
+    states: GrowthStates  # growths to go on with, and those that the fit leaves behind
+    base: WarmStart | None = None  # model to which the fit adds
+
+
+def prepare(X: Any, targets: Targets, settings: Settings) -> FitInputs:
+    """Note the time and read the table; a column that is the offset joins the targets."""
+    limits, table = limits_from_now(settings), read(X, targets, settings)
     if table.offset_column is None:
-        return Given(table, targets, settings, limits)
-    known = column_offset(table, table.offset_column)
+        return FitInputs(table, targets, settings, limits)
+    offset = column_offset(table, table.offset_column)
     by_name = settings.by_name(table.column_names)
-    return Given(table, replace(targets, offset=known), by_name, limits)
+    return FitInputs(table, replace(targets, offset=offset), by_name, limits)
 
 
-def start_clock(settings: Settings) -> Limits:
-    """Limits of a fit that starts now."""
+def limits_from_now(settings: Settings) -> Limits:
+    """Limits of a fit that begins now."""
     deadline = time.monotonic() + (settings.time_limit or math.inf)
     return Limits(deadline, threads_of(settings.n_jobs), settings.device)
 

@@ -16,7 +16,7 @@ from tpnn.estimators.checks import (
     refuse_stored,
 )
 from tpnn.estimators.parameters import documented
-from tpnn.estimators.warm_start import Old
+from tpnn.estimators.warm_start import read_start
 from tpnn.explain.metrics.curves import breslow
 from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
@@ -25,7 +25,7 @@ from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.axis import read_only
-from tpnn.table.files.training import Training, read_training
+from tpnn.table.files.training import read_training
 
 
 @documented
@@ -35,9 +35,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     The partial likelihood does not depend on a constant, so the intercept is only what centring
     the components moves there.
 
-    <parameters>
-
-    <attributes>
+    Attributes
+    ----------
     event_times_ : array of shape (n_times,)
         Distinct times at which events were observed.
     baseline_hazard_ : array of shape (n_times,)
@@ -89,9 +88,10 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             As in :meth:`TPNNRegressor.fit`.
         """
         self._begin(offset, start)
-        old = Old.read(start, freeze, nodes)
-        given = Training(X, y, sample_weight, groups)
-        X, y, sample_weight, groups = read_training(given, memory_for_tables())
+        warm = read_start(start, freeze, nodes)
+        X, y, sample_weight, groups = read_training(
+            X, y, sample_weight, groups, memory_for_tables()
+        )
         refuse_stored(X)
         times, events = checked_survival(y)
         weights = checked_weights(sample_weight, len(times))
@@ -106,7 +106,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         target = np.column_stack([ranks, events])
         together = checked_groups(groups, len(times), weights)
         targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
-        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, old, checkpoint)
+        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, warm, checkpoint)
         evidence = self.model_.evidence
         baseline = evidence.baseline  # of a model that stays as it was
         if baseline is None:

@@ -1,10 +1,10 @@
-"""Start: a model to which a fit adds, what of it stays, and on which nodes."""
+"""WarmStart: the model that a fit starts from, what of it stays, and on which nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -12,40 +12,62 @@ from sklearn.base import clone
 from tpnn._utils.rules import is_whole
 from tpnn.anova.components import Component, ComponentSet, resolve_components
 from tpnn.anova.purify import purify_tables
-from tpnn.estimators.refit import Refitter
-from tpnn.estimators.settings import Given, Settings
+from tpnn.estimators.fit_record import FitRecord, growth_digest, model_digest, rows_digest
+from tpnn.estimators.settings import FitInputs, FitPlan
 from tpnn.model.edit_log import digest
-from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted
 from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
-from tpnn.solvers.problem.problem import Base, Problem
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.solution import Event
-from tpnn.solvers.solver import Solver
-from tpnn.solvers.states import GrowthStates, State
+from tpnn.solvers.states import GrowthStates
 from tpnn.table.encoder import TableEncoder
-from tpnn.table.table import Table, read_column
+from tpnn.table.table import Table
+
+if TYPE_CHECKING:
+    from tpnn.estimators.pipeline import Fitted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
-    """What a fit starts from.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The old model.
-    freeze : sequence of sequences of features
-        Components that must stay as they are.
-    nodes : {"keep", "new"}
-        Whether nodes and masses are those of the old model or of the new rows.
-    """
+class WarmStart:
+    """What a fit starts from, and what is known about the fit that made it."""
 
     model: AnovaModel
-    freeze: Sequence[Sequence[int | str]]
-    nodes: str
+    freeze: Sequence[Sequence[int | str]]  # components that keep their values
+    nodes: str  # "keep" those of the model, or place "new" ones on the new rows
+    record: FitRecord | None = None  # None for a model without its estimator
+    fitted: Fitted | None = None  # None if the estimator was pickled
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the fit started from, as settings of it."""
+        freeze = [list(component) for component in self.freeze]
+        return {"start": digest(self.model), "freeze": freeze, "nodes": self.nodes}
+
+    def plan(self, inputs: FitInputs, task: str, parameters: Mapping[str, Any]) -> FitPlan:
+        """Go on with the old fit if its rows and settings are those of this one, else add to it."""
+        record, settings = self.record, inputs.settings
+        if record is None or not self._goes_on(record, inputs, task, parameters):
+            return FitPlan(inputs, GrowthStates(), self)
+        rounds = record.max_rounds + settings.solver.get_params()["max_rounds"]
+        solver = clone(settings.solver).set_params(max_rounds=rounds)
+        together = replace(settings, solver=solver, seed=record.seed)
+        return FitPlan(inputs._replace(settings=together), GrowthStates(record.states), record.base)
+
+    def _goes_on(
+        self, record: FitRecord, inputs: FitInputs, task: str, parameters: Mapping[str, Any]
+    ) -> bool:
+        base, seed = record.base, parameters["random_state"]
+        added_to = ((), "keep") if base is None else (base.freeze, base.nodes)
+        return (
+            added_to == (self.freeze, self.nodes)
+            and inputs.settings.time_limit is None
+            and (not is_whole(seed) or seed == record.seed)
+            and growth_digest(task, parameters, inputs.settings.solver) == record.settings
+            and model_digest(self.model) == record.model
+            and rows_digest(RowSums(inputs.table), inputs.targets) == record.rows
+        )
 
     @property
     def order(self) -> int:
@@ -77,7 +99,7 @@ class Start:
         _check_values(encoder, table, places.values())
         return encoder
 
-    def base(self, problem: Problem) -> Base:
+    def on_nodes_of(self, problem: Problem) -> BaseModel:
         """Return the old model on the nodes of a problem, unique under their masses."""
         encoder, intercepts = problem.encoder, self.model.intercepts
         tables = lifted(self.model, encoder)
@@ -89,7 +111,7 @@ class Start:
             zeros = {s: np.zeros((*sizes[s], len(intercepts))) for s in subsets}
             moved, tables = purify_tables(zeros | tables, encoder.axes)
             intercepts, spreads = intercepts + moved, zeros | spreads
-        return Base(tables, spreads, intercepts, self._frozen(tables, problem))
+        return BaseModel(tables, spreads, intercepts, self._frozen(tables, problem))
 
     def _frozen(self, tables: Mapping[Component, Any], problem: Problem) -> frozenset[Component]:
         """Components that must stay as they are."""
@@ -106,12 +128,12 @@ class Start:
         if shaped:
             raise ValueError(
                 "freeze: a component stays as it is, so that its features cannot be given a shape, "
-                f"found {shaped[0]!r} in freeze and in monotone. Leave it out of one of them."
+                f"found {shaped[0]!r} in freeze and in shapes. Leave it out of one of them."
             )
         return frozenset(frozen)
 
 
-def read_start(start: Any, freeze: Any, nodes: Any) -> Start | None:
+def read_start(start: Any, freeze: Any, nodes: Any) -> WarmStart | None:
     """Read these arguments of ``fit``; None if it starts from nothing."""
     if nodes not in ("keep", "new"):
         raise ValueError(
@@ -126,8 +148,8 @@ def read_start(start: Any, freeze: Any, nodes: Any) -> Start | None:
         )
     if start is None and listed:
         raise ValueError(
-            f"freeze: a model is needed whose components stay as they are, found {freeze!r} "
-            "without start. Pass start=model."
+            "freeze: needs start. Pass the model whose components to freeze: "
+            f"fit(X, y, start=model, freeze={freeze!r})."
         )
     if start is None:
         return None
@@ -143,18 +165,24 @@ def read_start(start: Any, freeze: Any, nodes: Any) -> Start | None:
             f"{type(start).__name__}. Fit it first, or load a model."
         )
     as_lists = tuple((one,) if isinstance(one, str | int) else tuple(one) for one in listed)
-    return Start(model=model, freeze=as_lists, nodes=nodes)
+    return WarmStart(
+        model=model,
+        freeze=as_lists,
+        nodes=nodes,
+        record=getattr(start, "_record_", None),
+        fitted=getattr(start, "_fitted_", None),
+    )
 
 
-def check_start(start: Start, task: Task, given: Given) -> None:
+def check_start(warm: WarmStart, task: Task, inputs: FitInputs) -> None:
     """Refuse a model of other features or another task, and a solver that cannot start from it."""
-    solver, table = given.settings.solver, given.table
+    solver, table = inputs.settings.solver, inputs.table
     if not solver.continues:
         raise ValueError(
             "start: the solver must be Grow, which can add to a model, found "
             f"{type(solver).__name__}. Pass solver=Grow()."
         )
-    model, objective = start.model, task.objective
+    model, objective = warm.model, task.objective
     is_survival = objective.name == "cox"
     for what, wanted, found in (
         ("link", objective.link.name, model.link.name),
@@ -208,203 +236,24 @@ def _check_kinds(known: TableEncoder, fresh: TableEncoder, places: Mapping[int, 
             )
 
 
-def _check_values(encoder: TableEncoder, table: Table, places: Any) -> None:
+def _check_values(encoder: TableEncoder, table: Table, places: Iterable[int]) -> None:
     """Refuse levels and missing values that have no node."""
     for place in places:
         axis, numbers = encoder.axes[min(encoder.axes)][place], encoder.numbers(table, place)
-        new = {
-            "levels that it does not know": np.isinf(numbers) & (not axis.has_unseen),
-            "missing values, of which it knows none": np.isnan(numbers) & (not axis.has_missing),
+        without_node = {
+            ("is missing", "no missing values"): np.isnan(numbers) & (not axis.has_missing),
+            ("has new levels", "only other levels"): np.isinf(numbers) & (not axis.has_unseen),
         }
-        for words, rows in new.items():
+        for (new, old), rows in without_node.items():
             if rows.any():
                 raise ValueError(
-                    "start: with nodes='keep' every value needs a node of the old model, found "
-                    f"{words} in {rows.sum()} of {len(rows)} rows of {table.name(place)!r}. Pass "
-                    "nodes='new', or drop those rows."
+                    f"start: column {table.name(place)!r} {new} in {rows.sum()} of {len(rows)} "
+                    f"rows, and the old model has seen {old} there. Pass nodes='new', or drop "
+                    "those rows."
                 )
-
-
-FREE_PARAMETERS = ("n_jobs", "verbose", "random_state", "solver")  # of which not all must be equal
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """What a later fit needs to go on with a fit.
-
-    Parameters
-    ----------
-    task : str
-        Which estimator fitted.
-    digest : str
-        That of the model, without the baseline of a survival model.
-    rows : str
-        Digest of rows, targets, weights, offsets and groups.
-    parameters : dict from str to object
-        Parameters of the estimator.
-    solver : Solver
-        The solver, whose ``max_rounds`` are those of all fits so far.
-    seed : int
-        Seed of the fit.
-    states : dict from str to State
-        Growths that ended because their rounds were up.
-    base : Start, optional
-        Model to which the fit added.
-    """
-
-    task: str
-    digest: str
-    rows: str
-    parameters: Mapping[str, Any]
-    solver: Solver
-    seed: int
-    states: Mapping[str, State]
-    base: Start | None = None
-
-    @classmethod
-    def of(
-        cls,
-        task: str,
-        parameters: Mapping[str, Any],
-        model: AnovaModel,
-        rows: RowSums,
-        begun: Begun,
-    ) -> Record:
-        """Record of a fit that has ended, with a copy of its parameters."""
-        settings = begun.given.settings
-        return cls(
-            task=task,
-            digest=_digest(model),
-            rows=rows_digest(rows, begun.given.targets),
-            parameters={name: clone(value, safe=False) for name, value in parameters.items()},
-            solver=clone(settings.solver),
-            seed=settings.seed,
-            states=begun.states.kept,
-            base=begun.base,
-        )
-
-
-class Old(NamedTuple):
-    """What a fit starts from, and what its estimator knows about the fit that made it."""
-
-    start: Start
-    record: Record | None
-    refitter: Refitter | None
-
-    @classmethod
-    def read(cls, start: Any, freeze: Any, nodes: Any) -> Old | None:
-        """Read these arguments of ``fit``; None if it starts from nothing."""
-        known = read_start(start, freeze, nodes)
-        if known is None:
-            return None
-        return cls(known, getattr(start, "_record_", None), getattr(start, "_refitter_", None))
-
-    def stays(self, settings: Settings) -> bool:
-        """Whether the old model stays as it is: there are no rounds."""
-        return bool(settings.solver.get_params()["max_rounds"] == 0)
-
-    def goes_on(self, task: str, parameters: Mapping[str, Any], given: Given) -> bool:
-        """Whether the old fit goes on: its rows and its settings are those of this fit."""
-        record, seed, solver = self.record, parameters["random_state"], given.settings.solver
-        if record is None or record.task != task:
-            return False
-        base = ((), "keep") if record.base is None else (record.base.freeze, record.base.nodes)
-        return (
-            base == (self.start.freeze, self.start.nodes)
-            and given.settings.time_limit is None
-            and (not is_whole(seed) or seed == record.seed)
-            and _are_same(_compared(parameters), _compared(record.parameters))
-            and _are_same(_compared_solver(solver), _compared_solver(record.solver))
-            and _digest(self.start.model) == record.digest
-            and rows_digest(RowSums(given.table), given.targets) == record.rows
-        )
-
-
-class Begun(NamedTuple):
-    """How a fit begins.
-
-    Parameters
-    ----------
-    given : Given
-        Its table, targets, settings and limits.
-    states : GrowthStates
-        Growths to go on with, and those that it leaves behind.
-    base : Start, optional
-        Model to which it adds.
-    """
-
-    given: Given
-    states: GrowthStates
-    base: Start | None
-
-    @classmethod
-    def of(cls, old: Old | None, task: str, parameters: Mapping[str, Any], given: Given) -> Begun:
-        """Decide whether a fit starts from nothing, goes on with an old one or adds to a model."""
-        if old is None:
-            return cls(given, GrowthStates(), None)
-        record = old.record
-        if record is None or not old.goes_on(task, parameters, given):
-            return cls(given, GrowthStates(), old.start)
-        settings = given.settings
-        rounds = [s.get_params()["max_rounds"] for s in (record.solver, settings.solver)]
-        solver = clone(settings.solver).set_params(max_rounds=sum(rounds))
-        together = replace(settings, solver=solver, seed=record.seed)
-        return cls(given._replace(settings=together), GrowthStates(record.states), record.base)
-
-
-def start_settings(old: Old | None) -> dict[str, Any]:
-    """Say in the settings of a fit what it started from."""
-    if old is None:
-        return {}
-    model, freeze, nodes = old.start.model, old.start.freeze, old.start.nodes
-    return {"start": digest(model), "freeze": [list(s) for s in freeze], "nodes": nodes}
 
 
 def unchanged(model: AnovaModel) -> Event:
     """Say that a fit of no rounds left the model as it was."""
     note = "no rounds: the model stays as it was"
     return Event(stage="start", note=note, n_components=len(model.components), seconds=0.0)
-
-
-def rows_digest(rows: RowSums, targets: Targets) -> str:
-    """Digest of rows, targets, weights, offsets and groups, whatever the order of the rows."""
-    named = [(f"y {number}", column) for number, column in enumerate(targets.y.T)]
-    named += [("weight", targets.weights), ("offset", targets.offset), ("group", targets.groups)]
-    columns = [
-        (name, read_column(np.asarray(values, np.float64), name))
-        for name, values in named
-        if values is not None
-    ]
-    return rows.digest(columns)
-
-
-def _digest(model: AnovaModel) -> str:
-    """Digest of a model without its baseline hazard, which follows from it."""
-    return digest(replace(model, evidence=Evidence()))
-
-
-def _compared(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name not in FREE_PARAMETERS}
-
-
-def _compared_solver(solver: Solver) -> dict[str, Any]:
-    parameters = {k: v for k, v in solver.get_params().items() if k != "max_rounds"}
-    return {"solver": type(solver), **parameters}
-
-
-def _are_same(one: Any, other: Any) -> bool:
-    """Whether two settings are the same; lists, tuples and arrays of the same values are.
-
-    >>> _are_same({"a": [1, (2, "b")]}, {"a": np.array([1, (2, "b")], dtype=object)})
-    True
-    """
-    if one is other:
-        return True
-    pair = [value.tolist() if isinstance(value, np.ndarray) else value for value in (one, other)]
-    if all(isinstance(value, Mapping) for value in pair):
-        names = [list(value) for value in pair]
-        return names[0] == names[1] and all(_are_same(pair[0][k], pair[1][k]) for k in pair[0])
-    if all(isinstance(value, list | tuple) for value in pair):
-        same_length = len(pair[0]) == len(pair[1])
-        return same_length and all(map(_are_same, *pair))
-    return type(pair[0]) is type(pair[1]) and bool(pair[0] == pair[1])

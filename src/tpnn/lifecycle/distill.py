@@ -40,9 +40,8 @@ class FidelityWarning(UserWarning):
 class DistilledModel(TPNNRegressor):
     """A TPNNRegressor that was fitted to the answers of a black box.
 
-    <parameters>
-
-    <attributes>
+    Attributes
+    ----------
     fidelity_ : float
         R2 of the black box's answers on rows that were held out.
     """

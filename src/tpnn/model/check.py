@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, RealArray
-from tpnn.anova.shapes import SIGNS
+from tpnn.anova.shapes import SHAPES
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import Calibration, Scale, map_arrays
@@ -161,7 +161,7 @@ def _check_components(model: AnovaModel) -> None:
     _require(finite, "tables, spreads and intercept must be finite")
     negative = any((spread < 0).any() for spread in model.evidence.spreads or ())
     _require(not negative, "spreads must not be negative")
-    are_shapes = set(model.shapes.values()) <= set(SIGNS)
+    are_shapes = set(model.shapes.values()) <= set(SHAPES)
     of_features = set(model.shapes) <= set(encoder.feature_names)
     _require(are_shapes and of_features, "shapes must be those of features")
 

@@ -12,7 +12,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet, canonical, resolve_feature
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.shapes import Tables, check_shape, constrained
+from tpnn.anova.shapes import LINEAR, Tables, check_shape, constrained
 from tpnn.model.evidence import ComponentTest, Evidence
 from tpnn.model.model import AnovaModel, tables_by_output
 
@@ -23,21 +23,26 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     """Nearby model that has the given shapes, with certificates of at least zero.
 
     Components are added where clipped interactions leave something of lower order, such as the
-    main effect of a feature that has a shape. Spreads, posteriors and tests stay as they were: they
-    say how much the bags differed before this projection, which moves their mean alone, how far
-    from it the truth may be, and what the rows say.
+    main effect of a feature that has a shape. The interactions of a linear feature are left out.
+    Spreads, posteriors and tests stay as they were: they say how much the bags differed before this
+    projection, which moves their mean alone, how far from it the truth may be, and what the rows
+    say.
 
     Parameters
     ----------
     model : AnovaModel
         The model.
     shapes : dict from str or int to str
-        "increasing", "decreasing", "convex" or "concave", by feature.
+        One of ``SHAPES``, by feature.
     """
     names = model.feature_names
-    indices = {resolve_feature(j, names, "monotone"): shape for j, shape in shapes.items()}
+    indices = {resolve_feature(j, names, "shapes"): shape for j, shape in shapes.items()}
     for index, shape in indices.items():
-        check_shape(model.encoder, index, shape, "monotone")
+        check_shape(model.encoder, index, shape, "shapes")
+    linear = {index for index, shape in indices.items() if shape == LINEAR}
+    bent = [s for s in model.components if len(s) > 1 and not linear.isdisjoint(s)]
+    if bent:
+        model = model.restrict(s for s in model.components if s not in bent)
     wider = _with_subsets(model)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]

@@ -143,7 +143,7 @@ def edit(
         Held-out rows, on which the log states the loss before and after.
     **change
         One of ``add=number``, ``set=number``, ``scale=factor``, ``limit=(low, high)``,
-        ``flatten=True``, ``smooth=share``, ``points={value: effect}``, ``monotone=shape`` and
+        ``flatten=True``, ``smooth=share``, ``points={value: effect}``, ``shape=shape`` and
         ``without=True``; and for which values: ``between=(low, high)``, ``levels=[...]`` or
         ``missing=True``, each a dict by feature for an interaction; and ``output=name`` for
         one of several outputs.

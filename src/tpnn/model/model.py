@@ -302,16 +302,16 @@ class AnovaModel:
         although they share features, so a shape that is certified holds, but one that holds need
         not be certified.
 
-        Beyond its outer nodes f is constant: a monotone f is monotone everywhere, a convex or
-        concave one is so between the outer nodes.
+        Beyond its outer nodes f is constant: a monotone f is monotone everywhere, a convex,
+        concave or linear one is so between the outer nodes.
 
         Parameters
         ----------
         feature : str
             Name of the feature.
         shape : str, optional
-            "increasing", "decreasing", "convex" or "concave"; by default what the model was
-            constrained to, else increasing.
+            "increasing", "decreasing", "convex", "concave" or "linear"; by default what the
+            model was constrained to, else increasing.
         """
         index = resolve_feature(feature, self.feature_names, "feature")
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")

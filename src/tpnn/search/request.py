@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -61,6 +61,8 @@ class Interactions:
     required, forbidden, groups : list of tuples of features
         Interactions that are always included, features that never interact all together, and groups
         within which features may interact.
+    heredity : bool
+        Whether a model that has a component must also have all subsets of it.
     """
 
     listed: Features | None = None
@@ -70,6 +72,7 @@ class Interactions:
     required: Features = ()
     forbidden: Features = ()
     groups: Features = ()
+    heredity: bool = False
 
     @classmethod
     def read(cls, given: Any, components: Features | None = None) -> Interactions:
@@ -126,8 +129,13 @@ class Interactions:
         budget = self.request(order, max_components).budget
         return min(count, max(budget, MOST_INTERACTIONS))
 
-    def rules(self, names: Sequence[str], order: int) -> InteractionRules:
-        """Rules with features as indices; no required interaction may contain a forbidden one."""
+    def rules(
+        self, names: Sequence[str], order: int, alone: Iterable[int] = ()
+    ) -> InteractionRules:
+        """Rules with features as indices; no required interaction may contain a forbidden one.
+
+        Features that are ``alone`` have no interactions.
+        """
         required = resolve_interactions(self.required, names, order, "interactions['required']")
         forbidden = resolve_interactions(self.forbidden, names, None, "interactions['forbidden']")
         for one, other in product(required, forbidden):
@@ -141,4 +149,5 @@ class Interactions:
             tuple(resolve_feature(feature, names, "interactions['groups']") for feature in group)
             for group in self.groups
         )
+        forbidden += [(feature,) for feature in alone]
         return InteractionRules(tuple(forbidden), groups, tuple(required))

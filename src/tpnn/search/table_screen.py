@@ -83,7 +83,7 @@ class TableScreen:
 
 def _residual(problem: Problem, solution: Solution | None) -> FloatArray:
     """Negative gradient (n, K) of the loss at the mean of the bags, times each row's weight."""
-    raw = problem.rows.offset + problem.start  # (n, K)
+    raw = problem.rows.offset + problem.best_constant  # (n, K)
     if solution is not None:
         raw = problem.raw_scores(_bag_mean(solution, problem.objective.n_outputs))
     weights = problem.distinct.weights[:, None]

@@ -61,9 +61,9 @@ class Solver(Protocol):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        start: Solution | None = None,
+        initial: Solution | None = None,
     ) -> Solution:
-        """Fit the components of a problem; ``start`` is a solution that lacks some of them."""
+        """Fit the components of a problem; ``initial`` is a solution that lacks some of them."""
 
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits

@@ -100,7 +100,7 @@ def test_a_feature_without_interactions_becomes_monotone(
     choose(driver, "income")
     fill(driver, edit_from=0.4, edit_to=0.9, operation="add", edit_value=-0.3)
     fill(driver, edit_from="", edit_to="", operation=f"make {shape}")
-    expected = mains.edit("income", between=(0.4, 0.9), add=-0.3).edit("income", monotone=shape)
+    expected = mains.edit("income", between=(0.4, 0.9), add=-0.3).edit("income", shape=shape)
     check_page(driver, expected, rows)
     assert mains.replay(exported(driver, downloads)).digest() == expected.digest()
 

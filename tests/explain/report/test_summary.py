@@ -26,7 +26,7 @@ def summary_of(model: AnovaModel, rows: Any = None, offset: Any = None) -> dict[
 
 def test_shapes_are_shown_with_certificates(mixed: Any, fast: Any, tmp_path: Path) -> None:
     X, y = mixed
-    model = TPNNRegressor(**{**fast, "monotone": {"age": "increasing"}}).fit(X, y)
+    model = TPNNRegressor(**{**fast, "shapes": {"age": "increasing"}}).fit(X, y)
     model.report(tmp_path / "page.html")
     assert payload(tmp_path / "page.html")["shapes"] == [["age", ["increasing"]]]
 

@@ -158,13 +158,13 @@ def test_without_leaves_a_component_out(models: dict[int, AnovaModel], X: pd.Dat
     assert None not in edited.evidence.posteriors
 
 
-@pytest.mark.parametrize("shape", ["increasing", "decreasing", "convex"])
-def test_monotone_is_certified_also_after_other_edits(
+@pytest.mark.parametrize("shape", ["increasing", "decreasing", "convex", "linear"])
+def test_a_shape_is_certified_also_after_other_edits(
     shape: str, models: dict[int, AnovaModel]
 ) -> None:
     """Nodes that an edit has added have no mass, which the projection must stand."""
     edited = models[2].edit("income", between=(0.5, 0.6), add=0.5)
-    edited = edited.edit("income", between=(0.52, 0.55), add=0.3).edit("income", monotone=shape)
+    edited = edited.edit("income", between=(0.52, 0.55), add=0.3).edit("income", shape=shape)
     assert edited.certificate("income", shape).holds
     assert edited.shapes == {"income": shape}
     assert edited.identifiability_error() <= UNIQUE
@@ -307,9 +307,9 @@ WRONG = {
     "smooth: values need an order": (("town",), {"smooth": 0.1}),
     "points: numbers are needed": (("town",), {"points": {"a": 1}}),
     "points: each value may be listed once": (("age",), {"points": [(30, 1), (30, 2)]}),
-    "monotone: a shape needs an order": (("town",), {"monotone": "increasing"}),
-    "monotone: is for the whole feature": (
-        ("age",), {"monotone": "increasing", "between": (20, 30)}),
+    "shape: a shape needs an order": (("town",), {"shape": "increasing"}),
+    "shape: is for the whole feature": (
+        ("age",), {"shape": "increasing", "between": (20, 30)}),
     "output: must be one of the model's outputs": (("age",), {"add": 1, "output": "b"}),
     "colour: an edit is one of": (("age",), {"colour": "red"}),
     "why: must be text": (("age",), {"add": 1, "why": 3}),

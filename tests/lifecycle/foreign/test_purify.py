@@ -47,7 +47,7 @@ def test_a_pure_model_is_its_own_purification() -> None:
 def test_a_model_keeps_what_is_still_true_of_it(table: Any, quick: Any) -> None:
     """Bands of components that stay as they are, the shapes, and no new component of rounding."""
     X, y = table
-    settings = {**quick, "monotone": {"smooth": "increasing"}, "selection": "one_se"}
+    settings = {**quick, "shapes": {"smooth": "increasing"}, "selection": "one_se"}
     model = TPNNRegressor(**settings).fit(X, y).model_
     again = purify(model)
     assert again.component_names == model.component_names

@@ -16,6 +16,7 @@ from tests.solvers.cluster.tables import assert_same, write_table
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNRegressor, distributed
 from tpnn.estimators import distributed as fitting
+from tpnn.estimators.path import Refits
 from tpnn.solvers.cluster.ray import Cluster
 from tpnn.table.files.part import SourcePart, row_groups
 from tpnn.table.files.source import Source
@@ -92,7 +93,7 @@ def test_models_of_fewer_components_need_no_workers(
 ) -> None:
     model = fitted(folder, tmp_path, 2)
     n_calls = len(ray.calls)
-    one, other = (fit._refitter_.model(2) for fit in (model, expected))
+    one, other = (Refits(fit._fitted_).model(2) for fit in (model, expected))
     assert all(np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True))
     assert len(ray.calls) == n_calls
 

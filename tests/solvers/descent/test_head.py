@@ -30,7 +30,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"scale": "paper"},
     {"activation": "relu"},
     {"shared_bases": True},
-    {"n_outputs": 3, "monotone": {0: "increasing", 2: "decreasing"}},
+    {"n_outputs": 3, "shapes": {0: "increasing", 2: "decreasing"}},
 ]
 
 
@@ -61,7 +61,7 @@ def test_components_and_intercept_sum_to_the_output(settings: dict[str, Any]) ->
 def test_monotone_on_every_pair_of_rows(seed: int, activation: Any, scale: Any) -> None:
     """Whatever the parameters, also where pairs share the monotone inputs."""
     directions: Any = {0: "increasing", 1: "increasing", 3: "decreasing"}
-    head = make_head(seed, order=2, monotone=directions, activation=activation, scale=scale)
+    head = make_head(seed, order=2, shapes=directions, activation=activation, scale=scale)
     head.observe(inputs(100, seed))
     for feature, direction in directions.items():
         rows = inputs(200, seed)
@@ -101,7 +101,7 @@ def test_running_measure_moves_in_training_only() -> None:
 
 
 def test_gradient_flows_to_the_inputs() -> None:
-    head = make_head(order=2, monotone={1: "increasing"})
+    head = make_head(order=2, shapes={1: "increasing"})
     x = inputs(6).clamp(0.05, 0.95).requires_grad_()
     assert torch.autograd.gradcheck(head, (x,))
 
@@ -129,8 +129,8 @@ def test_learns_an_interaction() -> None:
         ({"order": 2, "pairs": [(1, 1)]}, "pairs: must be two different inputs"),
         ({"order": 2, "pairs": [(0, 9)]}, "pairs: must be two different inputs"),
         ({"order": 2, "pairs": [(0, 1, 2)]}, "pairs: must be two different inputs"),
-        ({"monotone": {9: "increasing"}}, "monotone: must map inputs 0 to 3"),
-        ({"monotone": {1: "up"}}, "monotone: must map inputs 0 to 3"),
+        ({"shapes": {9: "increasing"}}, "shapes: must map inputs 0 to 3"),
+        ({"shapes": {1: "up"}}, "shapes: must map inputs 0 to 3"),
         ({"marginal": "normal"}, "marginal: must be one of"),
         ({"activation": "tanh"}, "activation: must be one of"),
         ({"scale": "none"}, "scale: must be one of"),

@@ -26,7 +26,7 @@ from tpnn.table.columns import StoredColumns
 
 def solve(problem: Problem, start: Solution | None = None) -> Solution:
     solver = Grow(max_rounds=60)
-    return solver.solve(problem, Limits(n_threads=2), NoProgress(), start=start)
+    return solver.solve(problem, Limits(n_threads=2), NoProgress(), initial=start)
 
 
 def parity(seed: int = 0, n_rows: int = 500) -> tuple[np.ndarray, np.ndarray]:

@@ -133,13 +133,13 @@ def test_bags_differ(problem: Problem) -> None:
 
 
 def test_a_problem_from_zero_is_the_constant(problem: Problem) -> None:
-    start = zero_start(problem, problem.start)
+    start = zero_start(problem, problem.best_constant)
     mains, pairs = start.by_order
     assert mains.shape[:2] == (1, 3)
     assert pairs.shape[:2] == (1, 3)
     assert not mains.any()
     assert not pairs.any()
-    assert start.intercepts is problem.start
+    assert start.intercepts is problem.best_constant
 
 
 def test_how_trees_may_cut_an_axis() -> None:

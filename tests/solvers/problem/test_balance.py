@@ -19,7 +19,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bags": {"n_bags": 3},
     "listed": {"components": [("z",), ("z", "b")]},
     "selected": {"max_components": 2},
-    "monotone": {"monotone": {"z": "increasing"}},
+    "shapes": {"shapes": {"z": "increasing"}},
 }
 
 

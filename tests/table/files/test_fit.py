@@ -16,11 +16,11 @@ import pytest
 from tests.conftest import QUICK
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators import refit as refits
+from tpnn.estimators import pipeline
 from tpnn.table.columns import StoredColumns
 from tpnn.table.files.reading import SourceColumns
 from tpnn.table.files.source import Source
-from tpnn.table.files.training import Training, read_training
+from tpnn.table.files.training import read_training
 
 EXTRA = ["weight", "known", "y", "label"]
 
@@ -87,7 +87,7 @@ def test_a_classifier_has_the_same_bits(folder: Path, place: str) -> None:
     [
         {"categorical": ["large", "count"]},
         {"offset": "known"},
-        {"monotone": {"number": "increasing"}},
+        {"shapes": {"number": "increasing"}},
         {"objective": "huber"},
         {"order": 3, "interactions": [("number", "count", "single"), ("number", "town")]},
     ],
@@ -171,8 +171,8 @@ def test_the_limit_of_memory_decides_where_the_table_is(
 ) -> None:
     source = Source(folder)
     needed = source.memory_bytes(source.names)
-    assert isinstance(read_training(Training(folder, "y"), needed).X, pa.Table)
-    assert isinstance(read_training(Training(folder, "y"), needed - 1).X, StoredColumns)
+    assert isinstance(read_training(folder, "y", None, None, needed)[0], pa.Table)
+    assert isinstance(read_training(folder, "y", None, None, needed - 1)[0], StoredColumns)
 
 
 @pytest.mark.usefixtures("no_memory")
@@ -240,7 +240,7 @@ def test_tables_with_very_many_rows_have_no_bands(monkeypatch: pytest.MonkeyPatc
     table = mixed_table(500)
     X, y = table.select(["number", "single"]), table["y"].to_numpy()
     assert TPNNRegressor(**QUICK).fit(X, y).model_.evidence.posteriors is not None
-    monkeypatch.setattr(refits, "MOST_ROWS_OF_BANDS", 100)
+    monkeypatch.setattr(pipeline, "MOST_ROWS_OF_BANDS", 100)
     model = TPNNRegressor(**QUICK).fit(X, y)
     assert model.model_.evidence.posteriors is None
     assert "no bands: 500 rows" in [event["note"][:18] for event in model.history_]

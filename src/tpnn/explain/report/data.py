@@ -11,6 +11,7 @@ import numpy as np
 
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.anova.shapes import MONOTONE
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.path import SelectionPath
@@ -57,8 +58,8 @@ class FitFacts:
 def in_words(settings: Mapping[str, Any]) -> dict[str, str]:
     """Parameters as a reader expects them, without the quotes of Python.
 
-    >>> in_words({"order": "auto", "monotone": {"age": "increasing"}, "n_bags": 8})
-    {'order': 'auto', 'monotone': 'age: increasing', 'n_bags': '8'}
+    >>> in_words({"order": "auto", "shapes": {"age": "increasing"}, "n_bags": 8})
+    {'order': 'auto', 'shapes': 'age: increasing', 'n_bags': '8'}
     """
     return {name: _word(value) for name, value in settings.items()}
 
@@ -123,6 +124,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "components": _components(model, explanation),
         "sobol": [[places.index(name), *found] for name, found in indices.items()],
         "shapes": list(known.shapes.items()),
+        "directions": MONOTONE,
         "table": _table(known),
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),

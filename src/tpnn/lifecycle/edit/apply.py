@@ -29,7 +29,7 @@ def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
     """Model after an edit, without a record of it."""
     if edit.operation == "without":
         return _without(model, edit.component)
-    if edit.operation == "monotone":
+    if edit.operation == "shape":
         names = model.feature_names
         shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
         return _after(shaped, _changed(model, shaped), model)

@@ -9,9 +9,9 @@ from typing import Any, TypedDict
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray
-from tpnn._utils.rules import Rule, is_number, is_positive
+from tpnn._utils.rules import Rule, is_number, is_positive, one_of
 from tpnn.anova.components import Component, resolve_feature, resolve_interactions
-from tpnn.anova.shapes import SIGNS, check_shape
+from tpnn.anova.shapes import SHAPES, check_shape
 from tpnn.lifecycle.edit.where import Where, read_number, read_where
 from tpnn.model.model import AnovaModel
 from tpnn.table.table import DATE, NOMINAL
@@ -36,7 +36,7 @@ class Change(TypedDict, total=False):
     flatten: bool
     smooth: float | bool
     points: Any
-    monotone: str
+    shape: str
     without: bool
 
 
@@ -70,7 +70,7 @@ OPERATIONS = {
         DEFAULT_SMOOTHING,
     ),
     "points": Rule("pairs of a value and the effect there", _are_points, {30: 0.1}),
-    "monotone": Rule("a shape", lambda value: value in SIGNS, "increasing"),
+    "shape": Rule(f"one of {', '.join(SHAPES)}", one_of(*SHAPES), "increasing"),
     "without": Rule("True", lambda value: value is True, True),
 }
 
@@ -204,26 +204,26 @@ def _read_value(
 ) -> Any:
     """Value of an operation, in the form of its record."""
     value, is_limited = given[operation], not all(one.is_all for one in where)
-    alone = {"monotone": "the whole feature", "without": "the whole component"}
+    alone = {"shape": "the whole feature", "without": "the whole component"}
     alone["points"] = "the values that it lists"
     if operation in alone and (is_limited or (operation != "points" and "output" in given)):
         raise ValueError(
             f"{operation}: is for {alone[operation]}, found between, levels, missing or output "
             "too. Leave them out."
         )
-    if operation in ("points", "monotone") and len(features) > 1:
+    if operation in ("points", "shape") and len(features) > 1:
         raise ValueError(
             f"{operation}: one feature is needed, found {len(features)}. Name one feature."
         )
-    if operation == "monotone":
-        check_shape(model.encoder, features[0], value, "monotone")
+    if operation == "shape":
+        check_shape(model.encoder, features[0], value, "shape")
     if operation == "points":
         return _read_points(where[0], value)
     if operation == "smooth":
         return _read_smoothing(model, features, value)
     if operation == "limit":
         return [None if end is None else float(end) for end in value]
-    return value if operation in ("flatten", "monotone", "without") else float(value)
+    return value if operation in ("flatten", "shape", "without") else float(value)
 
 
 def _read_points(where: Where, value: Any) -> list[list[float]]:

@@ -188,7 +188,7 @@ class CudaTraining:
     def _train(self, progress: Progress) -> Solution:
         """Train until every bag has stopped improving."""
         log = TrainingLog(self.schedule, self.limits, progress, self.n_bags)
-        constants = np.tile(self.problem.start, self.n_bags).astype(np.float32)
+        constants = np.tile(self.problem.best_constant, self.n_bags).astype(np.float32)
         self.intercepts = torch.as_tensor(constants).cuda()
         self.best_intercepts = self.intercepts.clone()
         graph: Any = None

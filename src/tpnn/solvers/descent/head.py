@@ -24,7 +24,6 @@ START_WIDTH = 0.1  # initial gamma
 START_COEFFICIENT = 0.01  # initial |beta|, if its sign is fixed
 
 Component = tuple[int, ...]
-Direction = Literal["increasing", "decreasing"]
 
 
 class TPNNHead(nn.Module):
@@ -45,7 +44,7 @@ class TPNNHead(nn.Module):
     marginal : {"uniform", "running"}, default="uniform"
         Measure mu of each input: uniform until ``observe`` replaces it, or a running mean of the
         empirical measures of the training batches.
-    monotone : dict from input to {"increasing", "decreasing"}, optional
+    shapes : dict from input to "increasing" or "decreasing", optional
         Inputs in which every raw score must be monotone, whatever the values of the other inputs.
     activation : {"sigmoid", "relu"}, default="sigmoid"
         The function sigma.
@@ -60,7 +59,7 @@ class TPNNHead(nn.Module):
 
     Examples
     --------
-    >>> head = TPNNHead(3, order=2, monotone={0: "increasing"})
+    >>> head = TPNNHead(3, order=2, shapes={0: "increasing"})
     >>> head.components
     ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
     >>> head(torch.rand(8, 3)).shape
@@ -79,7 +78,7 @@ class TPNNHead(nn.Module):
         pairs: Sequence[Component] | None = None,
         n_bases: int | Mapping[int, int] = 30,
         marginal: Literal["uniform", "running"] = "uniform",
-        monotone: Mapping[int, Direction] | None = None,
+        shapes: Mapping[int, str] | None = None,
         activation: Activation = "sigmoid",
         scale: Scale = "centred",
         shared_bases: bool = False,
@@ -88,7 +87,7 @@ class TPNNHead(nn.Module):
     ) -> None:
         super().__init__()
         self.marginal, self.momentum = _checked("marginal", marginal), momentum
-        signs = _signs(n_features, monotone or {})
+        signs = _signs(n_features, shapes or {})
         self.register_buffer("signs", signs)
         self.register_buffer("nodes", torch.linspace(0, 1, n_nodes))
         self.register_buffer("masses", torch.full((n_features, n_nodes), 1 / n_nodes))
@@ -229,13 +228,13 @@ def _checked(name: str, value: str) -> str:
     return value
 
 
-def _signs(n_features: int, monotone: Mapping[int, Direction]) -> Tensor:
+def _signs(n_features: int, shapes: Mapping[int, str]) -> Tensor:
     """Direction of each input as a number, shape (p,)."""
     signs = torch.zeros(n_features)
-    for feature, direction in monotone.items():
+    for feature, direction in shapes.items():
         if not 0 <= feature < n_features or direction not in MONOTONE:
             raise ValueError(
-                f"monotone: must map inputs 0 to {n_features - 1} to 'increasing' or 'decreasing', "
+                f"shapes: must map inputs 0 to {n_features - 1} to one of {', '.join(MONOTONE)}, "
                 f"found {feature!r}: {direction!r}. Change or remove this entry."
             )
         signs[feature] = MONOTONE[direction]

@@ -128,9 +128,9 @@ class Descent(BaseEstimator):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        start: Solution | None = None,
+        initial: Solution | None = None,
     ) -> Solution:
-        """Train all components of a problem together, ignoring ``start``."""
+        """Train all components of a problem together, ignoring ``initial``."""
         networks, schedules = _torch_module("networks"), _torch_module("schedule")
         training = _torch_module("training")
         orders = problem.components.orders

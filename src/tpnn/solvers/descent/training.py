@@ -145,7 +145,7 @@ class GradientTraining:
     def fit(self, progress: Progress) -> Solution:
         """Train from the best constants until every bag has stopped improving."""
         log = TrainingLog(self.schedule, self.limits, progress, self.n_bags)
-        self.intercepts = np.tile(self.problem.start, self.n_bags).astype(np.float32)
+        self.intercepts = np.tile(self.problem.best_constant, self.n_bags).astype(np.float32)
         best_intercepts = self.intercepts
         with ONE_TORCH_THREAD, self.limits.workers(_one_thread) as workers:
             workers.map(_Part.publish, self.parts)

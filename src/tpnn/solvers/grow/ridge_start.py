@@ -54,7 +54,7 @@ def evident_ridge(problem: Problem, bases: Float32Array, marginal: Marginal, lea
     ridges = least * 10 ** (np.arange(int(decades * STEPS_PER_DECADE) + 1) / STEPS_PER_DECADE)
     rows = slice(MOST_ROWS)  # in random order
     masses = problem.distinct.weights[rows, None] * problem.distinct.size
-    raw = problem.rows.offset[rows] + problem.start.astype(np.float32)
+    raw = problem.rows.offset[rows] + problem.best_constant.astype(np.float32)
     design = _design(problem, bases, marginal, rows)
     with np.errstate(all="ignore"):  # of extreme offsets or a custom loss; NaN is never best
         slope, hessian = problem.objective.slopes(
@@ -145,7 +145,7 @@ def smooth_starts(
         solved[1].forget(are_frozen(part.features.tolist(), problem))
         coded.append(CodedComponents(codes, part.features, coarser.n_nodes))
     ridge = RidgeStart(solved, coded, problem.rows, problem.objective, l2)
-    best = ridge.fit(problem.start, workers, limits)
+    best = ridge.fit(problem.best_constant, workers, limits)
     mains = solved[0].tables(best.coefficients[0])
     mains = _shaped_mains(mains, problem)[:, :, None]
     pairs = np.empty((0, coarse.n_nodes, coarse.n_nodes, len(best.intercepts)), np.float32)

@@ -131,11 +131,11 @@ class Grow(BaseEstimator):
         problem: Problem,
         limits: Limits,
         progress: Progress,
-        start: Solution | None = None,
+        initial: Solution | None = None,
     ) -> Solution:
-        """Grow main effects and pairs, or take them from ``start``; then grow higher orders."""
+        """Grow main effects and pairs, or take them from ``initial``; then grow higher orders."""
         lower = [component for component in problem.components if len(component) <= 2]
-        solution = start or self._solve_lower(
+        solution = initial or self._solve_lower(
             problem.with_components(ComponentSet(tuple(lower))), limits, progress
         )
         if len(lower) == len(problem.components):

@@ -238,7 +238,7 @@ class LowerOrders:
     def _starts(self) -> dict[str, list[Tables]]:
         """Grids of every bag that its ways start from."""
         n_bags, limits = self.problem.n_bags, self.grower.limits
-        starts = {"zero": [zero_start(self.problem, self.problem.start)] * n_bags}
+        starts = {"zero": [zero_start(self.problem, self.problem.best_constant)] * n_bags}
         if any(way.start == "smooth" for way in self.ways):
             with ONE_BLAS_THREAD, limits.workers() as workers:
                 starts["smooth"] = smooth_starts(self.problem, self.l2, limits, workers)

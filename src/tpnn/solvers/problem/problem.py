@@ -1,4 +1,4 @@
-"""Base: a model to which a fit adds."""
+"""Problem: a table and its targets as a solver wants them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Grids = Mapping[Component, FloatArray]
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseModel:
     """A model to which a fit adds, on the nodes and masses of the problem, in the user's units.
 
     Parameters
@@ -129,8 +129,8 @@ class Problem:
         How the bags are drawn.
     objective : Objective
         The loss.
-    start : array of shape (K,)
-        Raw score of the best constant, on the training scale.
+    best_constant : array of shape (K,)
+        Its raw score, on the training scale.
     shift, scale : array of shape (K,) or (1,)
         y = shift + scale * target.
     has_offset : bool
@@ -139,7 +139,7 @@ class Problem:
         Targets, weights and offsets as the user passed them, for all rows of the table.
     states : GrowthStates, optional
         Growths to go on with, and where to keep those that end because their rounds are up.
-    base : Base, optional
+    base : BaseModel, optional
         Model to which the solution is added; its raw scores are part of the offset of the rows.
     """
 
@@ -152,13 +152,13 @@ class Problem:
     distinct: DistinctRows
     bagging: Bagging
     objective: Objective
-    start: FloatArray
+    best_constant: FloatArray
     shift: FloatArray
     scale: FloatArray
     has_offset: bool
     targets: Targets
     states: GrowthStates | None = None
-    base: Base | None = None
+    base: BaseModel | None = None
 
     @classmethod
     def build(
@@ -195,7 +195,7 @@ class Problem:
             distinct=distinct,
             bagging=bagging,
             objective=target.objective,
-            start=target.start,
+            best_constant=target.best_constant,
             shift=target.shift,
             scale=target.scale,
             has_offset=bool(targets.offset.any()),

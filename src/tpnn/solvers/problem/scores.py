@@ -18,7 +18,7 @@ from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.model import AnovaModel
 from tpnn.model.task import both_classes
-from tpnn.solvers.problem.problem import Base, Problem
+from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.problem.rows import read_columns
 from tpnn.table.encoder import TableEncoder, of_rows
 from tpnn.table.table import Table
@@ -100,13 +100,16 @@ def _scores(
     return interpolated(encoder, flatten_tables(tables), intercepts, columns)
 
 
-def based(problem: Problem, base: Base) -> Problem:
+def based(problem: Problem, base: BaseModel) -> Problem:
     """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
     raw = training_scores(base.tables, base.intercepts, problem)
     known = problem.rows.offset + (raw - problem.shift) / problem.scale
     offset = problem.codes.shelf.keep(known.astype(np.float32))
     return replace(
-        problem, rows=replace(problem.rows, offset=offset), start=0 * base.intercepts, base=base
+        problem,
+        rows=replace(problem.rows, offset=offset),
+        best_constant=0 * base.intercepts,
+        base=base,
     )
 
 

@@ -46,7 +46,7 @@ class Scaled:
         Known part of the raw score.
     objective : Objective
         The loss; in units of its dispersion if rescaling y only shifts the raw score.
-    start : array of shape (K,)
+    best_constant : array of shape (K,)
         Raw score of the best constant.
     shift, scale : array of shape (K,) or (1,)
         The way back: the raw score in the user's units is shift + scale * raw score.
@@ -55,7 +55,7 @@ class Scaled:
     y: FloatArray
     offset: FloatArray
     objective: Objective
-    start: FloatArray
+    best_constant: FloatArray
     shift: FloatArray
     scale: FloatArray
 
@@ -116,10 +116,12 @@ def scaled(
     elif objective.is_relative:
         shift = np.log(weights @ y)
         y = y / np.exp(shift)
-    start = objective.start(y, offset, weights)
+    best = objective.start(y, offset, weights)
     if objective.is_relative:
-        objective = objective.in_units_of_dispersion(y, offset + start, weights)
-    return Scaled(y=y, offset=offset, objective=objective, start=start, shift=shift, scale=scale)
+        objective = objective.in_units_of_dispersion(y, offset + best, weights)
+    return Scaled(
+        y=y, offset=offset, objective=objective, best_constant=best, shift=shift, scale=scale
+    )
 
 
 def _standardised(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn.table.columns import is_in_files
@@ -12,29 +12,23 @@ from tpnn.table.files.reading import SourceColumns, current_reader
 from tpnn.table.files.source import Source, name_of
 
 
-class Training(NamedTuple):
-    """What ``fit`` is passed: a table, targets, and weights and groups or None."""
-
-    X: Any
-    y: Any
-    sample_weight: Any = None
-    groups: Any = None
-
-
-def read_training(given: Training, memory: float) -> Training:
+def read_training(
+    X: Any, y: Any, sample_weight: Any, groups: Any, memory: float
+) -> tuple[Any, Any, Any, Any]:
     """Read targets, weights and groups by the names of their columns if the table is in files.
 
     The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise, or
     if others can read it, its columns stay in the files. What is in memory already is returned as
     it is.
     """
-    if not is_in_files(given.X):
-        return given
-    source = Source(given.X)
+    if not is_in_files(X):
+        return X, y, sample_weight, groups
+    source = Source(X)
+    optional = {"sample_weight": sample_weight, "groups": groups}
     named = {
         argument: _checked_names(argument, value, source)
-        for argument, value in given._asdict().items()
-        if argument != "X" and (argument == "y" or value is not None)
+        for argument, value in {"y": y, **optional}.items()
+        if argument == "y" or value is not None
     }
     others = list(dict.fromkeys(chain.from_iterable(named.values())))
     features = [name for name in source.names if name not in others]
@@ -57,9 +51,9 @@ def read_training(given: Training, memory: float) -> Training:
         for name in names:
             _check_present(argument, name, known.column(name), source)
     frame = known.to_pandas(split_blocks=True)
-    is_one = isinstance(given.y, str)
-    values = {argument: frame[names[0]] for argument, names in named.items()}
-    return Training(table, **values | {"y": frame[given.y] if is_one else frame[list(given.y)]})
+    targets = frame[y] if isinstance(y, str) else frame[list(y)]
+    weights, grouped = (frame[named[name][0]] if name in named else None for name in optional)
+    return table, targets, weights, grouped
 
 
 def _checked_names(argument: str, given: Any, source: Source) -> list[str]:

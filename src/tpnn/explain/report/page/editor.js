@@ -2,10 +2,8 @@
 
 const OPERATIONS = {
   add: "add", set: "set to", scale: "multiply by", limit: "limit to", flatten: "flatten", smooth: "smooth by a share of rows",
-  increasing: "make increasing", decreasing: "make decreasing", without: "leave out",
+  without: "leave out",
 };
-const SHAPES = ["increasing", "decreasing"]; // are for main effects
-const WHOLE = [...SHAPES, "without"]; // are for a whole effect, and need no number
 const DEFAULTS = {add: 0.1, set: 0, scale: 0.5, limit: -1, smooth: 0.05};
 const HANDLE_GAP = 9; // pixels between handles, at least
 const DRAG_LENGTH = 4; // pixels from which on a click is a drag
@@ -101,7 +99,10 @@ class Editor {
     this.edits = [];
     this.past = [];
     this.before = null;
-    byId("operation").append(...Object.entries(OPERATIONS).map(([value, words]) => make("option", {value, textContent: words})));
+    this.shapes = Object.keys(view.data.directions); // are for main effects
+    this.whole = [...this.shapes, "without"]; // are for a whole effect, and need no number
+    const operations = [...Object.entries(OPERATIONS), ...this.shapes.map(shape => [shape, `make ${shape}`])];
+    byId("operation").append(...operations.map(([value, words]) => make("option", {value, textContent: words})));
     byId("operation").onchange = () => this.showFields();
     byId("edit-places").oninput = () => this.showSelection();
     byId("edit-form").onsubmit = event => { event.preventDefault(); this.fromForm(); };
@@ -148,7 +149,7 @@ class Editor {
     byId("edit-note").textContent = `${NOTES[Math.min(order, 3)]} Importance and scores on this page stay those before the edits.`;
     this.places = component.features.map((j, a) => new Place(this.view.data.features[j], this.model.axes[1][j], a));
     byId("edit-places").replaceChildren(...this.places.map(place => place.row));
-    for (const option of byId("operation").options) option.hidden = option.disabled = order > 1 && SHAPES.includes(option.value);
+    for (const option of byId("operation").options) option.hidden = option.disabled = order > 1 && this.shapes.includes(option.value);
     if (byId("operation").selectedOptions[0].disabled) byId("operation").value = "add";
     byId("edit-problem").textContent = "";
     this.showFields();
@@ -156,7 +157,7 @@ class Editor {
 
   showFields() {
     const operation = byId("operation").value;
-    byId("edit-value").hidden = operation === "flatten" || WHOLE.includes(operation);
+    byId("edit-value").hidden = operation === "flatten" || this.whole.includes(operation);
     byId("edit-high").hidden = operation !== "limit";
     byId("edit-value").value = DEFAULTS[operation] ?? "";
     if (operation === "limit") byId("edit-high").value = -DEFAULTS.limit;
@@ -249,7 +250,7 @@ class Editor {
     }
     const value = byId("edit-value").valueAsNumber;
     if (operation === "without") edit.without = true;
-    else if (WHOLE.includes(operation)) edit.monotone = operation;
+    else if (this.whole.includes(operation)) edit.shape = operation;
     else edit[operation] = operation === "flatten" ? true : operation === "limit" ? [value, byId("edit-high").valueAsNumber] : value;
     const wrong = this.wrong(edit, operation);
     byId("edit-problem").textContent = wrong;
@@ -263,12 +264,12 @@ class Editor {
 
   wrong(edit, operation) {
     const {component} = this, isLimited = edit.between || edit.levels || edit.missing;
-    if (WHOLE.includes(operation) && isLimited) return "This is for the whole effect: leave the values out.";
-    if (edit.monotone && component.axes[0].groups) return "These levels have no order.";
-    if (edit.monotone && this.view.data.components.some(one => one.features.length > 1 && one.features.includes(component.features[0]))) return "This feature has interactions: make the model monotone in Python, which changes them too.";
+    if (this.whole.includes(operation) && isLimited) return "This is for the whole effect: leave the values out.";
+    if (edit.shape && component.axes[0].groups) return "These levels have no order.";
+    if (edit.shape && this.view.data.components.some(one => one.features.length > 1 && one.features.includes(component.features[0]))) return "This feature has interactions: make the model monotone in Python, which changes them too.";
     const range = this.places.map(place => this.wrongRange(place)).find(Boolean);
     if (range) return range;
-    if (operation === "flatten" || WHOLE.includes(operation)) return "";
+    if (operation === "flatten" || this.whole.includes(operation)) return "";
     if ([edit[operation]].flat().some(x => !Number.isFinite(x))) return "A number is needed.";
     if (operation === "limit" && edit.limit[0] > edit.limit[1]) return "The lower limit must not exceed the upper.";
     if (operation === "smooth" && !(edit.smooth > 0 && edit.smooth <= 1)) return "A share of the rows is above 0 and at most 1.";
@@ -309,7 +310,7 @@ class Editor {
     this.before ??= data.rows.map((row, i) => this.model.explain(row, data.offsets[i]).predictions);
     const state = this.state();
     this.past.push(state);
-    if (data.outputs.length && edit.output === undefined && !edit.monotone && !edit.without) edit.output = data.outputs[output];
+    if (data.outputs.length && edit.output === undefined && !edit.shape && !edit.without) edit.output = data.outputs[output];
     applyEdit(this.model, component, edit);
     data.components.forEach((one, i) => {
       const old = state.components[i];
@@ -361,7 +362,7 @@ class Editor {
 
   valueWords(key, value) {
     if (key === "limit") return value.map(x => shortNumber(x)).join(" to ");
-    return value === true ? "" : key === "monotone" ? value : shortNumber(value);
+    return value === true ? "" : key === "shape" ? value : shortNumber(value);
   }
 
   showEdits() {

@@ -55,8 +55,8 @@ function smoothed(axis, nodes, values, share) {
 }
 
 // The nearest increasing values under the masses, or the nearest decreasing ones: neighbours out of order are pooled.
-function monotone(axis, values, shape) {
-  const sign = shape === "increasing" ? 1 : -1, pools = [];
+function monotone(axis, values, sign) {
+  const pools = [];
   for (let node = 0; node < axis.regular; node++) {
     const mass = Math.max(axis.weights[node], 1e-12);
     pools.push({mass, sum: mass * sign * values[node], size: 1});
@@ -77,13 +77,13 @@ function meanInside(axes, masks, values) {
 }
 
 // A grid, in raw scores, after an edit of all its cells; those outside are left as they were by whoever calls it.
-function newValues(axes, masks, values, edit) {
+function newValues(axes, masks, values, edit, directions) {
   const each = change => values.map(change);
   if (edit.smooth !== undefined) {
     const shape = axes.map(axis => axis.size), inside = masks.map(mask => mask.flatMap((is, node) => is ? [node] : []));
     return axes.reduce((grid, axis, a) => axis.groups ? grid : along(grid, shape, a, line => smoothed(axis, inside[a], line, edit.smooth)), values);
   }
-  if (edit.monotone) return monotone(axes[0], Array.from(values), edit.monotone);
+  if (edit.shape) return monotone(axes[0], Array.from(values), directions[edit.shape]);
   if (edit.points) {
     const points = new Map(edit.points.map(([x, effect]) => [axes[0].values.indexOf(x), effect]));
     return each((old, node) => points.get(node) ?? old);
@@ -106,7 +106,7 @@ function applyEdit(model, component, edit) {
   }
   const finer = new Map();
   if (edit.points) finer.set(features[0], axis => withValues(axis, data.features[features[0]], edit.points.map(([x]) => x)));
-  else if (edit.smooth === undefined && !edit.monotone) features.forEach((j, a) => {
+  else if (edit.smooth === undefined && !edit.shape) features.forEach((j, a) => {
     const main = model.axes[1][j];
     if (!wheres[a].isAll) finer.set(j, axis => finerFor(axis, main, data.features[j], wheres[a]));
   });
@@ -114,7 +114,7 @@ function applyEdit(model, component, edit) {
   const {axes} = component, masks = axes.map((axis, a) => insideNodes(axis, wheres[a])), inside = outerProduct(masks), step = data.packed.step;
   component.tables.forEach((table, k) => {
     if (edit.output !== undefined && data.outputs[k] !== edit.output) return;
-    const values = Float64Array.from(table, units => units * step), found = newValues(axes, masks, values, edit);
+    const values = Float64Array.from(table, units => units * step), found = newValues(axes, masks, values, edit, data.directions);
     addGrid(model, features, values.map((old, cell) => inside[cell] ? found[cell] - old : 0), k);
   });
 }
