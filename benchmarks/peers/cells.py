@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
+from benchmarks.common.cells import Cell, Line, failure
+from benchmarks.common.environment import machine, seconds, today
+from benchmarks.common.interface import Halves, Kind
+from benchmarks.common.pool import ignore_warnings
+from benchmarks.common.scores import rmse
 from benchmarks.peers.models import Maker, Peer
-from benchmarks.peers.tables import TABLES, Split, is_unseen, levels, split, table
-from evaluation.cells import Cell, Line, failure
-from evaluation.environment import machine, seconds, today
-from evaluation.interface import Kind
-from evaluation.pool import ignore_warnings
-from evaluation.scores import rmse
+from benchmarks.peers.tables import TABLES, is_unseen, levels, split, table
 from tpnn._utils.arrays import FloatArray
 
 PREDICTED_ROWS = 50_000  # at least, so that what every call costs anyway is a small part
@@ -31,25 +31,13 @@ WITH_DUPLICATES = ("wine",)
 
 
 class Job(NamedTuple):
-    """Splits of one table that one model is measured on.
-
-    Parameters
-    ----------
-    data, model : str
-        Names of the table and of the model.
-    splits : sequence of int
-        Which splits.
-    timed : bool
-        Whether seconds are measured: that needs a machine with nothing else to do.
-    limit : float, optional
-        Seconds after which a fit is stopped, and the splits after it are left out.
-    """
+    """Splits of one table that one model is measured on."""
 
     data: str
     model: str
     splits: Sequence[int]
-    timed: bool = False
-    limit: float | None = None
+    timed: bool = False  # whether seconds are measured: that needs an idle machine
+    limit: float | None = None  # seconds after which a fit is stopped, and no split follows
 
 
 def measure(job: Job, maker: Maker, version: str) -> Iterator[Line]:
@@ -122,7 +110,7 @@ def _sizes(name: str) -> dict[str, int]:
     return {"n_rows": len(X), "n_features": X.shape[1], "n_features_of_levels": len(levels(X))}
 
 
-def _results(data: Split, job: Job, model: Peer) -> dict[str, Any]:
+def _results(data: Halves, job: Job, model: Peer) -> dict[str, Any]:
     """Fit a model and test it."""
     took = seconds(lambda: model.fit(data.fitted.X, data.fitted.y))
     found: dict[str, Any] = {"scores": scores(job.data, data, model.predict(data.test.X))}
@@ -152,7 +140,7 @@ def _rows_per_second(model: Peer, X: pd.DataFrame) -> float:
     return len(many) / float(np.median(times))
 
 
-def scores(name: str, data: Split, predicted: FloatArray) -> dict[str, float]:
+def scores(name: str, data: Halves, predicted: FloatArray) -> dict[str, float]:
     """Return the error of the test rows, on some tables also of those that no fit has seen."""
     y = data.test.y
     if predicted.ndim == 2:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.common.interface import Kind
 from benchmarks.peers.tables import levels
-from evaluation.interface import Kind
 from tpnn._utils.arrays import FloatArray
 
 THREADS = 2
@@ -177,7 +177,7 @@ def version(maker: Maker) -> str | None:
 def _tag_of_sources() -> str:
     """Return a hash of the rooms that a fit goes through."""
     root = Path(str(import_module(OURS).__file__)).parent
-    rooms = ("table", "anova", "loss", "model", "problem", "grow", "search", "estimators")
+    rooms = ("table", "anova", "loss", "model", "solvers", "search", "estimators")
     digest = hashlib.sha256()
     for path in sorted(path for room in rooms for path in (root / room).rglob("*.py")):
         digest.update(path.read_bytes())

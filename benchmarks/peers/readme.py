@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
+from benchmarks.common.cells import Line
+from benchmarks.common.page import markdown
 from benchmarks.peers.figures import (
     TOLERANCE,
     counts,
@@ -16,10 +17,9 @@ from benchmarks.peers.figures import (
     latest,
     ratio,
     seconds,
+    three_digits,
 )
 from benchmarks.peers.models import NAMES, OURS, RIVALS
-from evaluation.cells import Line
-from evaluation.tables import markdown
 
 BEGIN, END = "<!-- figures of benchmarks/peers.md -->", "<!-- end of the figures -->"
 SHOWN = "calhousing"
@@ -47,7 +47,7 @@ def figures(lines: Sequence[Line]) -> str:
     if SHOWN in tables:
         means = tables[SHOWN].mean()
         ours = f"California housing, RMSE (tpnn: {means[OURS]:.3f})"
-        rows.append([ours, *_cells(lambda rival: _number(means[rival]))])
+        rows.append([ours, *_cells(lambda rival: three_digits(means[rival]))])
     if fits:
         rows.append(["seconds of a fit, likewise", *_mean_ratios(fits.values())])
     return markdown(rows)
@@ -62,8 +62,4 @@ def _counts(tables: Iterable[pd.DataFrame], rival: str) -> tuple[int, int, int]:
 
 
 def _mean_ratios(tables: Iterable[pd.DataFrame]) -> list[str]:
-    return _cells(lambda rival: _number(geometric_mean(ratio(v, rival) for v in tables)))
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2g}" if value < 0.1 else f"{value:.3f}"
+    return _cells(lambda rival: three_digits(geometric_mean(ratio(v, rival) for v in tables)))

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from evaluation.data import TASKS, is_available, load
-from evaluation.interface import Kind
+from benchmarks.common.data import TASKS, in_two, is_available, load
+from benchmarks.common.interface import Halves, Kind, Rows
 
 Read = Callable[[], tuple[pd.DataFrame, pd.Series]]
 
@@ -24,20 +24,6 @@ class Table(NamedTuple):
     kind: Kind
     read: Read
     package: str | None = None  # that has the rows, None where they are a file
-
-
-class Part(NamedTuple):
-    """Features and target of some rows."""
-
-    X: pd.DataFrame
-    y: NDArray[Any]
-
-
-class Split(NamedTuple):
-    """Rows to fit to, and rows to test on."""
-
-    fitted: Part
-    test: Part
 
 
 def _file(name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -145,7 +131,7 @@ def absence(name: str) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def table(name: str) -> Part:
+def table(name: str) -> Rows:
     """Return a table: numbers as floats, levels as strings, classes counted from 0.
 
     A missing number is NaN, a missing level None.
@@ -154,8 +140,8 @@ def table(name: str) -> Part:
     features, target = read()
     X = pd.DataFrame({column: _plain(features[column]) for column in features.columns})
     if kind == "regression":
-        return Part(X, target.to_numpy(np.float64))
-    return Part(X, np.asarray(pd.factorize(target, sort=True)[0], np.int64))
+        return Rows(X, target.to_numpy(np.float64))
+    return Rows(X, np.asarray(pd.factorize(target, sort=True)[0], np.int64))
 
 
 def levels(X: pd.DataFrame) -> list[str]:
@@ -163,16 +149,13 @@ def levels(X: pd.DataFrame) -> list[str]:
     return [column for column in X.columns if X[column].dtype == object]
 
 
-def split(name: str, seed: int) -> Split:
+def split(name: str, seed: int) -> Halves:
     """Shuffle the rows and cut them 80 : 20."""
-    X, y = table(name)
-    order = np.random.RandomState(seed).permutation(len(X))
-    n_fitted = 8 * len(X) // 10
-    parts = order[:n_fitted], order[n_fitted:]
-    return Split(*(Part(X.iloc[part].reset_index(drop=True), y[part]) for part in parts))
+    rows = table(name)
+    return in_two(rows, np.random.RandomState(seed).permutation(len(rows.y)))
 
 
-def is_unseen(data: Split) -> NDArray[np.bool_]:
+def is_unseen(data: Halves) -> NDArray[np.bool_]:
     """Mark the test rows whose features are those of no row to fit."""
     fitted, test = (pd.util.hash_pandas_object(part.X, index=False) for part in data)
     return ~test.isin(set(fitted)).to_numpy()

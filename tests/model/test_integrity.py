@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
+from tests.fuzz.files import ODD_ENTRIES, damage
 from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load_model
 from tpnn.model.archive import _digest, read_archive, write_archive

@@ -1,0 +1,81 @@
+"""Specs: one file per table or figure of the paper, with its numbers."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.cells import Cell
+from benchmarks.paper.models import members
+
+FOLDER = Path(__file__).parent / "specs"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A table or figure.
+
+    Parameters
+    ----------
+    name, title, paper : str
+        Its name here, what it shows, and what it is called in the paper.
+    kind : str
+        How it is drawn.
+    data, models : list of str
+        Rows and columns.
+    splits : int
+        Splits of each data set, unless the command line says otherwise.
+    published : dict
+        The paper's numbers by data set and model: a number, or mean and standard deviation.
+    note : str
+        What to say below it.
+    options : dict
+        What only this kind has.
+    """
+
+    name: str
+    title: str
+    paper: str
+    kind: str
+    data: list[str]
+    models: list[str]
+    splits: int = 10
+    published: dict[str, dict[str, Any]] = field(default_factory=dict)
+    note: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def cells(self, splits: int | None = None) -> list[Cell]:
+        """Return all cells, split by split, so that a run that is stopped has whole splits."""
+        count = self.splits if splits is None else splits
+        return [
+            Cell(data, model, split)
+            for split in range(count)
+            for data in self.data
+            for family in self.models
+            for model in members(family, data)
+        ]
+
+
+def names() -> list[str]:
+    """Return the names of all specs, in the order of the paper."""
+    return [path.stem for path in sorted(FOLDER.glob("*.toml"), key=_place)]
+
+
+def _place(path: Path) -> tuple[bool, int, str]:
+    """Sort tables before figures, each by its number."""
+    paper = str(tomllib.loads(path.read_text())["paper"])
+    numbers = re.findall(r"(?:Table|Figures?) (\d+)", paper)
+    return paper.startswith("Figure"), int(numbers[0]) if numbers else 99, path.stem
+
+
+def read(name: str) -> Spec:
+    """Read a spec by name."""
+    path = FOLDER / f"{name}.toml"
+    if not path.exists():
+        raise ValueError(f"NAME: must be one of {', '.join(names())}, found {name!r}.")
+    fields = tomllib.loads(path.read_text())
+    known = {key: fields.pop(key) for key in list(fields) if key in Spec.__dataclass_fields__}
+    return Spec(name=name, **known, options=fields)
