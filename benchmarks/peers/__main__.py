@@ -73,7 +73,7 @@ def _installed(models: Mapping[str, Maker]) -> dict[str, str]:
     """Return the version of each model whose library is installed."""
     versions = {name: version(maker) for name, maker in models.items()}
     for name in [name for name, found in versions.items() if found is None]:
-        say(f"skipping {name}, not installed: see `make benchmarks`")
+        say(f"skipping {name}, not installed: run `make rivals`")
     return {name: found for name, found in versions.items() if found is not None}
 
 
