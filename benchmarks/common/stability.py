@@ -15,21 +15,11 @@ from tpnn._utils.arrays import FloatArray, RealArray
 
 
 class Decomposition(NamedTuple):
-    """Components of one fit on the rows where fits are compared.
+    """Components of one fit on the rows where fits are compared."""
 
-    Parameters
-    ----------
-    components : list of tuple of int
-        Features of each component.
-    scores : array of shape (n, C, n_outputs)
-        Values of the components.
-    notes : dict
-        What else is known of the fit.
-    """
-
-    components: list[Component]
-    scores: RealArray
-    notes: dict[str, Any]
+    components: list[Component]  # features of each component
+    scores: RealArray  # (n, C, n_outputs); values of the components
+    notes: dict[str, Any]  # what else is known of the fit
 
 
 def write(path: Path, fit: Decomposition) -> None:

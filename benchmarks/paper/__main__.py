@@ -10,8 +10,7 @@ from pathlib import Path
 
 from benchmarks.common.cells import RESULTS, Cell
 from benchmarks.paper import page, specs
-from benchmarks.paper.lines import Lines
-from benchmarks.paper.results import Results
+from benchmarks.paper.results import Lines, Results
 from benchmarks.paper.runner import add_stability, run
 
 

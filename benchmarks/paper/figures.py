@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.cells import Line
-from benchmarks.paper.lines import Lines
+from benchmarks.paper.results import Lines
 from benchmarks.paper.special_tables import save
 from benchmarks.paper.specs import Spec
 from benchmarks.paper.tables import title_of

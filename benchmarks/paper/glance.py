@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common.page import markdown
 from benchmarks.paper import specs
-from benchmarks.paper.lines import Lines
+from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec
 from benchmarks.paper.tables import (
     MISSING,

@@ -37,27 +37,13 @@ RUNTIME_NBM = {1: 10}  # bases of NB^1M in the runtime table
 
 
 class Setting(NamedTuple):
-    """What a model is built for.
+    """What a model is built for."""
 
-    Parameters
-    ----------
-    data : str
-        Name of the data set, which decides some layer sizes.
-    task : Task
-        What is predicted.
-    seed : int
-        Random state.
-    pairs : list of (int, int), optional
-        Interactions to include where not all are.
-    quick : bool
-        Whether to train for a moment only.
-    """
-
-    data: str
-    task: Task
-    seed: int
-    pairs: Sequence[Component] | None = None
-    quick: bool = False
+    data: str  # name of the data set, which decides some layer sizes
+    task: Task  # what is predicted
+    seed: int  # random state
+    pairs: Sequence[Component] | None = None  # interactions to include where not all are
+    quick: bool = False  # whether to train for a moment only
 
 
 def members(family: str, data: str) -> list[str]:

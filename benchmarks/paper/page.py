@@ -8,8 +8,7 @@ from benchmarks.common.environment import ROOT
 from benchmarks.paper import special_tables, specs, tables
 from benchmarks.paper.figures import draw
 from benchmarks.paper.glance import glance
-from benchmarks.paper.lines import Lines
-from benchmarks.paper.results import Results
+from benchmarks.paper.results import Lines, Results
 from benchmarks.paper.specs import Spec
 from benchmarks.paper.tables import title_of
 

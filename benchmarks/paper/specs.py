@@ -16,36 +16,19 @@ FOLDER = Path(__file__).parent / "specs"
 
 @dataclass(frozen=True)
 class Spec:
-    """A table or figure.
-
-    Parameters
-    ----------
-    name, title, paper : str
-        Its name here, what it shows, and what it is called in the paper.
-    kind : str
-        How it is drawn.
-    data, models : list of str
-        Rows and columns.
-    splits : int
-        Splits of each data set, unless the command line says otherwise.
-    published : dict
-        The paper's numbers by data set and model: a number, or mean and standard deviation.
-    note : str
-        What to say below it.
-    options : dict
-        What only this kind has.
-    """
+    """A table or figure."""
 
     name: str
-    title: str
-    paper: str
-    kind: str
-    data: list[str]
-    models: list[str]
-    splits: int = 10
+    title: str  # what it shows
+    paper: str  # what it is called in the paper
+    kind: str  # how it is drawn
+    data: list[str]  # rows
+    models: list[str]  # columns
+    splits: int = 10  # of each data set, unless the command line says otherwise
+    # the paper's numbers by data set and model: a number, or mean and standard deviation
     published: dict[str, dict[str, Any]] = field(default_factory=dict)
-    note: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
+    note: str = ""  # what to say below it
+    options: dict[str, Any] = field(default_factory=dict)  # what only this kind has
 
     def cells(self, splits: int | None = None) -> list[Cell]:
         """Return all cells, split by split, so that a run that is stopped has whole splits."""

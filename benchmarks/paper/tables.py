@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.common.cells import Line
 from benchmarks.common.page import markdown
 from benchmarks.common.scores import average_ranks, selection_auroc
-from benchmarks.paper.lines import Lines
+from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec
 from tpnn.datasets import true_importance
 

@@ -13,8 +13,7 @@ from benchmarks.common.environment import ROOT, machine, say
 from benchmarks.peers.cells import Job, measure
 from benchmarks.peers.figures import latest
 from benchmarks.peers.models import MODELS, QUICK_MODELS, TUNED, Maker, version
-from benchmarks.peers.page import as_page
-from benchmarks.peers.readme import with_figures
+from benchmarks.peers.page import as_page, with_figures
 from benchmarks.peers.tables import SMALL, TABLES, absence
 from benchmarks.peers.tuned import TunedCatBoost
 from benchmarks.speed import growth

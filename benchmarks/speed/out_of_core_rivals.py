@@ -48,15 +48,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """Row groups of all files of a folder, the columns first and the target ``y`` last.
+    """Row groups of all files of a folder, the columns first and the target ``y`` last."""
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of Parquet files.
-    """
-
-    folder: Path
+    folder: Path  # folder of Parquet files
 
     @cached_property
     def all(self) -> list[Part]:

@@ -38,27 +38,14 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A table with targets, and what is known about them.
-
-    Parameters
-    ----------
-    X : DataFrame
-        The table.
-    y : array
-        Targets.
-    estimator : TPNNEstimator
-        What fits it.
-    truth : callable
-        From a component's table to its true values, shape of its effect.
-    output : str
-        Which of several outputs is compared.
-    """
+    """A table with targets, and what is known about them."""
 
     X: pd.DataFrame
     y: Any
-    estimator: Any
+    estimator: Any  # what fits it
+    # from a component's table to its true values, shape of its effect
     truth: Callable[[ComponentTable], FloatArray]
-    output: str = ""
+    output: str = ""  # which of several outputs is compared
 
 
 def of_function(name: str, task: str, n_rows: int, seed: int) -> Sample:

@@ -22,8 +22,7 @@ from benchmarks.peers.__main__ import LINES, PAGE, README, _done
 from benchmarks.peers.cells import Job, measure, scores
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
 from benchmarks.peers.models import QUICK_MODELS, RIVALS, Maker, Peer
-from benchmarks.peers.page import as_page
-from benchmarks.peers.readme import with_figures
+from benchmarks.peers.page import as_page, with_figures
 from benchmarks.peers.tables import SMALL, is_unseen, split, table
 from benchmarks.speed import out_of_core
 from benchmarks.speed.growth import exponent

@@ -22,9 +22,12 @@ from benchmarks.common.models.nodegam import NodeGam, entmax, entmoid  # noqa: E
 from benchmarks.common.models.sum_to_zero import SumToZero  # noqa: E402
 from benchmarks.paper import data as tables  # noqa: E402
 from benchmarks.paper import formats, page, runner, specs  # noqa: E402
-from benchmarks.paper.lines import Lines  # noqa: E402
 from benchmarks.paper.models import Setting, build, members  # noqa: E402
-from benchmarks.paper.results import FILE, Results  # noqa: E402
+from benchmarks.paper.results import (  # noqa: E402
+    FILE,
+    Lines,
+    Results,
+)
 from benchmarks.paper.special import attributes, concepts  # noqa: E402
 from benchmarks.paper.special.images import CONCEPTS, draw  # noqa: E402
 from benchmarks.paper.special.rate import measure as measure_rate  # noqa: E402

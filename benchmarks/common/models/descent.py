@@ -28,26 +28,13 @@ class Schedule:
 
     The paper names the learning rate and the batch size and that the epoch is chosen on validation
     rows; the longest run and the patience are ours.
-
-    Parameters
-    ----------
-    learning_rate : float
-        Step size of Adam.
-    batch_size : int
-        Rows of a batch.
-    max_steps : int
-        Batches at most.
-    patience : int
-        Batches without a better validation loss after which training ends.
-    evaluate_every : int
-        Batches between two looks at the validation rows, at least; by default after each epoch.
     """
 
-    learning_rate: float = 5e-3
-    batch_size: int = 4096
-    max_steps: int = 2000
-    patience: int = 300
-    evaluate_every: int = 1
+    learning_rate: float = 5e-3  # step size of Adam
+    batch_size: int = 4096  # rows of a batch
+    max_steps: int = 2000  # batches at most
+    patience: int = 300  # batches without a better validation loss after which training ends
+    evaluate_every: int = 1  # batches between two looks at the validation rows, at least
 
 
 class Batch(NamedTuple):

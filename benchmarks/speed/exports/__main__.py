@@ -24,6 +24,7 @@ import pandas as pd
 from benchmarks.common.cells import PAGES, RESULTS
 from benchmarks.common.environment import circumstances
 from benchmarks.common.page import markdown
+from benchmarks.speed.exports import Scored
 from benchmarks.speed.exports.databases import (
     POSTGRES,
     Runner,
@@ -33,7 +34,6 @@ from benchmarks.speed.exports.databases import (
 )
 from benchmarks.speed.exports.fits import FITS, fitted
 from benchmarks.speed.exports.languages import PROGRAMS, plain_rows, run_code
-from benchmarks.speed.exports.scored import Scored
 from benchmarks.speed.exports.sessions import run_session
 from tests.export.cases import TASKS, expected, fuzzed_rows, model_of
 from tpnn import AnovaModel, ComponentSet
@@ -67,21 +67,11 @@ Score = Callable[[AnovaModel, pd.DataFrame, bool], Scored]  # model, rows, with 
 
 
 class Target(NamedTuple):
-    """An export that can be run.
+    """An export that can be run."""
 
-    Parameters
-    ----------
-    is_installed : bool
-        Whether it can be run here.
-    score : callable
-        Score rows with a model; the last argument says whether contributions are wanted.
-    n_timed_rows : int
-        Rows whose time is taken.
-    """
-
-    is_installed: bool
-    score: Score
-    n_timed_rows: int
+    is_installed: bool  # whether it can be run here
+    score: Score  # score rows with a model; the last argument says whether contributions are wanted
+    n_timed_rows: int  # rows whose time is taken
 
 
 def score_by_code(language: str, model: AnovaModel, rows: pd.DataFrame, effects: bool) -> Scored:

@@ -109,24 +109,15 @@ json.dump({"seconds": seconds, "answers": [
 
 
 class Ran(NamedTuple):
-    """What a program answered.
+    """What a program answered."""
 
-    Parameters
-    ----------
-    answers : array of shape (n_rows, n_answers)
-        Raw scores, predictions and, if the file has them, contributions; NaN for refused rows.
-    refused : array of shape (n_rows,)
-        What the program says of each row: 0, or not 0 where it refuses the row.
-    seconds : float
-        Processor time for scoring.
-    size : int
-        Bytes of the file.
-    """
-
+    # (n_rows, n_answers); raw scores, predictions and, if the file has them, contributions;
+    # NaN for refused rows
     answers: FloatArray
+    # (n_rows,); what the program says of each row: 0, or not 0 where it refuses the row
     refused: FloatArray
-    seconds: float
-    size: int
+    seconds: float  # processor time for scoring
+    size: int  # bytes of the file
 
 
 class Job(NamedTuple):

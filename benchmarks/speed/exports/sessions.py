@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from benchmarks.speed.exports.scored import Scored
+from benchmarks.speed.exports import Scored
 from tpnn import AnovaModel
 
 MISSING_WHOLE = -(2**63)
