@@ -6,9 +6,9 @@
 - ``cells``: what is measured at once, as one line of JSON, and the files of these lines
 - ``pool``: cells in processes of their own
 - ``scores``: numbers that judge predictions, selected components and ranks
-- ``stability``: components of several fits, aligned and scored
+- ``decompositions``: components of several fits, kept, aligned and scored for stability
 - ``environment``: where and when a measurement was taken, and what a run says on the way
-- ``page``: tables and paragraphs as Markdown
+- ``markdown``: tables, numbers and paragraphs of a page
 - ``bars``: measurements that are compared with a bar, their sizes and their page
 - ``child``: what these measure in a fresh interpreter
 - ``settings``: settings of a fit as plain dicts

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tpnn
 from benchmarks.common.cells import PAGES, RESULTS, Line, pack, read
 from benchmarks.common.environment import ROOT, machine, today, versions
-from benchmarks.common.page import four_digits, markdown
+from benchmarks.common.markdown import four_digits, markdown
 
 LINES, PAGE = RESULTS / "bars.jsonl", PAGES / "results.md"
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {

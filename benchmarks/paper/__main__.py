@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.common.cells import RESULTS, Cell
-from benchmarks.paper import page, specs
+from benchmarks.paper import specs, writing
 from benchmarks.paper.results import Lines, Results
 from benchmarks.paper.runner import add_stability, run
 
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print(name: str, results: Results) -> None:
     lines = Lines(results.read())
     for each in specs.names() if name == "all" else [name]:
-        print(page.part(specs.read(each), lines), end="\n\n")
+        print(writing.part(specs.read(each), lines), end="\n\n")
 
 
 def main() -> int:
@@ -77,7 +77,7 @@ def main() -> int:
             spec = specs.read(name)
             print(f"{name:28}{spec.paper:28}{len(spec.cells()):5} cells  {spec.title}")
     elif arguments.name == "all":
-        page.write(Results())
+        writing.write(Results())
     else:
         _print(arguments.name, Results())
     return 0

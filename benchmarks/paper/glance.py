@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from benchmarks.paper import specs
 from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec

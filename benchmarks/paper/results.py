@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.common import cells
 from benchmarks.common.cells import RESULTS, Cell, Line
-from benchmarks.paper.models import members
+from benchmarks.paper.families import members
 
 FILE = "paper.jsonl"
 KINDS = ("scores", "failed", "stability", "features")  # one of them is in every line

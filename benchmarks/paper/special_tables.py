@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.common.cells import Line
 from benchmarks.common.environment import ROOT
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec
 from benchmarks.paper.tables import MISSING, title_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.cells import Cell
-from benchmarks.paper.models import members
+from benchmarks.paper.families import members
 
 FOLDER = Path(__file__).parent / "specs"
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common.cells import Line
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from benchmarks.common.scores import average_ranks, selection_auroc
 from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from benchmarks.common.cells import PAGES, RESULTS, Line, append, pack, read
 from benchmarks.common.environment import ROOT, machine, say
-from benchmarks.peers.cells import Job, measure
 from benchmarks.peers.figures import latest
-from benchmarks.peers.models import MODELS, QUICK_MODELS, TUNED, Maker, version
+from benchmarks.peers.frames import SMALL, TABLES, absence
+from benchmarks.peers.jobs import Job, measure
+from benchmarks.peers.libraries import MODELS, QUICK_MODELS, TUNED, Maker, version
 from benchmarks.peers.page import as_page, with_figures
-from benchmarks.peers.tables import SMALL, TABLES, absence
 from benchmarks.peers.tuned import TunedCatBoost
 from benchmarks.speed import growth
 from benchmarks.truth import stability

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.cells import Line, cell_of
-from benchmarks.peers.models import EBM, MODELS, OURS, TREES
-from benchmarks.peers.tables import TABLES
+from benchmarks.peers.frames import TABLES
+from benchmarks.peers.libraries import EBM, MODELS, OURS, TREES
 
 SCORES = ("rmse", "log_loss")  # of which every table has one
 TOLERANCE = 0.02  # ratios within it of 1 are called level

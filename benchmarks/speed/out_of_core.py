@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.bits import digest
 from benchmarks.common.cells import PAGES, RESULTS, Line, pack, read
 from benchmarks.common.environment import ROOT, circumstances, described, peak_memory, say, seconds
-from benchmarks.common.page import markdown, paragraph
+from benchmarks.common.markdown import markdown, paragraph
 from benchmarks.common.scores import rmse
 from benchmarks.speed.growth import exponent
 from benchmarks.speed.out_of_core_rivals import RIVALS, Boosting

@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.common.cells import Line, complete
-from benchmarks.common.page import fixed, markdown
+from benchmarks.common.markdown import fixed, markdown
 from benchmarks.truth.known_truths import Sample, all_settings
 from tpnn import Explanation
 from tpnn.uncertainty.recipe import infer

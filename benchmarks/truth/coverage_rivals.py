@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common.cells import Line, complete
 from benchmarks.common.environment import say
-from benchmarks.common.page import fixed, markdown
+from benchmarks.common.markdown import fixed, markdown
 from benchmarks.truth.coverage import N_BAG_DEVIATIONS
 from benchmarks.truth.known_truths import Sample, all_settings
 from tpnn._utils.arrays import FloatArray

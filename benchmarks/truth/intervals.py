@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.common.cells import Cell, Line, complete
 from benchmarks.common.data import in_two
 from benchmarks.common.interface import Halves, Rows
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from tpnn import TPNNClassifier, TPNNRegressor, datasets
 from tpnn._utils.arrays import BoolArray, FloatArray
 

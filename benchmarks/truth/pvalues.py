@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 from benchmarks.common.cells import Line, complete
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from tpnn import TPNNClassifier, TPNNRegressor
 
 FEATURES = [*"abcdefghijklmnopqrstuvwxyz", *(f"x{number}" for number in range(8))]

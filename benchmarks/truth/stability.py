@@ -19,16 +19,16 @@ from scipy.special import expit
 
 from benchmarks.common.cells import RESULTS, Line, pack, read
 from benchmarks.common.data import TASKS, available, cut, load, ordinal
+from benchmarks.common.decompositions import Decomposition, align, centred_scores
+from benchmarks.common.decompositions import read as read_values
+from benchmarks.common.decompositions import write as write_values
 from benchmarks.common.environment import add_choice, machine, say, seconds, today
 from benchmarks.common.interface import Additive, Rows, Split, Task
+from benchmarks.common.markdown import markdown
 from benchmarks.common.models.default_tpnn import DefaultTPNN
 from benchmarks.common.models.ebm import EBM, purified_scores
-from benchmarks.common.page import markdown
 from benchmarks.common.pool import in_processes
 from benchmarks.common.scores import predictive_scores
-from benchmarks.common.stability import Decomposition, align, centred_scores
-from benchmarks.common.stability import read as read_values
-from benchmarks.common.stability import write as write_values
 from tpnn import Grow
 from tpnn._utils.arrays import FloatArray
 

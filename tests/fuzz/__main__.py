@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common.environment import circumstances
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from tests.fuzz.containers import CONTAINERS, NAMED
 from tests.fuzz.faults import case_of
 from tests.fuzz.files import try_file

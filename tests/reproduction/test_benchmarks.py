@@ -19,11 +19,11 @@ from benchmarks.common.cells import read
 from benchmarks.common.environment import circumstances, machine
 from benchmarks.common.interface import Halves, Rows
 from benchmarks.peers.__main__ import LINES, PAGE, README, _done
-from benchmarks.peers.cells import Job, measure, scores
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
-from benchmarks.peers.models import QUICK_MODELS, RIVALS, Maker, Peer
+from benchmarks.peers.frames import SMALL, is_unseen, split, table
+from benchmarks.peers.jobs import Job, measure, scores
+from benchmarks.peers.libraries import QUICK_MODELS, RIVALS, Maker, Peer
 from benchmarks.peers.page import as_page, with_figures
-from benchmarks.peers.tables import SMALL, is_unseen, split, table
 from benchmarks.speed import out_of_core
 from benchmarks.speed.growth import exponent
 from benchmarks.speed.out_of_core_rivals import Parts, read_group, targets

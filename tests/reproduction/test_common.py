@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from benchmarks.__main__ import listed
-from benchmarks.common import cells, stability
+from benchmarks.common import cells, decompositions
 from benchmarks.common.data import cut, one_hot, ordinal
+from benchmarks.common.decompositions import Decomposition, align, centred_scores
 from benchmarks.common.interface import Rows, Task
 from benchmarks.common.models.default_tpnn import DefaultTPNN
 from benchmarks.common.models.ebm import purified
 from benchmarks.common.pool import in_processes
 from benchmarks.common.scores import prediction_scores, predictive_scores
-from benchmarks.common.stability import Decomposition, align, centred_scores
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,8 +140,10 @@ def test_components_that_a_fit_does_not_have_are_zero(tmp_path: Path) -> None:
     """Values survive the way through files; features of a component come in any order."""
     scores = np.arange(12.0).reshape(3, 2, 2)  # 3 rows, 2 components, 2 outputs
     for name, components in (("0", [(0,), (1, 0)]), ("1", [(1,), (0,)])):
-        stability.write(tmp_path / f"{name}.npz", Decomposition(components, scores, {"fit": name}))
-    fits = [stability.read(tmp_path / f"{name}.npz") for name in "01"]
+        decompositions.write(
+            tmp_path / f"{name}.npz", Decomposition(components, scores, {"fit": name})
+        )
+    fits = [decompositions.read(tmp_path / f"{name}.npz") for name in "01"]
     assert [fit.notes for fit in fits] == [{"fit": "0"}, {"fit": "1"}]
     components, values = align(fits)
     assert components == [(0,), (1,), (0, 1)]
@@ -153,7 +155,7 @@ def test_components_that_a_fit_does_not_have_are_zero(tmp_path: Path) -> None:
 
 def test_components_of_earlier_runs_can_still_be_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "old.npz", components="[[0], [0, 1]]", scores=np.ones((3, 2, 1)))
-    kept = stability.read(tmp_path / "old.npz")
+    kept = decompositions.read(tmp_path / "old.npz")
     assert kept.components == [(0,), (0, 1)]
     assert kept.notes == {}
 

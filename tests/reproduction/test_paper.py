@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the benchmarks of the paper need torch")
 
-from benchmarks.common import cells, scores, stability  # noqa: E402
+from benchmarks.common import cells, decompositions, scores  # noqa: E402
 from benchmarks.common.cells import Cell  # noqa: E402
 from benchmarks.common.interface import Additive, Rows, Task  # noqa: E402
 from benchmarks.common.models.descent import Schedule  # noqa: E402
@@ -20,14 +20,9 @@ from benchmarks.common.models.nam import nam  # noqa: E402
 from benchmarks.common.models.nid import strongest_pairs  # noqa: E402
 from benchmarks.common.models.nodegam import NodeGam, entmax, entmoid  # noqa: E402
 from benchmarks.common.models.sum_to_zero import SumToZero  # noqa: E402
-from benchmarks.paper import data as tables  # noqa: E402
-from benchmarks.paper import formats, page, runner, specs  # noqa: E402
-from benchmarks.paper.models import Setting, build, members  # noqa: E402
-from benchmarks.paper.results import (  # noqa: E402
-    FILE,
-    Lines,
-    Results,
-)
+from benchmarks.paper import coded, formats, runner, specs, writing  # noqa: E402
+from benchmarks.paper.families import Setting, build, members  # noqa: E402
+from benchmarks.paper.results import FILE, Lines, Results  # noqa: E402
 from benchmarks.paper.special import attributes, concepts  # noqa: E402
 from benchmarks.paper.special.images import CONCEPTS, draw  # noqa: E402
 from benchmarks.paper.special.rate import measure as measure_rate  # noqa: E402
@@ -107,7 +102,7 @@ def test_replayed_training_is_plain_training(name: str, monkeypatch: pytest.Monk
     task = Task("regression")
     training, validation = sample(task)
     plan = Schedule(batch_size=160, max_steps=40, patience=40)
-    monkeypatch.setattr("benchmarks.paper.models.QUICK", plan)
+    monkeypatch.setattr("benchmarks.paper.families.QUICK", plan)
     setting = Setting("wine", task, 0, None, True)
     replayed = build(name, setting).fit(training, validation).raw_scores(validation.X)
     monkeypatch.setattr("benchmarks.common.models.descent.WARM", np.inf)
@@ -219,7 +214,7 @@ def test_a_killed_run_continues_where_it_stopped(
             raise RuntimeError("too bad")
         return {"scores": {"rmse": 1.0}, "validation_loss": 1.0}
 
-    monkeypatch.setattr("benchmarks.paper.cells.measure", measured)
+    monkeypatch.setattr("benchmarks.paper.runner.measure", measured)
     cells = [Cell("wine", model, split) for split in range(2) for model in ("linear", "bad")]
     results = Results(tmp_path)
     assert runner.run(cells[:2], results) == 1
@@ -243,12 +238,12 @@ def test_quick_run_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     runner.add_stability(cells, results)
     lines = Lines(results.read())
     assert lines.stability["wine", "nam1"]["n_fits"] == 2
-    text = page.part(specs.read("stability"), lines)
+    text = writing.part(specs.read("stability"), lines)
     assert "NA¹M" in text
     assert "n=2" in text
     monkeypatch.setattr("benchmarks.paper.special_tables.FOLDER", tmp_path)
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
-    assert "figure_wine.png" in page.part(specs.read("figure_wine"), lines)
+    assert "figure_wine.png" in writing.part(specs.read("figure_wine"), lines)
     assert (tmp_path / "figure_wine.png").exists()
 
 
@@ -263,9 +258,9 @@ def test_the_page_needs_lines_only(
         raise FileNotFoundError("no data here")
 
     for loads in ("table", "split", "probes"):
-        monkeypatch.setattr(f"benchmarks.paper.data.{loads}", absent)
+        monkeypatch.setattr(f"benchmarks.paper.coded.{loads}", absent)
     for name in specs.names():
-        assert specs.read(name).title in page.part(specs.read(name), Lines(lines))
+        assert specs.read(name).title in writing.part(specs.read(name), Lines(lines))
 
 
 def test_the_latest_line_of_a_cell_counts(tmp_path: Path) -> None:
@@ -289,15 +284,15 @@ def test_components_are_kept_at_the_probes(tmp_path: Path) -> None:
     results = Results(tmp_path)
     cell = Cell("wine", "linear", 0)
     assert runner.run([cell], results, quick=True) == 0
-    kept = stability.read(results.components(cell))
+    kept = decompositions.read(results.components(cell))
     assert kept.components == [(j,) for j in range(11)]
-    assert kept.scores.shape == (tables.PROBES, 11, 1)
+    assert kept.scores.shape == (coded.PROBES, 11, 1)
 
 
 def test_every_model_of_every_spec_can_be_built() -> None:
     for name in specs.names():
         for cell in specs.read(name).cells(1):
-            if cell.data in tables.NAMES and not cell.model.startswith("ebm"):
+            if cell.data in coded.NAMES and not cell.model.startswith("ebm"):
                 build(cell.model, Setting(cell.data, Task("regression"), 0))
     with pytest.raises(ValueError, match="model: must begin with one of"):
         build("nothing", Setting("wine", Task("regression"), 0))
@@ -406,8 +401,8 @@ def test_attributes_with_and_without_directions(monkeypatch: pytest.MonkeyPatch)
     rng = np.random.default_rng(0)
     X = np.where(rng.random((400, len(names))) < 0.5, 1.0, -1.0)
     y = (X[:, 0] + rng.normal(size=400) > 0).astype(np.int64)
-    whole = tables.Table(X, names, y, Task("binary"), "")
-    monkeypatch.setattr(tables, "table", lambda name: whole)
+    whole = coded.Table(X, names, y, Task("binary"), "")
+    monkeypatch.setattr(coded, "table", lambda name: whole)
     record = attributes.measure("celeba_icbm", "head1-monotone", 0, True)
     for curve in record["curves"]:  # of attributes that speak for a woman
         assert (np.diff(curve) <= 1e-6).all()
@@ -432,9 +427,9 @@ def test_rate_of_the_theorem() -> None:
 
 
 def test_splits_are_70_10_20_and_disjoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = tables.Table(np.arange(100.0)[:, None], ["x"], np.arange(100.0), Task("regression"), "")
-    monkeypatch.setattr(tables, "table", lambda name: whole)
-    parts = tables.split("wine", 0)
+    whole = coded.Table(np.arange(100.0)[:, None], ["x"], np.arange(100.0), Task("regression"), "")
+    monkeypatch.setattr(coded, "table", lambda name: whole)
+    parts = coded.split("wine", 0)
     assert [len(part.X) for part in parts] == [70, 10, 20]
     assert sorted(np.concatenate([part.y for part in parts])) == list(range(100))
-    assert not np.array_equal(parts.test.y, tables.split("wine", 1).test.y)
+    assert not np.array_equal(parts.test.y, coded.split("wine", 1).test.y)

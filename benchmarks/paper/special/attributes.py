@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.common.models.descent import Batch, Schedule, descend, evaluate
-from benchmarks.paper import data as tables
+from benchmarks.paper import coded
 from benchmarks.paper.special.concepts import classifier, label_loss
 from benchmarks.paper.special.images import CELEBA_DIRECTIONS, ImageSet
 from tpnn._utils.arrays import FloatArray
@@ -26,11 +26,11 @@ NODES = 21
 
 def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
     """Train one classifier on the attributes."""
-    names = tuple(tables.table("celeba_attr").names)
+    names = tuple(coded.table("celeba_attr").names)
     directions = {names.index(name): d for name, d in CELEBA_DIRECTIONS.items()}
     empty = np.zeros((0, 1, 1, 1), np.float32)
     images = ImageSet(empty, empty, empty, names, directions)
-    parts = tables.split("celeba_attr", split, quick)
+    parts = coded.split("celeba_attr", split, quick)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     training, validation, test = (
         Batch(

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.interface import Additive, Rows
-from benchmarks.paper import data as tables
-from benchmarks.paper.models import Setting, build
+from benchmarks.paper import coded
+from benchmarks.paper.families import Setting, build
 
 OCCUPATION = 5  # AveOccup
 
 
 def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
     """Fit without the block with the largest AveOccup, then look at it and at the test rows."""
-    table, parts = tables.table("calhousing"), tables.split("calhousing", split, quick)
+    table, parts = coded.table("calhousing"), coded.split("calhousing", split, quick)
     worst = table.X[table.X[:, OCCUPATION].argmax()]
     truth = float(table.y[table.X[:, OCCUPATION].argmax()])
     training, validation = (_without(rows, worst) for rows in (parts.training, parts.validation))

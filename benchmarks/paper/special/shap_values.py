@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.common.environment import seconds
 from benchmarks.common.interface import Additive, Rows, Task
-from benchmarks.paper import data as tables
-from benchmarks.paper.models import Setting, build
+from benchmarks.paper import coded
+from benchmarks.paper.families import Setting, build
 from tpnn._utils.arrays import FloatArray
 
 INPUTS = np.array(
@@ -34,7 +34,7 @@ def measure(name: str, model: str, split: int, quick: bool) -> dict[str, Any]:
     import shap
     import xgboost
 
-    parts = tables.split("wine", split, quick)
+    parts = coded.split("wine", split, quick)
     box = xgboost.XGBRegressor(n_estimators=100, max_depth=7, learning_rate=0.1, n_jobs=1)
     box.fit(parts.training.X, parts.training.y)
     fitted = build(model, Setting("wine", Task("regression"), split, None, quick))

@@ -23,7 +23,7 @@ import pandas as pd
 
 from benchmarks.common.cells import PAGES, RESULTS
 from benchmarks.common.environment import circumstances
-from benchmarks.common.page import markdown
+from benchmarks.common.markdown import markdown
 from benchmarks.speed.exports import Scored
 from benchmarks.speed.exports.databases import (
     POSTGRES,

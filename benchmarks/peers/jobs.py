@@ -20,8 +20,8 @@ from benchmarks.common.environment import machine, seconds, today
 from benchmarks.common.interface import Halves, Kind
 from benchmarks.common.pool import ignore_warnings
 from benchmarks.common.scores import rmse
-from benchmarks.peers.models import Maker, Peer
-from benchmarks.peers.tables import TABLES, is_unseen, levels, split, table
+from benchmarks.peers.frames import TABLES, is_unseen, levels, split, table
+from benchmarks.peers.libraries import Maker, Peer
 from tpnn._utils.arrays import FloatArray
 
 PREDICTED_ROWS = 50_000  # at least, so that what every call costs anyway is a small part

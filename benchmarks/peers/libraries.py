@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.common.interface import Kind
-from benchmarks.peers.tables import levels
+from benchmarks.peers.frames import levels
 from tpnn._utils.arrays import FloatArray
 
 THREADS = 2
