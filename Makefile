@@ -4,30 +4,25 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo quick test lint types check browser runtime benchmark docs clean
+.PHONY: demo quick test lint types check browser runtime rivals benchmark docs clean
 
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+NEEDS := $(BIN)/python pyproject.toml constraints.txt
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) ".[plots]"
+$(VENV)/.demo: $(NEEDS)
+	$(INSTALL) -e ".[plots]"
 	touch $@
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) ".[dev]"
-	touch $@ $(VENV)/.runtime
-
-$(VENV)/.benchmarks: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) ".[benchmarks]"
+# A dependency group of pyproject.toml; pip knows them from 25.1 on, older ones get a list.
+$(VENV)/.group-%: $(NEEDS)
+	$(BIN)/python .ci/group.py $* > $(VENV)/$*.txt
+	$(INSTALL) -e . -r $(VENV)/$*.txt
 	touch $@
 
-$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) ".[docs]"
-	touch $@
-
-demo: $(VENV)/.runtime ## fit California housing and look at the result
+demo: $(VENV)/.demo ## fit California housing and look at the result
 	$(BIN)/tpnn demo
 
 # The architecture, the laws on small tables, one fit of each task.
@@ -40,14 +35,14 @@ quick: lint types ## what matters while editing, in under two minutes
 
 test: lint types check ## everything that must pass
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.group-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed
+types: $(VENV)/.group-dev
 	$(BIN)/mypy
 
-check: $(VENV)/.installed browser
+check: $(VENV)/.group-dev browser
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 browser: ## find Chromium for the tests of the report, or install it where apt-get may
@@ -59,10 +54,12 @@ browser: ## find Chromium for the tests of the report, or install it where apt-g
 runtime: $(BIN)/python ## the wheel of tpnn-runtime, which predicts with NumPy alone
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist ./runtime
 
-benchmark: $(VENV)/.benchmarks ## what the library reaches, as a table
-	$(BIN)/python -m benchmarks
+rivals: $(VENV)/.group-benchmarks ## the libraries beside which tpnn is measured
 
-docs: $(VENV)/.docs ## the documentation site; broken links and failing recipes are errors
+benchmark: rivals ## what the library reaches, as a table; `python -m benchmarks` lists all benchmarks
+	$(BIN)/python -m benchmarks all
+
+docs: $(VENV)/.group-docs ## the documentation site; broken links and failing recipes are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

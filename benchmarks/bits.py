@@ -164,14 +164,15 @@ def fingerprint(model: Any, X: pd.DataFrame) -> dict[str, str]:
         "spreads": frozen.evidence.spreads,
         "intercept": [np.atleast_1d(frozen.intercept)],
     }
-    digests = {name: _digest(arrays) for name, arrays in parts.items()}
+    digests = {name: digest(arrays) for name, arrays in parts.items()}
     return digests | {
         "components": str(len(frozen.components)),
         "mean": repr(float(predicted.mean())),
     }
 
 
-def _digest(arrays: Any) -> str:
+def digest(arrays: Any) -> str:
+    """Digest of the bits of some arrays."""
     whole = hashlib.sha256()
     for array in arrays:
         whole.update(np.ascontiguousarray(array, np.float64).tobytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -14,6 +15,9 @@ project = "tpnn"
 author = "The tpnn developers"
 copyright = author
 release = version = tpnn.__version__
+
+for name in ("distributed", "metrics", "plots"):  # public names of modules in the rooms
+    sys.modules[f"tpnn.{name}"] = getattr(tpnn, name)
 
 extensions = [
     "sphinx.ext.autodoc",

@@ -1,6 +1,6 @@
 """
 Images: a readable last layer with ``tpnn.TPNNHead``
-==============================================
+====================================================
 
 :class:`~tpnn.TPNNHead` is a functional ANOVA model as a torch layer. Here a small convolutional
 network turns an image of a digit into six numbers between 0 and 1, *concepts*, and the head

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -16,11 +17,13 @@ import pytest
 import tpnn
 
 HEAVY = ["numpy", "scipy", "pandas", "sklearn", "numba", "torch", "matplotlib"]
-REFERENCE = Path(__file__).parent / "reference" / "version_1"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "tests" / "reference" / "version_1"
 
 PREDICT_WITH_NUMPY_ALONE = """
 import pickle
 import re
+import runpy
 import sys
 
 class OnlyNumPy:
@@ -142,27 +145,54 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         tpnn.TPNNRegresor  # noqa: B018 - looking it up is the point
 
 
-def test_there_is_one_version() -> None:
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-    assert project["project"]["version"] == tpnn.__version__
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "runtime"])
+def test_there_is_one_version(folder: Path) -> None:
+    settings = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+    assert "version" in settings["project"]["dynamic"]
+    source = folder / settings["tool"]["hatch"]["version"]["path"]
+    assert source.samefile(tpnn.__file__)
 
 
-def test_package_indexes_get_absolute_links_to_one_address() -> None:
+def sources() -> list[Path]:
+    """Text files of the repository, without what tools have made."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip("no git repository")
+    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def test_the_address_of_the_repository_stands_in_one_file() -> None:
+    address = b"example" + b".org/tpnn"  # in two parts, so that it does not stand here
+    assert [path.name for path in sources() if address in path.read_bytes()] == ["hatch_build.py"]
+
+
+@pytest.mark.parametrize("folder", ["", "runtime"])
+def test_package_indexes_get_absolute_links(folder: str) -> None:
     """They show the README without the files beside it."""
-    root = Path(__file__).parents[1]
-    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
-    home = settings["project"]["urls"]["Homepage"]
-    assert all(address.startswith(home) for address in settings["project"]["urls"].values())
-    text = (root / "README.md").read_text("utf-8")
-    hook = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    for rule in hook["substitutions"]:
-        text = re.sub(rule["pattern"], rule["replacement"], text)
-    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", text)
-    assert len(links) > 10
+    pytest.importorskip("hatchling")
+    build = runpy.run_path(str(ROOT / "hatch_build.py"))
+    text = (ROOT / folder / "README.md").read_text("utf-8")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", build["absolute"](text, PurePosixPath(folder)))
+    assert links
     for image, address in links:
-        folder = f"{home}/{'raw' if image else 'blob'}/main/"
-        assert address.startswith(folder), address
-        assert (root / address.removeprefix(folder)).is_file(), address
+        beginning = f"{build['ADDRESS']}/{'raw' if image else 'blob'}/main/"
+        assert address.startswith(beginning), address
+        assert (ROOT / address.removeprefix(beginning)).is_file(), address
+    assert all(address.startswith(build["ADDRESS"]) for address in build["URLS"].values())
+
+
+def test_what_only_a_checkout_needs_is_no_extra() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras = settings["project"]["optional-dependencies"]
+    assert set(settings["dependency-groups"]) == {"benchmarks", "docs", "dev"}
+    assert not set(settings["dependency-groups"]) & set(extras)
+    for requirements in settings["dependency-groups"].values():
+        named = re.fullmatch(r"tpnn\[(.*)\]", requirements[0])
+        assert named is not None
+        assert set(named[1].split(",")) <= set(extras)
 
 
 def test_what_is_not_installed_is_named_with_what_to_do() -> None:

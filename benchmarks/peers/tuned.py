@@ -8,9 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from benchmarks.peers.models import THREADS, Peer, filled_levels
-from benchmarks.peers.tables import levels
-from evaluation.interface import Kind
+from benchmarks.common.interface import Kind
+from benchmarks.peers.frames import levels
+from benchmarks.peers.libraries import THREADS, Peer, filled_levels
 from tpnn._utils.arrays import FloatArray
 
 N_TRIALS = 40

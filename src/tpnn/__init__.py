@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tpnn.solvers.grow.solver import Grow
     from tpnn.solvers.problem.fingerprint import fingerprint
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "AnovaModel",

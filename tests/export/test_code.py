@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.fits import FITS, fitted
-from evaluation.exports.languages import PROGRAMS, Ran, plain_rows, run_code
+from benchmarks.speed.exports.fits import FITS, fitted
+from benchmarks.speed.exports.languages import PROGRAMS, Ran, plain_rows, run_code
 from tests.export.cases import (
     INJECTION,
     NAMES,

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.sessions import feeds, run_session, session_of
+from benchmarks.speed.exports.sessions import feeds, run_session, session_of
 from tests.conftest import QUICK
 from tests.export.cases import INJECTION, TASKS, assert_equal_to_model, fuzzed_rows, model_of
 from tests.models import small_model

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.databases import (
+from benchmarks.speed.exports.databases import (
     POSTGRES,
     Runner,
     in_duckdb,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.languages import C_FLAGS
+from benchmarks.speed.exports.languages import C_FLAGS
 from tpnn import AnovaModel, ComponentSet
 from tpnn.export.code import LANGUAGES, TEMPLATES
 from tpnn.export.lowering import MISSING, UNSEEN

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.exports.databases import in_sqlite
+from benchmarks.speed.exports.databases import in_sqlite
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_bands, with_evidence
 from tpnn import AnovaModel, TPNNSurvival, load, merge, purify

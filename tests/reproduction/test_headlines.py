@@ -10,14 +10,14 @@ import pytest
 
 pytest.importorskip("torch", reason="the paper's networks need torch")
 
-from evaluation.interface import Rows, Task
-from evaluation.models.default_tpnn import DefaultTPNN
-from evaluation.models.descent import Schedule
-from evaluation.models.gam_tpnn import gam_tpnn
-from evaluation.models.nam import nam
-from evaluation.models.nbm import nbm
-from evaluation.models.paper import paper
-from evaluation.scores import selection_auroc
+from benchmarks.common.interface import Rows, Task
+from benchmarks.common.models.default_tpnn import DefaultTPNN
+from benchmarks.common.models.descent import Schedule
+from benchmarks.common.models.gam_tpnn import gam_tpnn
+from benchmarks.common.models.nam import nam
+from benchmarks.common.models.nbm import nbm
+from benchmarks.common.models.paper import paper
+from benchmarks.common.scores import selection_auroc
 from tpnn import stability_scores
 from tpnn.datasets import make_synthetic, true_importance
 

@@ -280,7 +280,7 @@ class Explanation:
     ) -> Any:
         """Draw one component or, if none is named, the importance of all; return the Axes.
 
-        The arguments are those of :func:`tpnn.explain.plots.main_effect`.
+        The arguments are those of :func:`tpnn.plots.main_effect`.
         """
         if component is None:
             return plots.importance(self, ax=ax)

@@ -204,7 +204,7 @@ def comparison(
 
     Fits given by name each get a colour and an entry in the legend; unnamed ones are thin lines of
     one colour. Levels stand in the order of the first fit, followed by those it does not have. The
-    other arguments are those of :func:`tpnn.explain.plots.main_effect`.
+    other arguments are those of :func:`tpnn.plots.main_effect`.
     """
     named = isinstance(explanations, Mapping)
     fits = list(explanations.values() if isinstance(explanations, Mapping) else explanations)

@@ -70,7 +70,7 @@ def pair_effect(
     """Draw the heat map of a pair on the features' own scales, blue below zero and red above.
 
     Missing values are a strip of their own. Where rows were explained, contours enclose half and
-    nine tenths of the rows. The arguments are those of :func:`tpnn.explain.plots.main_effect`.
+    nine tenths of the rows. The arguments are those of :func:`tpnn.plots.main_effect`.
     """
     check_one_output(explanation)
     table = explanation.component(component)
@@ -99,7 +99,7 @@ def triple_effect(
     """Draw a triple as heat maps of two features, at three values of the third.
 
     These are a low, the median and a high value, or the most frequent levels. The arguments are
-    those of :func:`tpnn.explain.plots.main_effect`.
+    those of :func:`tpnn.plots.main_effect`.
     """
     check_one_output(explanation)
     table = explanation.component(component)

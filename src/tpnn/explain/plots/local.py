@@ -154,7 +154,7 @@ def shap_summary(
     Points stand one above the other where they would overlap. Colours are the ranks of the values:
     blue is low, red is high; levels without order and missing values are grey. On the response
     scale of a log or logit link the axis shows factors. ``reference`` is that of
-    :func:`tpnn.explain.plots.waterfall`.
+    :func:`tpnn.plots.waterfall`.
     """
     check_one_output(explanation)
     model = explanation.model

@@ -53,7 +53,7 @@ def component(
 ) -> Axes:
     """Draw a component of one, two or three features in the way that suits it.
 
-    The arguments are those of :func:`tpnn.explain.plots.main_effect`.
+    The arguments are those of :func:`tpnn.plots.main_effect`.
     """
     check_explanation(explanation)
     names = explanation.component(component).names
@@ -84,7 +84,7 @@ def components(
     n_components, n_columns : int
         Largest number of panels, and number of panels in a row.
     scale, log_axes
-        As in :func:`tpnn.explain.plots.main_effect`.
+        As in :func:`tpnn.plots.main_effect`.
     reference : dict from feature to value, optional
         References of the response scale; other features take their median or most frequent level.
     """

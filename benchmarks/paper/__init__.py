@@ -1,0 +1,1 @@
+"""The paper's tables and figures: ``python -m benchmarks.paper``, from the repository root."""

@@ -1,0 +1,1 @@
+"""Times and memory: ``python -m benchmarks`` lists what is measured."""

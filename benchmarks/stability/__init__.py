@@ -1,1 +1,0 @@
-"""Stability under re-sampling: ``python -m benchmarks.stability``, from the repository root."""

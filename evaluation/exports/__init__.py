@@ -1,1 +1,0 @@
-"""Exports of a model, run where they belong and compared with the model."""

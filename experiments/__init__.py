@@ -1,1 +1,0 @@
-"""The paper's tables and figures: ``python -m experiments``, from the repository root."""

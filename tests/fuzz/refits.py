@@ -1,0 +1,99 @@
+"""Laws of two fits: the same rows in another form give the same model, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.fuzz.cases import fit
+from tests.fuzz.columns import ORDERED
+from tests.fuzz.containers import CONTAINERS, NAMED, can_hold
+from tests.fuzz.laws import Trial, identical, places_of, require
+from tpnn import AnovaModel
+
+ROUNDING = 1e-12  # relative; shapes are imposed in the order of the columns
+
+
+def check_one(trial: Trial) -> str:
+    """Fit once more, in a way that is drawn at random; return the name of the law."""
+    laws = (again, shuffled_rows, shuffled_columns, copies, repeated, other_container)
+    law = laws[trial.rng.integers(len(laws))]
+    law(trial)
+    return law.__name__
+
+
+def again(trial: Trial) -> None:
+    """Check that the same seed gives the same model, whatever the number of threads."""
+    model = trial.case.fit(n_jobs=2).model_
+    require(identical(trial.model, model), "a second fit, with two threads")
+
+
+def shuffled_rows(trial: Trial) -> None:
+    """Check that the order of the rows changes nothing."""
+    rows = trial.rng.permutation(trial.case.n_rows).tolist()
+    model = trial.case.take(rows).fit().model_
+    require(identical(trial.model, model), "the order of the rows")
+
+
+def copies(trial: Trial) -> None:
+    """Check that copies of the whole table change nothing."""
+    rows = trial.rng.permutation(np.tile(np.arange(trial.case.n_rows), 2)).tolist()
+    model = trial.case.take(rows).fit().model_
+    is_whole = trial.case.weights is None  # other weights do not change the number of rows
+    levels = trial.case.settings.get("categorical", {})
+    least_rows = levels.get("min_rows", 1)  # which copies reach sooner
+    if trial.case.task != "survival" and is_whole and least_rows == 1:  # copies of times are ties
+        require(identical(trial.model, model), "copies of the table")
+
+
+def repeated(trial: Trial) -> None:
+    """Check that whole weights act like repeated rows."""
+    counts = trial.rng.integers(0, 3, trial.case.n_rows)
+    counts[:3] = 1
+    plain = replace(trial.case, weights=None)
+    by_weight = replace(plain, weights=counts.astype(float)).fit().model_
+    by_rows = plain.take(np.repeat(np.arange(plain.n_rows), counts).tolist()).fit().model_
+    require(identical(by_weight, by_rows), "whole weights against repeated rows")
+
+
+def other_container(trial: Trial) -> None:
+    """Check that the library that holds the table changes nothing."""
+    case = trial.case
+    kinds = {column.kind for column in case.columns}
+    if not case.is_named or ORDERED in kinds:  # polars has no order of levels
+        return
+    for other in set(NAMED) & set(CONTAINERS) - {case.container}:
+        if can_hold(other, case.columns):
+            model = replace(case, container=other).fit().model_
+            require(identical(trial.model, model), f"a table of {other}")
+
+
+def shuffled_columns(trial: Trial) -> None:
+    """Check that the order of the columns only permutes the features."""
+    case = trial.case
+    distinct = {repr(column.values) for column in case.columns}
+    if not case.is_named and len(distinct) < len(case.columns):
+        return  # which of two equal columns is which, their place alone says
+    places = trial.rng.permutation(len(case.columns)).tolist()  # of each feature, afterwards
+    moved = replace(case, columns=tuple(case.columns[j] for j in np.argsort(places)))
+    estimator = case.estimator(places)
+    other = fit(estimator, moved.table(), case).model_
+    slack = ROUNDING * trial.scale if case.settings.get("shapes") else 0.0
+    require(_same_up_to_places(trial.model, other, places, slack), "the order of the columns")
+
+
+def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int], slack: float) -> bool:
+    """Whether two models agree where feature j of the first is feature ``places[j]``."""
+    ours, columns = places_of(one), places_of(other)
+    theirs = {tuple(columns[j] for j in s): table for s, table in other.by_component().items()}
+    shift = np.abs(one.intercepts - other.intercepts).max()
+    if len(theirs) != len(one.components) or shift > slack:
+        return False
+    for component, table in one.by_component().items():
+        moved = [places[ours[j]] for j in component]
+        found = theirs.get(tuple(sorted(moved)))
+        back = (*np.argsort(np.argsort(moved)).tolist(), len(moved))
+        if found is None or np.abs(found.transpose(back) - table).max() > slack:
+            return False
+    return True
