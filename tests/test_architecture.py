@@ -22,7 +22,7 @@ import tpnn
 SOURCE = Path(tpnn.__file__).parent
 DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
 
-MOST_ROOMS, MOST_EDGES = 14, 70
+MOST_ROOMS, MOST_EDGES = 14, 60
 LONGEST_MODULE, MEDIAN_MODULE = 600, 200
 LONGEST_FUNCTION, MEDIAN_FUNCTION = 60, 12
 MOST_PARAMETERS = 8
@@ -158,10 +158,15 @@ def test_search_and_uncertainty_see_no_solver(module: str) -> None:
     assert rooms <= {"solvers", "solvers.problem"}
 
 
+def downward(module: str) -> set[str]:
+    """What a module imports of the rooms, without what doors open inside their functions."""
+    door, rooms = doors()
+    opened = rooms if module == door else set()
+    return {name for name in imports(module) if name and room_of(name) not in opened}
+
+
 def test_no_circles() -> None:
-    graph = {module: imports(module) - {""} for module in FILES if module}
-    module, rooms = doors()
-    graph[module] = {name for name in graph[module] if room_of(name) not in rooms}
+    graph = {module: downward(module) for module in FILES if module}
     tuple(graphlib.TopologicalSorter(graph).static_order())
 
 
@@ -172,13 +177,9 @@ def test_the_rule_names_every_room() -> None:
 
 
 def test_the_house_can_be_held_in_mind() -> None:
+    rooms = [module for module in FILES if room_of(module) in ROOMS]
+    edges = {(room_of(module), room_of(name)) for module in rooms for name in downward(module)}
     assert len(ROOMS) <= MOST_ROOMS
-    edges = {
-        (room_of(module), room_of(name))
-        for module in FILES
-        for name in imports(module)
-        if room_of(module) in ROOMS and room_of(name) in ROOMS
-    }
     assert len({(a, b) for a, b in edges if a != b}) <= MOST_EDGES
 
 
@@ -228,7 +229,7 @@ def test_no_module_counts_where_regular_nodes_end() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Slice) and end.search(ast.unparse(node))
     }
-    assert sorted(counting - {"table.axis"}) == ["model.codec"]  # a file has a value for every node
+    assert counting <= {"table.axis"}
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef]:

@@ -36,7 +36,6 @@ def example() -> AnovaModel:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tables,
         intercepts=np.array([-1.5]),
         link=LINKS["log"],
         has_offset=True,

@@ -11,7 +11,7 @@ from tests.models import random_model
 from tpnn import AnovaModel
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import LOG_LOSS, SQUARED_ERROR, quantiles, several_classes
-from tpnn.model.evidence import Baseline
+from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.provenance import Provenance
 from tpnn.model.task import Task
 
@@ -52,7 +52,10 @@ def test_a_model_without_provenance_has_the_loss_of_its_link() -> None:
     assert found == {"identity": "numbers", "log": "rates", "logit": "classes"}
     assert replace(several, link=LINKS["softmax"]).task.n_classes == 3
     hazard = Baseline(np.array([1.0]), np.array([0.0]))
-    assert replace(model, link=LINKS["log"], baseline=hazard).task.kind == "survival"
+    assert (
+        replace(model, link=LINKS["log"], evidence=Evidence(baseline=hazard)).task.kind
+        == "survival"
+    )
 
 
 def test_times_and_events_say_that_rates_are_risks() -> None:
