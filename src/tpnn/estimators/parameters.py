@@ -100,7 +100,7 @@ LINE_LENGTH = 92  # of the text of a parameter
 COLUMN_WORDS = "None, or the name or position of a column of X"
 
 
-def _objective_entries() -> str:
+def objective_entries() -> str:
     """List the losses of a regressor, as a part of the docstring of ``objective``."""
     lines = [f'"{name}": {known.words}.' for name, known in regression_objectives().items()]
     examples = ", ".join(f"``{example}``" for example in examples_of_parameters())
@@ -314,7 +314,7 @@ PARAMETERS: dict[str, Parameter] = {
         ),
         'str, dict or callable, default="squared_error"',
         f"""The loss: a name, a dict with a name and a parameter, or a torch function of y and raw
-        score that returns each row's loss. {_objective_entries()} Those of counts and amounts have
+        score that returns each row's loss. {objective_entries()} Those of counts and amounts have
         a log link: name the column of exposures as ``exposure``.
         """,
     ),
