@@ -145,6 +145,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_modules_that_pages_name_exist(page: Path) -> None:
+    """By a path such as ``room/module.py`` or ``tests/test_docs.py``, or by a name alone."""
+    tops = ("src", "tests", "benchmarks")
+    files = [*ROOT.glob("*.py"), *(file for top in tops for file in (ROOT / top).rglob("*.py"))]
+    for module in re.findall(r"`([\w/]+\.py)`", page.read_text()):
+        assert any(f"/{name_of(file)}".endswith(f"/{module}") for file in files), module
+
+
 def on_the_api_page() -> set[str]:
     return set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE))
 
