@@ -36,7 +36,7 @@ y = np.where(rng.random(n) < 1 / (1 + np.exp(-log_odds)), "unpaid", "paid")
 X.loc[rng.random(n) < 0.1, "income"] = np.nan  # some applicants do not state it
 
 # %%
-# Directions that a regulator expects, and at most six components. Of two classes the model explains the
+# Directions that a regulator expects, and at most six components. With two classes the model explains the
 # log-odds of the second in alphabetical order, here "unpaid". The directions hold for the whole function:
 # ``certificate`` returns the smallest step over all possible applicants.
 
@@ -58,7 +58,7 @@ for feature in ("utilisation", "late_payments", "income", "months_on_file"):
     print(f"{feature:15} smallest step {model.model_.certificate(feature).minimum:.2g}")
 
 # %%
-# All that the model knows fits into one figure. Missing incomes are the point on the right.
+# The whole model fits into one figure. Missing incomes are the point on the right.
 
 plots.components(model.explain(), n_components=6)
 

@@ -33,9 +33,8 @@ print(served.feature_names_in_)
 print(served.predict([["M", 0.455, 0.365, 0.095, 0.514, 0.2245, 0.101, 0.15]]))
 
 # %%
-# Proof that NumPy is enough: a fresh Python loads the model, predicts, and lists those of
-# tpnn's requirements that it has imported. A service can leave the others out:
-# ``pip install tpnn-runtime``.
+# Proof that NumPy is enough: a fresh Python loads the model, predicts, and lists which of
+# tpnn's requirements it has imported. A service can leave the others out and install ``tpnn-runtime``.
 
 program = f"""
 import sys, tpnn

@@ -47,8 +47,8 @@ for reason in local.reasons(n_reasons=3)[0]:
     print(reason)
 
 # %%
-# A word of caution that the model gives by itself: which effects other components could imitate on these
-# rows, because features depend on each other.
+# A word of caution: features depend on each other, so other components could imitate some effects on these
+# rows. The model says which.
 
 for names, found in list(model.explain(X[test]).concurvity().items())[:3]:
     print(f"{' x '.join(names):25} {found.share:.2f} through {found.closest}")

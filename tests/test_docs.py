@@ -109,7 +109,7 @@ def test_the_loss_of_the_developers_page_trains(
     monkeypatch.setitem(losses.OBJECTIVES, "log_cosh", objective)
     given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", "log_cosh"])
     assert given.objective == "log_cosh"
-    assert '"log_cosh": numbers with outliers' in parameters.objective_entries()
+    assert '"log_cosh": numbers with outliers' in parameters._objective_entries()
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 1))
     y = X[:, 0] + np.where(rng.random(600) < 0.05, 50.0, 0.0)
@@ -143,6 +143,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert recipe.exists() or target == "recipes/index.rst", target
         else:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_modules_that_pages_name_exist(page: Path) -> None:
+    """By a path such as ``room/module.py`` or ``tests/test_docs.py``, or by a name alone."""
+    tops = ("src", "tests", "benchmarks")
+    files = [*ROOT.glob("*.py"), *(file for top in tops for file in (ROOT / top).rglob("*.py"))]
+    for module in re.findall(r"`([\w/]+\.py)`", page.read_text()):
+        assert any(f"/{name_of(file)}".endswith(f"/{module}") for file in files), module
 
 
 def on_the_api_page() -> set[str]:
