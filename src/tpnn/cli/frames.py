@@ -28,17 +28,10 @@ ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
 
 
 def read_table(path: str, form: CsvFormat, labels: Collection[str]) -> pd.DataFrame:
-    """Read a table.
+    """Read a CSV or Parquet file.
 
-    Parameters
-    ----------
-    path : str
-        CSV or Parquet file.
-    form : CsvFormat
-        How a CSV file is written.
-    labels : collection of str
-        Columns of a CSV file that are read as text, also if all of it is digits. Other columns of
-        which all text is ISO dates are dates.
+    The columns ``labels`` of a CSV file are read as text, also if all of it is digits. Other
+    columns in which all text is ISO dates are dates.
     """
     if is_parquet(path):
         return read_parquet(path)

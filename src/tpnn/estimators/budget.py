@@ -27,21 +27,11 @@ LARGEST_TIME_SHARE = 0.5  # of the time left, for all that is not training
 
 @dataclass(frozen=True)
 class Budget:
-    """What a time limit affords.
-
-    Parameters
-    ----------
-    n_bags : int
-        Number of bags to fit.
-    limits : Limits
-        Limits of the solver, which leave time for what comes after it.
-    events : list of Event
-        What was cut short.
-    """
+    """What a time limit affords."""
 
     n_bags: int
-    limits: Limits
-    events: list[Event]
+    limits: Limits  # of the solver, which leave time for what comes after it
+    events: list[Event]  # what was cut short
 
 
 def time_budget(problem: Problem, n_bags: int, limits: Limits) -> Budget:

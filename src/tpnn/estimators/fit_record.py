@@ -225,24 +225,11 @@ def component_tests(
     tests: Mapping[Component, ZeroTest],
     searched: Collection[int],
 ) -> ComponentTests:
-    """Collect the facts of a model that was frozen from a solution.
+    """Test every component of a model that was frozen from a solution.
 
-    A component that a search or a selection chose is the best of many, so its p-value is multiplied
-    by the number of all components of its order: that one of them gets a p-value below 0.05 by
-    chance has then a probability of at most 0.05.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, with all features of the problem.
-    problem, solution : Problem, Solution
-        Rows, bags and grids of values.
-    objective : Objective
-        The loss of the task.
-    tests : dict from component to ZeroTest
-        Tests of the components, each by itself.
-    searched : set of int
-        Orders of which a search or a selection chose the components.
+    A component that a search or a selection chose is the best of many. Its p-value is therefore
+    multiplied by the number of all components of its order (Bonferroni). ``searched`` are the
+    orders of which components were chosen.
     """
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):  # of squared huge numbers
         held_out = HeldOut(problem, solution).reported(problem, objective)

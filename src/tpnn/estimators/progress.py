@@ -14,16 +14,9 @@ DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
 
 class ProgressBar:
-    """A progress bar; by default it is shown where somebody looks, and only if a fit takes a while.
+    """A progress bar; in a notebook a widget, or text if ipywidgets is not installed.
 
-    In a notebook it is a widget, or text where ipywidgets is not installed.
-
-    Parameters
-    ----------
-    title : str
-        Text before the bar.
-    verbose : "auto", 0 or 1
-        When to show the bar: on a terminal or in a notebook, never, or always.
+    With verbose="auto" it is shown on a terminal or in a notebook, if a fit takes a while.
     """
 
     def __init__(self, title: str, verbose: str | int) -> None:

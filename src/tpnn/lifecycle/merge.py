@@ -32,21 +32,11 @@ from tpnn.table.words import UNSEEN_WORD
 
 @dataclass(frozen=True)
 class Share:
-    """One feature as one model knows it.
-
-    Parameters
-    ----------
-    feature : Feature
-        Its kind and levels.
-    axes : dict from order to Axis
-        Its nodes.
-    weight : float
-        How much the masses of this model count.
-    """
+    """One feature as one model knows it."""
 
     feature: Feature
-    axes: Mapping[int, Axis]
-    weight: float
+    axes: Mapping[int, Axis]  # by order
+    weight: float  # how much the masses of this model count
 
     @property
     def finest(self) -> Axis:
@@ -62,13 +52,8 @@ class Share:
 def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -> TableEncoder:
     """Features, nodes and masses of all models together.
 
-    Parameters
-    ----------
-    encoders : sequence of TableEncoder
-        Those of the models; features are the same if they have the same name or, in models of
-        tables without names, the same position.
-    weights : sequence of float
-        How much the masses of each model count.
+    Features are the same if they have the same name or, in models of tables without names, the same
+    position. The weights say how much the masses of each model count.
     """
     _check_names(encoders)
     names = list(dict.fromkeys(name for encoder in encoders for name in encoder.feature_names))

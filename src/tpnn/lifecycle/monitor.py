@@ -25,22 +25,12 @@ LEAST_ROWS = 5.0  # that a bin must hold for the test to be sound
 
 
 class Shares(NamedTuple):
-    """Shares of rows in bins.
+    """Shares of rows in bins."""
 
-    Parameters
-    ----------
-    reference, new : array of shape (n_bins,)
-        Share of the reference and of the new rows in each bin.
-    n_reference : float
-        Number of rows of the reference; infinite where it is not known.
-    n_new : int
-        Number of new rows.
-    """
-
-    reference: FloatArray
-    new: FloatArray
-    n_reference: float
-    n_new: int
+    reference: FloatArray  # (n_bins,)
+    new: FloatArray  # (n_bins,)
+    n_reference: float  # number of reference rows; infinite if it is not known
+    n_new: int  # number of new rows
 
     def psi(self) -> float:
         """Return the population stability index, sum_b (q_b - p_b) log(q_b / p_b).
@@ -133,14 +123,8 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
 def calibration_p_value(task: Task, target: FloatArray, raw: FloatArray) -> float | None:
     """Chance of such errors if the model is right; None for a survival model without baseline.
 
-    Parameters
-    ----------
-    task : Task
-        What the raw scores predict.
-    target : array of shape (n_rows, n_columns)
-        Targets of the rows, as ``task.targets`` returns them.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their raw scores, with the offset.
+    Targets are (n_rows, n_columns), as ``task.targets`` returns them. Raw scores contain the
+    offset.
     """
     from scipy.stats import chi2, f
 

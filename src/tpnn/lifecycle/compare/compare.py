@@ -35,14 +35,9 @@ if TYPE_CHECKING:
 
 
 def read_model(model: Any, X: Any) -> AnovaModel:
-    """Frozen model of any kind of model that can be compared, without features it does not use.
+    """Freeze any model that can be compared, without the features that it does not use.
 
-    Parameters
-    ----------
-    model : AnovaModel, estimator, loaded model, EBM, linear model of scikit-learn or RatingTables
-        The model.
-    X : table
-        Rows; a linear model is exact on their range.
+    A linear model is exact on the range of the rows X.
     """
     if isinstance(model, RatingTables):
         return pruned(purified(sum_of_rating(model)))

@@ -22,19 +22,11 @@ LONGEST_TEXT = 10_000  # characters
 
 @dataclass(frozen=True)
 class Note:
-    """Why a model is edited, by whom and when.
+    """Why a model is edited, by whom and when."""
 
-    Parameters
-    ----------
-    why, by : str
-        Reason and name, as free text.
-    when : str
-        Time as in ISO 8601; now, if it is empty.
-    """
-
-    why: str = ""
-    by: str = ""
-    when: str = ""
+    why: str = ""  # free text
+    by: str = ""  # free text
+    when: str = ""  # ISO 8601; now, if it is empty
 
     def as_dict(self) -> dict[str, str]:
         """Check the texts and fill in the time."""
@@ -72,21 +64,7 @@ def edited(
     note: Note,
     rows: HeldOut | None = None,
 ) -> AnovaModel:
-    """Model after an edit, with one more record in its log.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, which stays as it is.
-    component : str, int or sequence of them
-        Feature or features.
-    change : dict
-        What to do and where.
-    note : Note
-        Why, by whom and when.
-    rows : HeldOut, optional
-        Rows to measure the effect on.
-    """
+    """Model after an edit, with one more record in its log; the rows measure the effect."""
     check_log(model)
     edit, words = read_edit(model, component, change), note.as_dict()
     new = applied(model, edit)

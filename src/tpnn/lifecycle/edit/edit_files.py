@@ -22,14 +22,7 @@ def replayed(
 ) -> AnovaModel:
     """Model after all edits of a file; the same file and model give the same bits.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model that the edits are for.
-    path : path
-        File written by ``write_edits`` or by a report page.
-    rows : HeldOut, optional
-        Rows to measure the effect of each edit on.
+    The rows, if there are any, measure the effect of each edit.
     """
     document = read_edits(path)
     wanted = document.get("model")

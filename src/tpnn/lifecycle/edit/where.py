@@ -74,16 +74,8 @@ def refined(
 ) -> AnovaModel:
     """Model of the same function on finer axes of some features, in all orders up to one.
 
-    Coarse nodes must be fine nodes, so what is new in an order is new in all lower ones.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    order : int
-        Largest order that gets new nodes.
-    finer : dict from feature to function
-        What makes an axis finer.
+    ``finer`` has for each of these features the function that makes an axis finer. Coarse nodes
+    must be fine nodes, so what is new in an order is new in all lower ones.
     """
     new = {
         size: tuple(
@@ -143,27 +135,13 @@ SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
 
 @dataclass(frozen=True)
 class Where:
-    """Values of one feature; all of them where nothing else is said.
+    """Values of one feature; all of them where nothing else is said."""
 
-    Parameters
-    ----------
-    name : str
-        The feature.
-    feature : Feature
-        Its kind and levels.
-    between : pair of float, optional
-        Smallest and largest number, both included; infinite where there is no limit.
-    levels : tuple of int, optional
-        Numbers of levels.
-    missing : bool
-        Whether missing values belong to it.
-    """
-
-    name: str
+    name: str  # of the feature
     feature: Feature
-    between: tuple[float, float] | None = None
-    levels: tuple[int, ...] | None = None
-    missing: bool = False
+    between: tuple[float, float] | None = None  # smallest and largest number, both included
+    levels: tuple[int, ...] | None = None  # numbers of levels
+    missing: bool = False  # whether missing values belong to it
 
     @property
     def is_all(self) -> bool:
@@ -215,15 +193,7 @@ def _neighbour(edge: float, way: int, axis: Axis) -> float:
 
 
 def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]) -> Where:
-    """Check what an edit says about one feature.
-
-    Parameters
-    ----------
-    name, feature, axis : str, Feature and Axis
-        The feature, and its nodes in its main effect.
-    given : dict
-        "between", "levels" and "missing", where they are given.
-    """
+    """Check "between", "levels" and "missing" of one feature; ``axis`` is its main effect's."""
     between, levels = given.get("between"), given.get("levels")
     missing = bool(given.get("missing", False))
     if missing and not axis.has_missing:

@@ -23,30 +23,14 @@ from tpnn.table.words import UNSEEN_WORD
 
 @dataclass(frozen=True)
 class TableSum:
-    """A sum of tables that need not be pure.
-
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Nodes and masses of the features.
-    tables : dict from component to array of shape (M_1, ..., M_d, n_outputs, 1 + n_bags)
-        The tables of the model, then those of each bag.
-    intercept : array of shape (n_outputs, 1 + n_bags)
-        The constant.
-    link : str
-        From raw score to prediction.
-    output_names : tuple of str
-        Names of several outputs; empty for one.
-    classes : tuple of str, int or float
-        Labels of a classifier.
-    """
+    """A sum of tables that need not be pure."""
 
     encoder: TableEncoder
-    tables: dict[Component, FloatArray]
-    intercept: FloatArray
-    link: str
-    output_names: tuple[str, ...] = ()
-    classes: tuple[Label, ...] = ()
+    tables: dict[Component, FloatArray]  # (M_1, ..., M_d, n_outputs, 1 + n_bags): model, bags
+    intercept: FloatArray  # (n_outputs, 1 + n_bags)
+    link: str  # name of the link
+    output_names: tuple[str, ...] = ()  # empty for one output
+    classes: tuple[Label, ...] = ()  # labels of a classifier
 
 
 def sum_of_tables(

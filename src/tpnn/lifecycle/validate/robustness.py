@@ -47,14 +47,8 @@ def worst_moves(
 ) -> Moves:
     """Worst case of every component on every row.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    columns : sequence of array of shape (n_rows,)
-        Every feature as the numbers that the encoder reads.
-    amounts : dict from int to float
-        How far each feature may move, in its own unit; other features and missing values stay.
+    Columns are numbers as the encoder reads them. Amounts say how far a feature may move, in its
+    own unit; other features and missing values stay.
     """
     shape = len(columns[0]), len(model.components), model.n_outputs
     rises, falls = np.empty(shape), np.empty(shape)
@@ -256,21 +250,7 @@ def robustness(
     task: Task,
     noise: float = NOISE,
 ) -> Robustness:
-    """Change the values of rows, and see what predictions do.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    X, y : table and targets
-        Rows that the model has not seen.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their raw scores, with the offset.
-    task : Task
-        What the model predicts, and the loss that it is judged by.
-    noise : float, default=0.05
-        Size of the noise; see :class:`Robustness`.
-    """
+    """Change the values of rows, and see what predictions do; ``raw`` contains the offset."""
     columns = model.encoder.columns(model.encoder.read(X))
     every = _Rows(model, task, columns, y, raw)
     rows = every.pick(_spread(y, MOST_ROWS))
