@@ -13,9 +13,9 @@ from tpnn import __version__
 from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.fit_record import settings_digest
+from tpnn.estimators.inputs import solver_of
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.estimators.settings import solver_of
 from tpnn.solvers.cluster.driver import HeldElsewhere
 from tpnn.solvers.cluster.passes import read_by
 from tpnn.solvers.cluster.ray import Cluster, connect, copied, import_ray, is_of_ray

@@ -32,8 +32,7 @@ from tpnn.table.table import Table, read_column
 from tpnn.uncertainty.zero_test import ZeroTest
 
 if TYPE_CHECKING:
-    from tpnn.estimators.settings import FitPlan
-    from tpnn.estimators.warm_start import WarmStart
+    from tpnn.estimators.warm_start import FitPlan, WarmStart
 
 UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
 SOLVER_STAGES = ("grow", "descent", "refit")  # whose events have losses of the model itself

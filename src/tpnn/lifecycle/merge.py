@@ -19,7 +19,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.lifecycle.foreign.purified import purified, purify
-from tpnn.lifecycle.foreign.tables import TableSum
+from tpnn.lifecycle.foreign.table_sum import TableSum
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted, own_numbers

@@ -18,9 +18,8 @@ from tpnn.explain.metrics.scores import estimate, standard_error
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
-from tpnn.lifecycle.foreign.linear import is_linear, sum_of_linear
 from tpnn.lifecycle.foreign.purified import purified, reweighted
-from tpnn.lifecycle.foreign.tables import sum_of_rating
+from tpnn.lifecycle.foreign.table_sum import is_linear, sum_of_linear, sum_of_rating
 from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
