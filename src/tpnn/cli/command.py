@@ -1,4 +1,4 @@
-"""make_parser: the commands and their options."""
+"""main: the commands, their options, and what the shell gets back."""
 
 from __future__ import annotations
 

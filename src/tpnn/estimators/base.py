@@ -44,7 +44,7 @@ DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
 
 class Results:
-    """What ``fit`` sets: attributes whose names end with an underscore."""
+    """Attributes that ``fit`` sets; their names end with an underscore."""
 
     components_: list[tuple[str, ...]]
     intercept_: float
@@ -231,7 +231,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         self._record_ = FitRecord.of(self._task, parameters, model, rows, plan)
 
     def _adopt(self, warm: WarmStart, table: Table) -> None:
-        """Store an old model, and what is known about its fit, as they are."""
+        """Store an old model and the record of its fit as they are."""
         self._store(table, warm.model, [unchanged(warm.model)])
         if warm.fitted is not None:
             self._fitted_ = warm.fitted
@@ -299,10 +299,8 @@ class ProgressBar:
     def begin(self, total: int, unit: str) -> None:
         """Show a new bar for the expected number of events; ``unit`` says what one event is."""
         self._close()
-        self._bar = self._bar_class(
-            total=total, desc=self.title, unit=unit, leave=self.is_shown,
-            disable=not self.is_shown, delay=self.delay,
-        )  # fmt: skip
+        shown = {"leave": self.is_shown, "disable": not self.is_shown, "delay": self.delay}
+        self._bar = self._bar_class(total=total, desc=self.title, unit=unit, **shown)
 
     def advance(self, event: Event) -> None:
         """Move the bar by one event, and log it."""

@@ -88,25 +88,26 @@ class Settings:
 
     def by_name(self, names: Sequence[str]) -> Settings:
         """Give features by name where they are given by their position in ``names``."""
-        given = self.interactions
+        rules = self.interactions
         lists = ("listed", "required", "forbidden", "groups")
         return replace(
             self,
-            interactions=replace(given, **{p: _named(getattr(given, p), names) for p in lists}),
+            interactions=replace(rules, **{p: _named(getattr(rules, p), names) for p in lists}),
             shapes={_named(feature, names): shape for feature, shape in self.shapes.items()},
             nominal=_named(self.nominal, names),
         )
 
 
-def _named(given: Any, names: Sequence[str]) -> Any:
-    """Positions as names, in lists of any depth; what is no position stays.
+def _named(features: Any, names: Sequence[str]) -> Any:
+    """Replace positions by names, in lists of any depth; names and other numbers stay.
 
     >>> _named([(0, "c"), (1, 7)], ["a", "b", "c"])
     [['a', 'c'], ['b', 7]]
     """
-    if isinstance(given, list | tuple):
-        return [_named(one, names) for one in given]
-    return names[given] if is_whole(given) and 0 <= given < len(names) else given
+    if isinstance(features, list | tuple):
+        return [_named(one, names) for one in features]
+    is_position = is_whole(features) and 0 <= features < len(names)
+    return names[features] if is_position else features
 
 
 def level_rules(categorical: Any) -> tuple[Sequence[int | str], int]:
@@ -115,9 +116,9 @@ def level_rules(categorical: Any) -> tuple[Sequence[int | str], int]:
     >>> level_rules({"features": ["zip_code"], "min_rows": 20})
     (['zip_code'], 20)
     """
-    given = categorical if isinstance(categorical, Mapping) else {"features": categorical}
-    features = given.get("features", "auto")
-    return () if isinstance(features, str) else features, given.get("min_rows", 1)
+    rules = categorical if isinstance(categorical, Mapping) else {"features": categorical}
+    features = rules.get("features", "auto")
+    return () if isinstance(features, str) else features, rules.get("min_rows", 1)
 
 
 def check_exact(parameters: Mapping[str, Any]) -> None:
@@ -145,20 +146,21 @@ def check_exact(parameters: Mapping[str, Any]) -> None:
             )
 
 
-def order_of(given: int | str, interactions: Interactions, solver: Solver) -> int:
-    """Largest order of a component: as given, else of what is listed or can be found."""
-    if not isinstance(given, str):
-        return given
+def order_of(order: int | str, interactions: Interactions, solver: Solver) -> int:
+    """Largest order of a component; "auto" is that of the list, or of what a search can find."""
+    if not isinstance(order, str):
+        return order
     if interactions.listed is not None:
         return max(map(len, interactions.listed), default=1)
     finds_triples = interactions.has_noise_floor and solver.judges
     return max(3 if finds_triples else 2, *map(len, interactions.required), 2)
 
 
-def solver_of(given: Any, device: str) -> Solver:
-    """Solver object for a name, or the given object; check its parameters and the device."""
+def solver_of(name_or_solver: Any, device: str) -> Solver:
+    """Solver object for a name, or the object itself; check its parameters and the device."""
     by_name = {"auto": Grow, "grow": Grow, "gradient": Descent}
-    solver: Solver = by_name[given]() if isinstance(given, str) else given
+    is_name = isinstance(name_or_solver, str)
+    solver: Solver = by_name[name_or_solver]() if is_name else name_or_solver
     check_parameters(solver.get_params(), solver.rules, type(solver).__name__)
     if device not in ("auto", *solver.devices):
         raise ValueError(
@@ -201,13 +203,13 @@ def read(X: Any, targets: Targets, settings: Settings) -> Table:
     column = settings.offset if settings.exposure is None else settings.exposure
     if column is None:
         return table
-    place = resolve_feature(column, table.column_names, argument)
+    index = resolve_feature(column, table.column_names, argument)
     if table.n_features == 1:
         raise ValueError(
             f"{argument}: a feature is needed besides it, found {column!r} as the only column of "
             "X. Pass more columns."
         )
-    return table.set_aside(place, argument == "exposure")
+    return table.set_aside(index, argument == "exposure")
 
 
 def checked_target(y: Any, dtype: Any) -> NDArray[Any]:
@@ -341,13 +343,13 @@ def _are_texts(groups: Any, names: NDArray[Any]) -> bool:
 def check_one_offset(parameters: Mapping[str, Any], offset: Any) -> None:
     """Refuse more than one of the parameters offset and exposure and fit's argument offset."""
     columns = [name for name in ("offset", "exposure") if parameters.get(name) is not None]
-    given = [f"the parameter {name}={parameters[name]!r}" for name in columns]
+    offsets = [f"the parameter {name}={parameters[name]!r}" for name in columns]
     if offset is not None:
-        given.append("offsets passed to fit")
-    if len(given) > 1:
+        offsets.append("offsets passed to fit")
+    if len(offsets) > 1:
         raise ValueError(
-            f"offset: only one offset is possible, found {' and '.join(given)}. Add them up in one "
-            "column, the exposure by its logarithm, and pass offset='that column' alone."
+            f"offset: only one offset is possible, found {' and '.join(offsets)}. Add them up in "
+            "one column, the exposure by its logarithm, and pass offset='that column' alone."
         )
 
 
@@ -388,15 +390,15 @@ def _container_memory(folder: str, limit: str, usage: str) -> float:
 def _cached_bytes(statistics: Path) -> float:
     """Bytes of files that the kernel drops when memory is short, 0 where it does not say."""
     try:
-        found = dict(line.split() for line in statistics.read_text().splitlines())
+        sizes = dict(line.split() for line in statistics.read_text().splitlines())
         names = ("inactive_file", "active_file")  # "total" in version 1 is with all subgroups
-        return float(sum(int(found.get(f"total_{name}", found.get(name, 0))) for name in names))
+        return float(sum(int(sizes.get(f"total_{name}", sizes.get(name, 0))) for name in names))
     except (OSError, ValueError):
         return 0.0
 
 
 def seed_from(random_state: Any) -> int:
-    """Seed of a fit: the given number, or one drawn from the generator or from fresh entropy."""
+    """Seed of a fit: the number itself, or one drawn from a generator or from fresh entropy."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**32))
     if isinstance(random_state, np.random.Generator):

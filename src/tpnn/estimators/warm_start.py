@@ -56,7 +56,7 @@ class FitPlan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """What a fit starts from, and what is known about the fit that made it."""
+    """The model that a fit starts from, and the record of the fit that made it."""
 
     model: AnovaModel
     freeze: Sequence[Sequence[int | str]]  # components that keep their values
@@ -105,7 +105,7 @@ class WarmStart:
 
     def encoder(self, fresh: TableEncoder, table: Table) -> TableEncoder:
         """Nodes of the fit, given nodes placed on the new rows; refuse values without a node."""
-        known, places = self.model.encoder, dict(_places(self.model, fresh.feature_names))
+        known, places = self.model.encoder, dict(_matched(self.model, fresh.feature_names))
         if self.nodes == "new":
             _check_kinds(known, fresh, places)
             return fresh
@@ -173,25 +173,25 @@ def check_start(warm: WarmStart, task: Task, inputs: FitInputs) -> None:
         ("classes", list(task.classes), list(model.classes)),
         ("outputs", list(task.outputs), list(model.output_names)),
         ("baseline hazard", is_survival, model.evidence.baseline is not None),
-        ("offset column", _offset_words(table), _offset_words(model.encoder)),
+        ("offset column", _offset_name(table), _offset_name(model.encoder)),
     ):
         if wanted != found:
             raise ValueError(
                 f"start: the model must have the {what} of this fit, {wanted!r}, found {found!r}. "
                 "Start from a model of the same task."
             )
-    _places(model, [table.name(feature) for feature in range(table.n_features)], table)
+    _matched(model, [table.name(feature) for feature in range(table.n_features)], table)
 
 
-def _offset_words(known: Table | TableEncoder) -> str | None:
-    column = known.offset_column
+def _offset_name(columns: Table | TableEncoder) -> str | None:
+    column = columns.offset_column
     return None if column is None else column.words
 
 
-def _places(
+def _matched(
     model: AnovaModel, names: Sequence[str], table: Table | None = None
 ) -> list[tuple[int, int]]:
-    """Return the number of each feature of a model and its place among ``names``, or refuse it."""
+    """Pair the number of each feature of a model with its index in ``names``, or refuse it."""
     known, place_of = model.encoder, {name: place for place, name in enumerate(names)}
     if table is not None and (known.names is None) != (table.names is None):
         raise ValueError(
@@ -246,8 +246,8 @@ def unchanged(model: AnovaModel) -> Event:
 def with_checkpoint(plan: FitPlan, folder: Any, asked: Mapping[str, Any], task: str) -> FitPlan:
     """Return the plan of a fit whose growths are kept in a folder, and resumed if they are there.
 
-    ``asked`` are the parameters of the estimator and what it starts from. In place of the path of a
-    folder, files that are elsewhere may be passed.
+    ``asked`` are the parameters of the estimator and what it starts from. The folder is a path, or
+    files in another kind of storage.
     """
     files: StateFiles = folder if isinstance(folder, StateFiles) else FilesInFolder(checked(folder))
     inputs = plan.inputs
@@ -280,12 +280,9 @@ def checked(folder: Any) -> Path:
 
 
 def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> int:
-    """Return the seed of the fit in a checkpoint; a new one is marked as that of this fit.
-
-    A checkpoint of another fit is refused.
-    """
-    found, folder = files.read(IDENTITY), files.path("")
-    if found is None:
+    """Return the seed in a checkpoint; claim an empty one, and refuse one of another fit."""
+    written, folder = files.read(IDENTITY), files.path("")
+    if written is None:
         others = files.names()
         if others:
             raise ValueError(
@@ -294,11 +291,11 @@ def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> in
             )
         files.write(IDENTITY, json.dumps({**identity, "seed": seed}).encode())
         return seed
-    known = json.loads(found)
+    earlier = json.loads(written)
     for what in identity:
-        if known.get(what) != identity[what]:
+        if earlier.get(what) != identity[what]:
             raise ValueError(
                 f"{files.argument}: the folder belongs to a fit of other {what}, found "
                 f"{folder!r}. Repeat that call as it was, or pass another folder."
             )
-    return int(known["seed"])
+    return int(earlier["seed"])

@@ -1,11 +1,12 @@
-"""Worst case: how far the raw score of a row can move if each number moves by a given amount.
+"""Robustness: what predictions do when values change, and in the worst case.
 
-Within a cell between nodes a component is linear in each feature, so over a box it is largest at a
-corner of the box, on a node or where both meet. All of these are tried, for every component by
-itself: no value in the box is left out, and no search is needed. Main effects share no feature, so
-the sum of their worst cases is attained. Interactions share features, which cannot be at several
-places at once: then the sum is a bound, which is never exceeded but need not be attained. A search
-feature after feature shows a move that is attained; the truth lies between the two.
+The worst case is how far the raw score of a row can move if each number moves by an amount. Within
+a cell between nodes a component is linear in each feature, so over a box it is largest at a corner
+of the box, on a node or where both meet. All of these are tried, for every component by itself: no
+value in the box is left out, and no search is needed. Main effects share no feature, so the sum of
+their worst cases is attained. Interactions share features, which cannot be at several places at
+once: then the sum is a bound, which is never exceeded but need not be attained. A search feature
+after feature shows a move that is attained; the truth lies between the two.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def worst_moves(
     rises, falls = np.empty(shape), np.empty(shape)
     for place, (component, table) in enumerate(model.by_component().items()):
         axes = model.axes(component)
-        tried = [values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
-                 for axis, feature in zip(axes, component, strict=True)]  # fmt: skip
+        tried = [
+            values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
+            for axis, feature in zip(axes, component, strict=True)
+        ]
         step = max(VALUES_PER_STEP // int(np.prod([each.shape[1] for each in tried])), 1)
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
