@@ -27,7 +27,7 @@ LONGEST_MODULE, MEDIAN_MODULE = 600, 200
 LONGEST_FUNCTION, MEDIAN_FUNCTION = 60, 12
 MOST_PARAMETERS = 8
 MOST_POSITIONAL_FIELDS = 5
-MOST_WALKED = 74  # modules through which a fit runs; the aim is 60
+MOST_WALKED = 70  # modules through which a fit runs; the aim is 60
 
 
 def rule_lines() -> list[str]:

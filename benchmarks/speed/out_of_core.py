@@ -89,9 +89,9 @@ def write_files(folder: Path, n_rows: int) -> None:
 def fit_ours(folder: str, way: str, bags: int | None) -> Line:
     """Fit tpnn in this process."""
     from tpnn import TPNNRegressor
-    from tpnn.estimators import checks
+    from tpnn.estimators import inputs
 
-    checks.TABLE_MEMORY_SHARE = 0.0 if way == IN_FILES else 1.0
+    inputs.TABLE_MEMORY_SHARE = 0.0 if way == IN_FILES else 1.0
     model = TPNNRegressor(order=2, n_bags=bags or "auto", bands=False, random_state=0, verbose=0)
     took = seconds(lambda: model.fit(folder, "y"))
     rounds = [event["step"] for event in model.history_ if event["stage"] == "grow"]

@@ -12,7 +12,7 @@ import pytest
 
 import tpnn
 from tests.conftest import QUICK
-from tpnn.cli.tables import MISSING, ROWS_PER_CHUNK, read_rows
+from tpnn.cli.csv_files import MISSING, ROWS_PER_CHUNK, read_rows
 
 OPTIONS = Namespace(separator=None, decimal=".", encoding=None)
 

@@ -118,7 +118,7 @@ def test_a_checkpoint_of_another_fit_is_refused(
             ValueError, match=f"checkpoint: the folder belongs to a fit of other {what}"
         ):
             model.fit(*rows, checkpoint=tmp_path)
-    monkeypatch.setattr("tpnn.estimators.checkpoint.__version__", "99")
+    monkeypatch.setattr("tpnn.estimators.warm_start.__version__", "99")
     with pytest.raises(ValueError, match="the folder belongs to a fit of other version"):
         estimator(**quick).fit(X, Y, checkpoint=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

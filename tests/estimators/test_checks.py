@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tpnn.estimators import checks
-from tpnn.estimators.checks import available_memory
+from tpnn.estimators import inputs
+from tpnn.estimators.inputs import available_memory
 
 MACHINE = 1000.0
 VERSION_2 = ("memory.max", "memory.current")
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "memory").mkdir()
     places = ((tmp_path, VERSION_2), (tmp_path / "memory", VERSION_1))
     groups = tuple((str(place), *names) for place, names in places)
-    monkeypatch.setattr(checks, "CGROUPS", groups)
+    monkeypatch.setattr(inputs, "CGROUPS", groups)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=int(MACHINE)))
     return tmp_path
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, fingerprint, load
-from tpnn.estimators.checks import checked_groups
+from tpnn.estimators.inputs import checked_groups
 
 N_ROWS = 1000
 LONG = "x" * 100_000  # 400 MB in an array of strings of this length

@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators.inputs import Settings, limits_from_now
 from tpnn.estimators.pipeline import nodes_by_order
-from tpnn.estimators.settings import Settings, limits_from_now
 from tpnn.search.search import PROBE_BAGS
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Event, Solution

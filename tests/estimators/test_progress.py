@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
-from tpnn.estimators.progress import ProgressBar
+from tpnn.estimators.base import ProgressBar
 from tpnn.solvers.solution import Event
 
 

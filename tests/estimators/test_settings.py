@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.settings import Settings, solver_of
+from tpnn.estimators.inputs import Settings, solver_of
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_fit_shows_a_bar_that_is_a_widget(cell: Cell) -> None:
 
 
 def test_a_bar_is_shown_by_default(cell: Cell) -> None:
-    cell("from tpnn.estimators.progress import ProgressBar")
+    cell("from tpnn.estimators.base import ProgressBar")
     (printed,) = cell("print(ProgressBar('a fit', 'auto').is_shown)")
     assert printed["text"] == "True\n"
     assert cell("fitted = TPNNRegressor(verbose=0, **quick).fit(X, y)") == []

@@ -1,4 +1,4 @@
-"""make_parser: the commands and their options."""
+"""main: the commands, their options, and what the shell gets back."""
 
 from __future__ import annotations
 
@@ -270,50 +270,50 @@ ADVICE = {  # by error of the system
     errno.EROFS: "Write elsewhere.",
 }
 HOMES = {  # module and function of each command; imported late, because pandas takes a second
-    "compare": ("tpnn.cli.pages", "run_compare"),
+    "compare": ("tpnn.cli.show", "run_compare"),
     "demo": ("tpnn.cli.demo", "run"),
     "explain": ("tpnn.cli.show", "run_explain"),
     "fit": ("tpnn.cli.fit", "run"),
     "log": ("tpnn.cli.show", "run_log"),
     "predict": ("tpnn.cli.predict", "run"),
-    "report": ("tpnn.cli.pages", "run_report"),
+    "report": ("tpnn.cli.show", "run_report"),
     "summary": ("tpnn.cli.show", "run_summary"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 is success, 1 a problem with the data or the model, 2 wrong usage."""
-    given = make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     format_before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_: f"tpnn {given.command}: warning: {message}\n"
+    warnings.formatwarning = lambda message, *_: f"tpnn {options.command}: warning: {message}\n"
     try:
-        return _run(given)
+        return _run(options)
     except KeyboardInterrupt:
-        print(f"tpnn {given.command}: interrupted", file=sys.stderr)
+        print(f"tpnn {options.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
     finally:
         warnings.formatwarning = format_before
 
 
-def _run(given: argparse.Namespace) -> int:
-    module, function = HOMES[given.command]
+def _run(options: argparse.Namespace) -> int:
+    module, function = HOMES[options.command]
     try:
-        getattr(import_module(module), function)(given)
+        getattr(import_module(module), function)(options)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as error:
         print(
-            f"tpnn {given.command}: the whole library is needed, found no module {error.name!r}. "
+            f"tpnn {options.command}: the whole library is needed, found no module {error.name!r}. "
             "Install tpnn, in place of tpnn-runtime where that is installed.",
             file=sys.stderr,
         )
         return 1
     except OSError as error:
-        print(f"tpnn {given.command}: {_file_words(error)}", file=sys.stderr)
+        print(f"tpnn {options.command}: {_file_words(error)}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, ImportError, MemoryError) as error:
-        print(f"tpnn {given.command}: {error}", file=sys.stderr)
+        print(f"tpnn {options.command}: {error}", file=sys.stderr)
         return 1
     return 0
 

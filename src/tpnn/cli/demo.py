@@ -14,7 +14,7 @@ import pandas as pd
 import tpnn
 
 
-def run(given: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Fit California housing, print its error and importance, write pictures and the report."""
     X, y = tpnn.datasets.load("calhousing")
     order = np.random.default_rng(0).permutation(len(X))
@@ -35,7 +35,7 @@ def run(given: argparse.Namespace) -> None:
     worst = model.model_.identifiability_error()
     print(f"\nLargest mean of any component along any of its features: {worst:.1e}")
     print("(zero up to rounding, so this decomposition of the model is the only one)")
-    folder = Path(given.output)
+    folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     _draw(model, folder)
     rows = X.iloc[held_out]

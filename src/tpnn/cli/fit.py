@@ -36,33 +36,33 @@ class Rows(NamedTuple):
         return Rows(self.X[chosen], self.y[chosen], weights)
 
 
-def run(given: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Fit a model to all rows, save it, and tell how a fit to some of them does on the others."""
-    check_output(given.output, given.data)
-    rows = _read(given)
-    task = _task(given, rows.y)
-    held_out = _held_out(rows.y, task, given.held_out, given.seed)
-    scores = _held_out_scores(rows, held_out, task, given)
-    model = _told(_fit(rows, task, given), scores, given)
-    model.save(given.output)
+    check_output(options.output, options.data)
+    rows = _read(options)
+    task = _task(options, rows.y)
+    held_out = _held_out(rows.y, task, options.held_out, options.seed)
+    scores = _held_out_scores(rows, held_out, task, options)
+    model = _told(_fit(rows, task, options), scores, options)
+    model.save(options.output)
     result = {
         "task": task,
         "rows": len(rows.X),
         "components": len(model.components),
-        "model": given.output,
+        "model": options.output,
         "held_out_rows": int(held_out.sum()),
         "scores": scores,
     }
-    screen = sys.stderr if is_stream(given.output) else sys.stdout
-    print(json.dumps(result) if given.json else _words(result), file=screen)
+    screen = sys.stderr if is_stream(options.output) else sys.stdout
+    print(json.dumps(result) if options.json else _words(result), file=screen)
 
 
 def _told(
-    model: tpnn.AnovaModel, scores: dict[str, float], given: argparse.Namespace
+    model: tpnn.AnovaModel, scores: dict[str, float], options: argparse.Namespace
 ) -> tpnn.AnovaModel:
     """Model that knows the names of its targets, and the scores of the fit to some rows."""
     assert model.provenance is not None
-    targets = tuple(name for name in (given.target, given.event) if name is not None)
+    targets = tuple(name for name in (options.target, options.event) if name is not None)
     known = dict(model.provenance.scores) | {
         name: float(value) for name, value in scores.items() if np.isfinite(value)
     }
@@ -80,50 +80,50 @@ def _words(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _read(given: argparse.Namespace) -> Rows:
+def _read(options: argparse.Namespace) -> Rows:
     """Read the rows that have a target."""
-    table = read_training_table(given.data, CsvFormat.of(given), given.categorical)
-    asked = {"--offset": given.offset, "--exposure": given.exposure}
-    named = [("--categorical", c) for c in given.categorical]
-    named += [("--shapes", name) for name, _ in given.shapes]
+    table = read_training_table(options.data, CsvFormat.of(options), options.categorical)
+    asked = {"--offset": options.offset, "--exposure": options.exposure}
+    named = [("--categorical", c) for c in options.categorical]
+    named += [("--shapes", name) for name, _ in options.shapes]
     for option, name in [*asked.items(), *named]:
         if name is not None:
             column_of(table, name, option)
-    y = targets_of(table, given)
+    y = targets_of(table, options)
     present = pd.DataFrame(y).notna().all(axis=1)
     if not present.all():
         rows = counted(int((~present).sum()), "row")
         print(f"leaving out {rows} without a target", file=sys.stderr)
         table, y = table[present], y[present]
-    weights = given.weights and column_of(table, given.weights, "--weights").to_numpy()
-    X = features_of(table, given).drop(columns=given.weights or [])
+    weights = options.weights and column_of(table, options.weights, "--weights").to_numpy()
+    X = features_of(table, options).drop(columns=options.weights or [])
     return Rows(X, y, weights)
 
 
-def _task(given: argparse.Namespace, y: Any) -> str:
+def _task(options: argparse.Namespace, y: Any) -> str:
     """Task that is asked for, or that the options and the target say."""
-    task: str = given.task
+    task: str = options.task
     if task == "auto":
-        task = _guessed_task(given, y)
-    for option, value in {"--objective": given.objective, "--exposure": given.exposure}.items():
+        task = _guessed_task(options, y)
+    for option, value in {"--objective": options.objective, "--exposure": options.exposure}.items():
         if value is not None and task != "regression":
             raise ValueError(
                 f"{option}: is for regression, found a task of {task}. Leave it out, or pass "
                 "--task regression."
             )
-    if (given.event is not None) != (task == "survival"):
+    if (options.event is not None) != (task == "survival"):
         raise ValueError(
             f"--event: survival, and no other task, needs it, found a task of {task} "
-            f"{'without' if given.event is None else 'with'} it. Name the column of events, or "
+            f"{'without' if options.event is None else 'with'} it. Name the column of events, or "
             "change --task."
         )
     return task
 
 
-def _guessed_task(given: argparse.Namespace, y: Any) -> str:
-    if given.event is not None:
+def _guessed_task(options: argparse.Namespace, y: Any) -> str:
+    if options.event is not None:
         return "survival"
-    if given.objective is not None:
+    if options.objective is not None:
         return "regression"
     is_number = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     return "regression" if is_number and y.nunique() > MAX_CLASS_NUMBERS else "classification"
@@ -140,12 +140,12 @@ def _held_out(y: Any, task: str, share: float, seed: int) -> BoolArray:
 
 
 def _held_out_scores(
-    rows: Rows, held_out: BoolArray, task: str, given: argparse.Namespace
+    rows: Rows, held_out: BoolArray, task: str, options: argparse.Namespace
 ) -> dict[str, float]:
     """Scores on held-out rows of a fit to the others."""
     if not held_out.any():
         return {}
-    model = _fit(rows.take(~held_out), task, given)
+    model = _fit(rows.take(~held_out), task, options)
     X, y, _ = rows.take(held_out)
     with warnings.catch_warnings():  # levels of one row alone may well be held out
         warnings.filterwarnings("ignore", "X: levels or missing values that fit has not seen")
@@ -153,20 +153,20 @@ def _held_out_scores(
     return {score.name: score.value for score in scores}
 
 
-def _fit(rows: Rows, task: str, given: argparse.Namespace) -> tpnn.AnovaModel:
+def _fit(rows: Rows, task: str, options: argparse.Namespace) -> tpnn.AnovaModel:
     settings: dict[str, Any] = {
-        "order": given.order,
-        "max_components": given.max_components,
-        "shapes": dict(given.shapes) or None,
-        "categorical": given.categorical or "auto",
-        "offset": given.offset,
-        "n_bags": given.bags,
-        "random_state": given.seed,
+        "order": options.order,
+        "max_components": options.max_components,
+        "shapes": dict(options.shapes) or None,
+        "categorical": options.categorical or "auto",
+        "offset": options.offset,
+        "n_bags": options.bags,
+        "random_state": options.seed,
         "verbose": 1,
     }
     for name in ("objective", "exposure"):
-        if getattr(given, name) is not None:
-            settings[name] = getattr(given, name)
+        if getattr(options, name) is not None:
+            settings[name] = getattr(options, name)
     kinds = {
         "regression": tpnn.TPNNRegressor,
         "classification": tpnn.TPNNClassifier,

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import tpnn
+from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import check_output, write_table
-from tpnn.cli.tables import read_rows
 from tpnn.table.files.source import Source
 
 
-def run(given: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
     """Write the prediction of every row."""
-    if is_of_many_files(given.data):
-        predict_files(given.model, given.data, given.output)
+    if is_of_many_files(options.data):
+        predict_files(options.model, options.data, options.output)
         return
-    check_output(given.output, given.model, given.data)
-    model = tpnn.load(given.model).model_
-    predicted = model.predict(read_rows(model, given.data, given))
+    check_output(options.output, options.model, options.data)
+    model = tpnn.load(options.model).model_
+    predicted = model.predict(read_rows(model, options.data, options))
     names = prediction_names(model)
     columns = predicted.reshape(-1, len(names)).T.tolist()
-    write_table(dict(zip(names, columns, strict=True)), given.output)
+    write_table(dict(zip(names, columns, strict=True)), options.output)
 
 
 PATTERN_CHARACTERS = "*?["

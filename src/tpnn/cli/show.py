@@ -1,29 +1,34 @@
-"""``tpnn explain``: the importance of components, or what moved each row."""
+"""Commands that show a model: ``explain``, ``summary``, ``log``, ``compare`` and ``report``.
+
+The first three need NumPy alone, so pandas is imported late.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import tpnn
+from tpnn._utils.files import is_stream
+from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
-from tpnn.cli.tables import read_rows
 from tpnn.model.archive import FORMAT_VERSION
 from tpnn.model.edit_log import check_log, edit_words, first_break
 
 
-def run_explain(given: argparse.Namespace) -> None:
+def run_explain(options: argparse.Namespace) -> None:
     """Write the importance of all components or, given rows, the contributions to each row."""
-    check_output(given.output, given.model, given.data)
-    model = tpnn.load(given.model).model_
-    if given.data is None:
-        write_table(ranking(tpnn.Explanation(model)), given.output)
+    check_output(options.output, options.model, options.data)
+    model = tpnn.load(options.model).model_
+    if options.data is None:
+        write_table(ranking(tpnn.Explanation(model)), options.output)
         return
-    local = tpnn.Explanation(model, read_rows(model, given.data, given))
-    table = _contributions(local) if given.reasons is None else _reasons(local, given.reasons)
-    write_table(table, given.output)
+    local = tpnn.Explanation(model, read_rows(model, options.data, options))
+    table = _contributions(local) if options.reasons is None else _reasons(local, options.reasons)
+    write_table(table, options.output)
 
 
 def ranking(explanation: tpnn.Explanation) -> Lines:
@@ -67,12 +72,12 @@ FACT_NAMES = {  # of the provenance
 }
 
 
-def run_summary(given: argparse.Namespace) -> None:
+def run_summary(options: argparse.Namespace) -> None:
     """Print facts, features and components of a model, as tables or as JSON."""
-    model = tpnn.load(given.model).model_
+    model = tpnn.load(options.model).model_
     facts = _facts(model) | {"format_version": FORMAT_VERSION}
     features, components = _features(model), ranking(tpnn.Explanation(model))
-    if given.json:
+    if options.json:
         whole = facts | {"features": _records(features), "components": _records(components)}
         print(json.dumps(whole))
         return
@@ -161,17 +166,17 @@ def _features(model: tpnn.AnovaModel) -> Lines:
 EMPTY = "not said"
 
 
-def run_log(given: argparse.Namespace) -> None:
+def run_log(options: argparse.Namespace) -> None:
     """Print all records of the log, as text or as JSON; a broken chain is an error."""
-    model = tpnn.load(given.model).model_
+    model = tpnn.load(options.model).model_
     records: list[dict[str, Any]] = [] if model.edits is None else list(model.edits.records)
-    if given.json:
+    if options.json:
         print(json.dumps({"whole": first_break(model) is None, "records": records}))
     else:
         for record in records:
             print("\n".join(_lines(record)), end="\n\n")
     check_log(model)
-    if not given.json:
+    if not options.json:
         print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {model.digest()}")
 
 
@@ -201,3 +206,40 @@ def _effect_words(effect: dict[str, Any] | None) -> str:
 
 def _numbers(values: list[float]) -> str:
     return ", ".join(f"{value:.6g}" for value in values)
+
+
+def run_report(options: argparse.Namespace) -> None:
+    """Write the report."""
+    from tpnn.cli.frames import read_scored
+    from tpnn.explain.report import write_report
+
+    check_output(options.output, options.model, options.data)
+    model = tpnn.load(options.model).model_
+    if options.data is None and options.target:
+        raise ValueError("--target: rows are needed to score, found no data. Name a file of rows.")
+    X, y = (None, None) if options.data is None else read_scored(model, options)
+    target = options.target or "prediction"
+    write_report(model, options.output, X, y, title=options.title, target=target)
+    if not is_stream(options.output):
+        print(f"{options.output}: {Path(options.output).stat().st_size / 1e6:.2f} MB")
+
+
+def run_compare(options: argparse.Namespace) -> None:
+    """Write a line of scores for each model, and one for the best constant."""
+    import pandas as pd
+
+    from tpnn.cli.frames import read_scored
+    from tpnn.explain.metrics import measure
+
+    check_output(options.output, *options.models, options.data)
+    lines = []
+    for path in options.models:
+        model = tpnn.load(path).model_
+        scores = measure(model, *read_scored(model, options)).scores
+        lines.append({"model": path} | {score.name: score.value for score in scores})
+    lines.append({"model": "constant"} | {score.name: score.constant for score in scores})
+    table = pd.DataFrame(lines)
+    if options.output is None:
+        print(table.to_string(index=False, na_rep="", float_format="{:.4g}".format))
+    else:
+        write_table({str(name): table[name].tolist() for name in table}, options.output)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -15,17 +17,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.compile import announcing
+from tpnn._utils.compile import announcing, has_screen
 from tpnn._utils.rules import check_parameters
-from tpnn.estimators.checkpoint import with_checkpoint
-from tpnn.estimators.checks import check_one_offset
 from tpnn.estimators.fit_record import FitRecord, provenance_of
+from tpnn.estimators.inputs import Settings, check_one_offset, prepare, read_start
 from tpnn.estimators.parameters import RULES, parametrised
 from tpnn.estimators.path import Refits
 from tpnn.estimators.pipeline import Fitted, run
-from tpnn.estimators.progress import ProgressBar
-from tpnn.estimators.settings import FitPlan, Settings, prepare
-from tpnn.estimators.warm_start import WarmStart, check_start, unchanged
+from tpnn.estimators.warm_start import FitPlan, WarmStart, check_start, unchanged, with_checkpoint
 from tpnn.explain.path import SelectionPath
 from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.data import in_words
@@ -41,10 +40,11 @@ from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
 
 LOGGER = logging.getLogger("tpnn")
+DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
 
 class Results:
-    """What ``fit`` sets: attributes whose names end with an underscore."""
+    """Attributes that ``fit`` sets; their names end with an underscore."""
 
     components_: list[tuple[str, ...]]
     intercept_: float
@@ -231,7 +231,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         self._record_ = FitRecord.of(self._task, parameters, model, rows, plan)
 
     def _adopt(self, warm: WarmStart, table: Table) -> None:
-        """Store an old model, and what is known about its fit, as they are."""
+        """Store an old model and the record of its fit as they are."""
         self._store(table, warm.model, [unchanged(warm.model)])
         if warm.fitted is not None:
             self._fitted_ = warm.fitted
@@ -258,16 +258,17 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _begin(self, offset: Any, start: Any = None) -> None:
-        """Delete the results of an earlier fit; check the parameters and the one offset of a fit.
+    def _begin(self, offset: Any, start: Any, freeze: Any, nodes: Any) -> WarmStart | None:
+        """Delete the results of an earlier fit; check the parameters and what the fit starts from.
 
-        So a fit that fails leaves no model behind, unless it is itself what the fit starts from.
+        A fit that fails leaves no model behind, unless the estimator is itself the start.
         """
         if start is not self:
             self._forget()
         parameters = self.get_params(deep=False)
         check_parameters(parameters, RULES)
         check_one_offset(parameters, offset)
+        return read_start(start, freeze, nodes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -275,3 +276,52 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+class ProgressBar:
+    """A progress bar; in a notebook a widget, or text if ipywidgets is not installed.
+
+    With verbose="auto" it is shown on a terminal or in a notebook, if a fit takes a while.
+    """
+
+    def __init__(self, title: str, verbose: str | int) -> None:
+        self.title, self.delay = title, DELAY_SECONDS if verbose == "auto" else 0.0
+        self.is_shown = has_screen() if verbose == "auto" else bool(verbose)
+        self._bar_class = _bar_class()
+        self._bar: Any = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._close()
+
+    def begin(self, total: int, unit: str) -> None:
+        """Show a new bar for the expected number of events; ``unit`` says what one event is."""
+        self._close()
+        shown = {"leave": self.is_shown, "disable": not self.is_shown, "delay": self.delay}
+        self._bar = self._bar_class(total=total, desc=self.title, unit=unit, **shown)
+
+    def advance(self, event: Event) -> None:
+        """Move the bar by one event, and log it."""
+        event.log(logging.DEBUG)
+        self._bar.set_postfix(validation_loss=f"{event.validation_loss:.4f}", refresh=False)
+        self._bar.update(1)
+
+    def say(self, text: str) -> None:
+        """Write a line above the bar, where one may be shown."""
+        if self.is_shown:
+            self._bar_class.write(text, file=sys.stderr)
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.total = self._bar.n  # a fit that stops early shows a full bar
+            self._bar.close()
+
+
+def _bar_class() -> Any:
+    """Bar for this place: a widget in a notebook, else text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # text will do where there are no widgets
+        from tqdm.auto import tqdm
+    return tqdm

@@ -14,20 +14,17 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import (
-    checked_groups,
+from tpnn.estimators.inputs import (
     checked_target,
     checked_weights,
     memory_for_tables,
+    targets_of,
 )
 from tpnn.estimators.parameters import documented, parametrised
-from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import OBJECTIVES, several_classes
-from tpnn.loss.targets import checked_offset
 from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
-from tpnn.solvers.problem.targets import Targets
 from tpnn.table.columns import array_of
 from tpnn.table.files.training import read_training
 
@@ -77,8 +74,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         An offset needs two classes: with more, it would be added to the score of every class, which
         changes no probability.
         """
-        self._begin(offset, start)
-        warm = read_start(start, freeze, nodes)
+        warm = self._begin(offset, start, freeze, nodes)
         X, y, sample_weight, groups = read_training(
             X, y, sample_weight, groups, memory_for_tables()
         )
@@ -103,8 +99,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         check_class_offset(self.offset if offset is None else offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
-        together = checked_groups(groups, len(labels), weights)
-        targets = Targets(indicators, weights, checked_offset(offset, len(labels)), together)
+        targets = targets_of(indicators, weights, offset, groups)
         stored = tuple(storable_labels(classes))
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:

@@ -13,9 +13,9 @@ from tpnn import __version__
 from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.fit_record import settings_digest
+from tpnn.estimators.inputs import solver_of
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.estimators.settings import solver_of
 from tpnn.solvers.cluster.driver import HeldElsewhere
 from tpnn.solvers.cluster.passes import read_by
 from tpnn.solvers.cluster.ray import Cluster, connect, copied, import_ray, is_of_ray
@@ -89,14 +89,15 @@ def fit(
     check_parameters({"workers": workers}, {"workers": COUNT})
     _check_source(source, offset)
     ray = import_ray()
-    given = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
+    arguments = {"target": target, "weight": weight, "groups": groups, "offset": _digest(offset)}
     folder = Storage(storage)
     parameters = settings_digest(type(estimator).__name__, estimator.get_params(deep=False))
     folder.claim({"version": __version__, "parameters": parameters})
     if is_of_ray(source):
         source = copied(source, folder)
     opened = Source(source)
-    folder.claim({"data": _digest_of_data(opened, given)})
+    data = opened.state(), opened.n_rows, opened.names, sorted(arguments.items())
+    folder.claim({"data": _digest(data)})  # other rows are told by the state of their files
     connect(ray)
     team = Cluster(ray, folder, min(int(workers), opened.n_rows))
     states, reader = StatesInStorage(folder), partial(read_by, folder, team)
@@ -137,12 +138,7 @@ def _check_source(source: Any, offset: Any) -> None:
         )
 
 
-def _digest_of_data(source: Source, given: dict[str, Any]) -> str:
-    """Tell the rows of a fit from others by the state of their files."""
-    return _digest((source.state(), source.n_rows, source.names, sorted(given.items())))
-
-
 def _digest(values: Any) -> str:
-    """Short text that tells whether values are the same; those of arrays count, all of them."""
-    known = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
-    return hashlib.sha256(known).hexdigest()[:16]
+    """Digest of values, of all those in an array."""
+    content = values.tobytes() if isinstance(values, np.ndarray) else repr(values).encode()
+    return hashlib.sha256(content).hexdigest()[:16]

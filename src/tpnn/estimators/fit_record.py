@@ -32,11 +32,10 @@ from tpnn.table.table import Table, read_column
 from tpnn.uncertainty.zero_test import ZeroTest
 
 if TYPE_CHECKING:
-    from tpnn.estimators.settings import FitPlan
-    from tpnn.estimators.warm_start import WarmStart
+    from tpnn.estimators.warm_start import FitPlan, WarmStart
 
 UNCOMPARED = ("n_jobs", "verbose")  # parameters that change no model
-SOLVER_STAGES = ("grow", "descent", "refit")  # whose events have losses of the model itself
+SOLVER_STAGES = ("grow", "descent", "refit")  # their events have losses of the model itself
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
 LONGEST_SETTING = 1000  # names or characters; a longer one is told by its size
 
@@ -76,14 +75,14 @@ class FitRecord:
 
 
 def growth_digest(task: str, parameters: Mapping[str, Any], solver: Solver) -> str:
-    """Digest of the settings of which growths depend, but for seed and number of rounds."""
+    """Digest of the settings that growth depends on, without seed and number of rounds."""
     of_solver = {name: v for name, v in solver.get_params().items() if name != "max_rounds"}
     compared = {**parameters, "solver": [type(solver).__name__, of_solver], "random_state": None}
     return settings_digest(task, compared)
 
 
 def settings_digest(task: str, settings: Mapping[str, Any]) -> str:
-    """Digest of what a fit was asked for, but for what changes no model."""
+    """Digest of the parameters of a fit, without those that change no model."""
     compared = {name: value for name, value in settings.items() if name not in UNCOMPARED}
     return digest_of((task, plain(compared)))
 
@@ -108,7 +107,7 @@ def plain(value: Any) -> Any:
 
 
 def _code(value: Any) -> list[Any]:
-    """Tell functions of the same name apart by what they do, as all lambdas have the same."""
+    """Code of a function: all lambdas have the same name."""
     if not isinstance(value, FunctionType):
         return []
     constants = [one for one in value.__code__.co_consts if not isinstance(one, CodeType)]
@@ -172,11 +171,10 @@ def held_out_scores(events: Iterable[Event], loss: str) -> dict[str, float]:
     """Smallest held-out loss of each bag, averaged over the bags, under the name of the loss."""
     best: dict[int | None, float] = {}
     for event in events:
-        found = event.validation_loss
-        if event.stage in SOLVER_STAGES and found is not None and math.isfinite(found):
-            best[event.bag] = min(found, best.get(event.bag, found))
-    mean = {f"{loss}, training scale": float(np.mean(list(best.values())))} if best else {}
-    return mean
+        held_out = event.validation_loss
+        if event.stage in SOLVER_STAGES and held_out is not None and math.isfinite(held_out):
+            best[event.bag] = min(held_out, best.get(event.bag, held_out))
+    return {f"{loss}, training scale": float(np.mean(list(best.values())))} if best else {}
 
 
 def target_names(y: Any) -> tuple[str, ...]:
@@ -225,24 +223,11 @@ def component_tests(
     tests: Mapping[Component, ZeroTest],
     searched: Collection[int],
 ) -> ComponentTests:
-    """Collect the facts of a model that was frozen from a solution.
+    """Test every component of a model that was frozen from a solution.
 
-    A component that a search or a selection chose is the best of many, so its p-value is multiplied
-    by the number of all components of its order: that one of them gets a p-value below 0.05 by
-    chance has then a probability of at most 0.05.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, with all features of the problem.
-    problem, solution : Problem, Solution
-        Rows, bags and grids of values.
-    objective : Objective
-        The loss of the task.
-    tests : dict from component to ZeroTest
-        Tests of the components, each by itself.
-    searched : set of int
-        Orders of which a search or a selection chose the components.
+    A component that a search or a selection chose is the best of many. Its p-value is therefore
+    multiplied by the number of all components of its order (Bonferroni). ``searched`` are the
+    orders of which components were chosen.
     """
     with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):  # of squared huge numbers
         held_out = HeldOut(problem, solution).reported(problem, objective)
@@ -272,12 +257,12 @@ def losses_without(held_out: HeldOut) -> dict[Component, tuple[float, float]]:
     The averaged model is scored, as in the selection of components: noise that averaging removes
     does not count against a component.
     """
-    found = {}
+    losses = {}
     for index, component in enumerate(held_out.components):
         rise, error = held_out.change(held_out.raw - held_out.values(index))
         rise += held_out.averaged_noise(index)
-        found[tuple(sorted(component))] = (_finite(held_out.loss + rise), _finite(error))
-    return found
+        losses[tuple(sorted(component))] = (_finite(held_out.loss + rise), _finite(error))
+    return losses
 
 
 def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
@@ -290,4 +275,4 @@ def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
     ]
     scores = column_scores(used, columns).reshape(-1, len(used.components), used.n_outputs)
     by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(used.n_outputs)]
-    return [max(known.share(index) for known in by_output) for index in range(len(used.components))]
+    return [max(one.share(index) for one in by_output) for index in range(len(used.components))]

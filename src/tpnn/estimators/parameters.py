@@ -117,8 +117,7 @@ PARAMETERS: dict[str, Parameter] = {
         'int or "auto", default="auto"',
         """Largest number of features in a component. "auto" includes triples if held-out rows
         confirm them, and is 2 otherwise; if ``interactions`` lists components, it is the order of
-        the largest, and if it is "all" or a number, pairs are what is meant: the order is 2.
-        """,
+        the largest, and if it is "all" or a number, pairs are what is meant: the order is 2.""",
     ),
     "interactions": Parameter(
         Rule(
@@ -137,8 +136,7 @@ PARAMETERS: dict[str, Parameter] = {
         "all" or a number); "method" ("histogram", or "nid" to rank pairs by the weights of a neural
         network); "required" (tuples that are always included); "forbidden" (features that no
         component may contain together); "groups" (groups of features within which features may
-        interact); "heredity" (True for a model that has all subsets of its components).
-        """,
+        interact); "heredity" (True for a model that has all subsets of its components).""",
     ),
     "components": Parameter(
         Rule(
@@ -151,8 +149,7 @@ PARAMETERS: dict[str, Parameter] = {
         """All components of the model, main effects included: ``[("age",), ("age", "bmi")]`` has no
         main effect of bmi. Growth fits the subsets of these components too and then leaves them
         out, so that no component takes over the effect of another; what is left is scaled to fit
-        best.
-        """,
+        best.""",
     ),
     "max_components": Parameter(
         Rule(
@@ -163,8 +160,7 @@ PARAMETERS: dict[str, Parameter] = {
         "int, optional",
         """Largest number of components of the model; by default only the interactions are limited,
         to 500 of each order. The components that contribute most to the fit of held-out rows are
-        kept and fitted again without the others.
-        """,
+        kept and fitted again without the others.""",
     ),
     "selection": Parameter(
         Rule(
@@ -174,8 +170,7 @@ PARAMETERS: dict[str, Parameter] = {
         """Which components to drop after fitting: "noise" drops those that held-out rows cannot
         tell from noise, "one_se" drops all that together cost less than a standard error, "none"
         drops nothing. "auto" is "noise" if components were screened, else "none". What is kept is
-        fitted again without the others.
-        """,
+        fitted again without the others.""",
     ),
     "shapes": Parameter(
         Rule(
@@ -199,8 +194,7 @@ PARAMETERS: dict[str, Parameter] = {
         '"auto", list of names or indices, or dict, default="auto"',
         """Columns whose numbers are labels without order. Strings and categories always are. A dict
         has "features" (such a list, or "auto") and "min_rows": levels with fewer rows share one
-        node, where a row with an integer weight counts that many times.
-        """,
+        node, where a row with an integer weight counts that many times.""",
     ),
     "offset": Parameter(
         Rule(f"{COLUMN_WORDS}; numbers themselves are passed to fit", _is_column, "log_exposure"),
@@ -208,16 +202,14 @@ PARAMETERS: dict[str, Parameter] = {
         """Column of X, by name or position, that is a known part of the raw score of each row. It
         is not a feature. ``fit``, ``predict``, ``score`` and ``report`` read it from X, so
         cross-validation, searches and pipelines need no more than the table. The argument
-        ``offset`` of these methods is the same as an array; only one of the two may be given.
-        """,
+        ``offset`` of these methods is the same as an array; only one of the two may be given.""",
     ),
     "solver": Parameter(
         Rule('"auto", "grow", "gradient", Grow(...) or Descent(...)', _is_solver, "grow"),
         '{"auto", "grow", "gradient"}, Grow or Descent, default="auto"',
         """:class:`Grow` adds bases where the residual still has structure; it is more accurate and
         faster. :class:`Descent` learns bases by gradient descent, as in the paper; it needs torch.
-        "grow" and "gradient" are the two with their default parameters; "auto" is "grow".
-        """,
+        "grow" and "gradient" are the two with their default parameters; "auto" is "grow".""",
     ),
     "n_bags": Parameter(
         Rule(
@@ -228,8 +220,7 @@ PARAMETERS: dict[str, Parameter] = {
         'int or "auto", default="auto"',
         """Number of models that are trained on different parts of the rows and averaged. "auto" is
         32 below 500 rows and 16 below 5,000, for several outputs fewer but at least 8, then 8 below
-        4,000,000 rows, 4 below 20,000,000 and 2 beyond; gradient descent always trains 8.
-        """,
+        4,000,000 rows, 4 below 20,000,000 and 2 beyond; gradient descent always trains 8.""",
     ),
     "max_nodes": Parameter(
         Rule(
@@ -238,8 +229,7 @@ PARAMETERS: dict[str, Parameter] = {
             256,
         ),
         "int or dict from order to int, default=256",
-        """Largest number of nodes per feature; interactions use fewer.
-        """,
+        "Largest number of nodes per feature; interactions use fewer.",
     ),
     "validation_fraction": Parameter(
         Rule(
@@ -248,23 +238,20 @@ PARAMETERS: dict[str, Parameter] = {
             0.15,
         ),
         "float, default=0.15",
-        """Share of the rows that each bag holds out for early stopping.
-        """,
+        "Share of the rows that each bag holds out for early stopping.",
     ),
     "bands": Parameter(
         FLAG,
         "bool, default=True",
         """Whether to compute what bands need, which takes about a tenth of the time of a fit.
-        Without it the model is the same, bit for bit, but explanations of it have no bands.
-        """,
+        Without it the model is the same, bit for bit, but explanations of it have no bands.""",
     ),
     "device": Parameter(
         Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
         '{"auto", "cpu", "cuda"}, default="auto"',
         """Where to train. "cuda" is an NVIDIA card, which needs CuPy with :class:`Grow` and torch
         with :class:`Descent`. "auto" uses a card if there is one; :class:`Grow`, whose model is the
-        same on every device, from 200,000 rows on.
-        """,
+        same on every device, from 200,000 rows on.""",
     ),
     "n_jobs": Parameter(
         Rule(
@@ -274,8 +261,7 @@ PARAMETERS: dict[str, Parameter] = {
         ),
         "int, optional",
         """Number of threads of ``fit``; by default all cores that the process may use; a
-        container's quota counts. The model does not depend on it.
-        """,
+        container's quota counts. The model does not depend on it.""",
     ),
     "time_limit": Parameter(
         Rule(
@@ -285,14 +271,12 @@ PARAMETERS: dict[str, Parameter] = {
         ),
         "float, optional",
         """Seconds after which the fit ends with the best model so far; it covers search, training,
-        purification and selection, and ``history_`` says what was cut short.
-        """,
+        purification and selection, and ``history_`` says what was cut short.""",
     ),
     "random_state": Parameter(
         Rule("None, a whole number from 0 to 2**32 - 1, or a NumPy generator", _is_random_state, 0),
         "int, RandomState, Generator or None, default=None",
-        """Seed; the same seed gives the same model, bit for bit.
-        """,
+        "Seed; the same seed gives the same model, bit for bit.",
     ),
     "verbose": Parameter(
         Rule(
@@ -301,8 +285,7 @@ PARAMETERS: dict[str, Parameter] = {
             1,
         ),
         '{"auto", 0, 1}, default="auto"',
-        """When to show a progress bar: on a terminal or in a notebook, never, or always.
-        """,
+        "When to show a progress bar: on a terminal or in a notebook, never, or always.",
     ),
     "objective": Parameter(
         Rule(
@@ -315,16 +298,14 @@ PARAMETERS: dict[str, Parameter] = {
         'str, dict or callable, default="squared_error"',
         f"""The loss: a name, a dict with a name and a parameter, or a torch function of y and raw
         score that returns each row's loss. {objective_entries()} Those of counts and amounts have
-        a log link: name the column of exposures as ``exposure``.
-        """,
+        a log link: name the column of exposures as ``exposure``.""",
     ),
     "exposure": Parameter(
         Rule(COLUMN_WORDS, _is_column, "exposure"),
         "str or int, optional",
         """Column of X, by name or position, whose logarithm is the offset: positive numbers such as
         the years that a policy was in force. It needs an objective with a log link, and predictions
-        are then for the exposure of each row.
-        """,
+        are then for the exposure of each row.""",
     ),
     "class_weight": Parameter(
         Rule(
@@ -334,8 +315,7 @@ PARAMETERS: dict[str, Parameter] = {
         ),
         '{"balanced"} or dict from class to weight, optional',
         """Factor by which the weights of a class's rows are multiplied; "balanced" gives all
-        classes the same total weight.
-        """,
+        classes the same total weight.""",
     ),
 }
 

@@ -10,20 +10,18 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import (
+from tpnn.estimators.inputs import (
     check_range,
-    checked_groups,
     checked_targets,
     checked_weights,
     memory_for_tables,
+    targets_of,
 )
 from tpnn.estimators.parameters import documented, parametrised
-from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import Objective, resolve
-from tpnn.loss.targets import checked_numbers, checked_offset
+from tpnn.loss.targets import checked_numbers
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
-from tpnn.solvers.problem.targets import Targets
 from tpnn.table.files.training import read_training
 
 
@@ -99,8 +97,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
             Where growth is written to after every 50 rounds. If the fit is interrupted or killed,
             the same call resumes it from there, to the same bits.
         """
-        self._begin(offset, start)
-        warm = read_start(start, freeze, nodes)
+        warm = self._begin(offset, start, freeze, nodes)
         X, y, sample_weight, groups = read_training(
             X, y, sample_weight, groups, memory_for_tables()
         )
@@ -109,8 +106,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         check_range(target, objective)
         _check_exposure(self.exposure, objective)
         weights = checked_weights(sample_weight, len(target))
-        together = checked_groups(groups, len(target), weights)
-        targets = Targets(target, weights, checked_offset(offset, len(target)), together)
+        targets = targets_of(target, weights, offset, groups)
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))

@@ -9,21 +9,19 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator
-from tpnn.estimators.checks import (
-    checked_groups,
+from tpnn.estimators.inputs import (
     checked_weights,
     memory_for_tables,
     refuse_stored,
+    targets_of,
 )
 from tpnn.estimators.parameters import documented
-from tpnn.estimators.warm_start import read_start
 from tpnn.explain.metrics.curves import breslow
 from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.loss.targets import checked_offset, checked_survival
+from tpnn.loss.targets import checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
-from tpnn.solvers.problem.targets import Targets
 from tpnn.table.axis import read_only
 from tpnn.table.files.training import read_training
 
@@ -87,8 +85,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         start, freeze, nodes, checkpoint
             As in :meth:`TPNNRegressor.fit`.
         """
-        self._begin(offset, start)
-        warm = read_start(start, freeze, nodes)
+        warm = self._begin(offset, start, freeze, nodes)
         X, y, sample_weight, groups = read_training(
             X, y, sample_weight, groups, memory_for_tables()
         )
@@ -101,11 +98,9 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
                 f"y: at least one event must be observed, found none in {counted.sum()} rows. "
                 "Check that the second column is 1 where the event happened."
             )
-        known = checked_offset(offset, len(times))
         ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
-        target = np.column_stack([ranks, events])
-        together = checked_groups(groups, len(times), weights)
-        targets, seen = Targets(target, weights, known, together), np.column_stack([times, events])
+        targets = targets_of(np.column_stack([ranks, events]), weights, offset, groups)
+        seen = np.column_stack([times, events])
         self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, warm, checkpoint)
         evidence = self.model_.evidence
         baseline = evidence.baseline  # of a model that stays as it was

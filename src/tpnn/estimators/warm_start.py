@@ -1,19 +1,33 @@
-"""WarmStart: the model that a fit starts from, what of it stays, and on which nodes."""
+"""WarmStart and checkpoints: what a fit goes on with.
+
+A checkpoint is a folder from which a fit that was killed is resumed by the same call. It holds the
+states of all growths, each written in one step after every 50 rounds, and what identifies the fit.
+What is not growth, such as the search, is repeated.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from tpnn import __version__
 from tpnn._utils.rules import is_whole
 from tpnn.anova.components import Component, ComponentSet, resolve_components
 from tpnn.anova.purify import purify_tables
-from tpnn.estimators.fit_record import FitRecord, growth_digest, model_digest, rows_digest
-from tpnn.estimators.settings import FitInputs, FitPlan
+from tpnn.estimators.fit_record import (
+    FitRecord,
+    growth_digest,
+    model_digest,
+    rows_digest,
+    settings_digest,
+)
 from tpnn.model.edit_log import digest
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted
@@ -21,17 +35,28 @@ from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.solution import Event
-from tpnn.solvers.states import GrowthStates
+from tpnn.solvers.states import FilesInFolder, GrowthStates, StateFiles, StatesOnDisk
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 
 if TYPE_CHECKING:
+    from tpnn.estimators.inputs import FitInputs
     from tpnn.estimators.pipeline import Fitted
+
+IDENTITY = "fit.json"  # says which fit a checkpoint belongs to
+
+
+class FitPlan(NamedTuple):
+    """What the pipeline runs on."""
+
+    inputs: FitInputs
+    states: GrowthStates  # growths to go on with, and those that the fit leaves behind
+    base: WarmStart | None = None  # model to which the fit adds
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """What a fit starts from, and what is known about the fit that made it."""
+    """The model that a fit starts from, and the record of the fit that made it."""
 
     model: AnovaModel
     freeze: Sequence[Sequence[int | str]]  # components that keep their values
@@ -80,7 +105,7 @@ class WarmStart:
 
     def encoder(self, fresh: TableEncoder, table: Table) -> TableEncoder:
         """Nodes of the fit, given nodes placed on the new rows; refuse values without a node."""
-        known, places = self.model.encoder, dict(_places(self.model, fresh.feature_names))
+        known, places = self.model.encoder, dict(_matched(self.model, fresh.feature_names))
         if self.nodes == "new":
             _check_kinds(known, fresh, places)
             return fresh
@@ -133,47 +158,6 @@ class WarmStart:
         return frozenset(frozen)
 
 
-def read_start(start: Any, freeze: Any, nodes: Any) -> WarmStart | None:
-    """Read these arguments of ``fit``; None if it starts from nothing."""
-    if nodes not in ("keep", "new"):
-        raise ValueError(
-            f"nodes: must be 'keep' or 'new', found {nodes!r}. Keep the nodes of the old model, or "
-            "have new ones placed on the new rows."
-        )
-    listed = [] if freeze is None else freeze
-    if not isinstance(listed, list | tuple):
-        raise ValueError(
-            "freeze: must be a list of features and of tuples of features, found "
-            f"{freeze!r}. Pass for example freeze=['age', ('age', 'town')]."
-        )
-    if start is None and listed:
-        raise ValueError(
-            "freeze: needs start. Pass the model whose components to freeze: "
-            f"fit(X, y, start=model, freeze={freeze!r})."
-        )
-    if start is None:
-        return None
-    if listed and nodes == "new":
-        raise ValueError(
-            "freeze: components keep their values on the nodes of the old model alone, found "
-            "nodes='new'. Pass nodes='keep', or freeze nothing."
-        )
-    model = getattr(start, "model_", start)
-    if not isinstance(model, AnovaModel):
-        raise ValueError(
-            "start: must be a fitted estimator or its model_, found "
-            f"{type(start).__name__}. Fit it first, or load a model."
-        )
-    as_lists = tuple((one,) if isinstance(one, str | int) else tuple(one) for one in listed)
-    return WarmStart(
-        model=model,
-        freeze=as_lists,
-        nodes=nodes,
-        record=getattr(start, "_record_", None),
-        fitted=getattr(start, "_fitted_", None),
-    )
-
-
 def check_start(warm: WarmStart, task: Task, inputs: FitInputs) -> None:
     """Refuse a model of other features or another task, and a solver that cannot start from it."""
     solver, table = inputs.settings.solver, inputs.table
@@ -189,25 +173,25 @@ def check_start(warm: WarmStart, task: Task, inputs: FitInputs) -> None:
         ("classes", list(task.classes), list(model.classes)),
         ("outputs", list(task.outputs), list(model.output_names)),
         ("baseline hazard", is_survival, model.evidence.baseline is not None),
-        ("offset column", _offset_words(table), _offset_words(model.encoder)),
+        ("offset column", _offset_name(table), _offset_name(model.encoder)),
     ):
         if wanted != found:
             raise ValueError(
                 f"start: the model must have the {what} of this fit, {wanted!r}, found {found!r}. "
                 "Start from a model of the same task."
             )
-    _places(model, [table.name(feature) for feature in range(table.n_features)], table)
+    _matched(model, [table.name(feature) for feature in range(table.n_features)], table)
 
 
-def _offset_words(known: Table | TableEncoder) -> str | None:
-    column = known.offset_column
+def _offset_name(columns: Table | TableEncoder) -> str | None:
+    column = columns.offset_column
     return None if column is None else column.words
 
 
-def _places(
+def _matched(
     model: AnovaModel, names: Sequence[str], table: Table | None = None
 ) -> list[tuple[int, int]]:
-    """Return the number of each feature of a model and its place among ``names``, or refuse it."""
+    """Pair the number of each feature of a model with its index in ``names``, or refuse it."""
     known, place_of = model.encoder, {name: place for place, name in enumerate(names)}
     if table is not None and (known.names is None) != (table.names is None):
         raise ValueError(
@@ -257,3 +241,61 @@ def unchanged(model: AnovaModel) -> Event:
     """Say that a fit of no rounds left the model as it was."""
     note = "no rounds: the model stays as it was"
     return Event(stage="start", note=note, n_components=len(model.components), seconds=0.0)
+
+
+def with_checkpoint(plan: FitPlan, folder: Any, asked: Mapping[str, Any], task: str) -> FitPlan:
+    """Return the plan of a fit whose growths are kept in a folder, and resumed if they are there.
+
+    ``asked`` are the parameters of the estimator and what it starts from. The folder is a path, or
+    files in another kind of storage.
+    """
+    files: StateFiles = folder if isinstance(folder, StateFiles) else FilesInFolder(checked(folder))
+    inputs = plan.inputs
+    identity = {
+        "version": __version__,
+        "rows": rows_digest(RowSums(inputs.table), inputs.targets),
+        "parameters": settings_digest(task, asked),
+    }
+    seed = agreed_seed(files, identity, inputs.settings.seed)
+    inputs = inputs._replace(settings=replace(inputs.settings, seed=seed))
+    return plan._replace(inputs=inputs, states=StatesOnDisk(files, plan.states.known))
+
+
+def checked(folder: Any) -> Path:
+    """Return the folder of a checkpoint, which is made if it is not there."""
+    if not isinstance(folder, str | os.PathLike):
+        raise ValueError(
+            f"checkpoint: must be the path of a folder, found {folder!r}. Pass for example "
+            "checkpoint='run/'."
+        )
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"checkpoint: must be a folder, or one that can be made, found {os.fspath(path)!r} "
+            f"({error}). Pass another one."
+        ) from error
+    return path
+
+
+def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> int:
+    """Return the seed in a checkpoint; claim an empty one, and refuse one of another fit."""
+    written, folder = files.read(IDENTITY), files.path("")
+    if written is None:
+        others = files.names()
+        if others:
+            raise ValueError(
+                f"{files.argument}: must be an empty folder or one of an earlier call, found "
+                f"{others[0]!r} in {folder!r}. Pass another folder."
+            )
+        files.write(IDENTITY, json.dumps({**identity, "seed": seed}).encode())
+        return seed
+    earlier = json.loads(written)
+    for what in identity:
+        if earlier.get(what) != identity[what]:
+            raise ValueError(
+                f"{files.argument}: the folder belongs to a fit of other {what}, found "
+                f"{folder!r}. Repeat that call as it was, or pass another folder."
+            )
+    return int(earlier["seed"])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import warn
-from tpnn.estimators.checks import check_rows, seed_from
+from tpnn.estimators.inputs import check_rows, seed_from
 from tpnn.estimators.parameters import documented
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.explain.report import Report, write_report

@@ -1,9 +1,8 @@
-"""Nodes and masses on which the functions of several models can all be written.
+"""merge: the weighted mean of several models, on nodes and masses of all of them.
 
-A feature gets the nodes of all models that have it, and their masses in proportion to weights. Each
-model is zero in its components for what its fit has not seen. Once the masses change, so does what
-a component must be there, and so every feature gets nodes for missing values and unseen levels,
-without mass where no model has any.
+A feature gets the nodes of all models that have it, and their masses in proportion to weights. The
+components of a model are zero for values that its fit has not seen. Other masses shift these zeros,
+so every feature gets nodes for missing values and unseen levels, if need be without mass.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.lifecycle.foreign.purified import purified, purify
-from tpnn.lifecycle.foreign.tables import TableSum
+from tpnn.lifecycle.foreign.table_sum import TableSum
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted, own_numbers
@@ -32,21 +31,11 @@ from tpnn.table.words import UNSEEN_WORD
 
 @dataclass(frozen=True)
 class Share:
-    """One feature as one model knows it.
-
-    Parameters
-    ----------
-    feature : Feature
-        Its kind and levels.
-    axes : dict from order to Axis
-        Its nodes.
-    weight : float
-        How much the masses of this model count.
-    """
+    """One feature as one model knows it."""
 
     feature: Feature
-    axes: Mapping[int, Axis]
-    weight: float
+    axes: Mapping[int, Axis]  # by order
+    weight: float  # how much the masses of this model count
 
     @property
     def finest(self) -> Axis:
@@ -62,13 +51,8 @@ class Share:
 def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -> TableEncoder:
     """Features, nodes and masses of all models together.
 
-    Parameters
-    ----------
-    encoders : sequence of TableEncoder
-        Those of the models; features are the same if they have the same name or, in models of
-        tables without names, the same position.
-    weights : sequence of float
-        How much the masses of each model count.
+    Features are the same if they have the same name or, in models of tables without names, the same
+    position. The weights say how much the masses of each model count.
     """
     _check_names(encoders)
     names = list(dict.fromkeys(name for encoder in encoders for name in encoder.feature_names))
@@ -76,12 +60,12 @@ def common_encoder(encoders: Sequence[TableEncoder], weights: Sequence[float]) -
     if first.names is None:
         names.sort(key=lambda name: int(name[1:]))
     orders = range(1, max(max(encoder.axes) for encoder in encoders) + 1)
-    found = [_common_feature(name, _shares(name, encoders, weights), orders) for name in names]
+    common = [_common_feature(name, _shares(name, encoders, weights), orders) for name in names]
     labels = {encoder.labels for encoder in encoders}
     return TableEncoder(
         names=None if first.names is None else tuple(names),
-        axes={order: tuple(axes[order] for _, axes in found) for order in orders},
-        features=tuple(feature for feature, _ in found),
+        axes={order: tuple(axes[order] for _, axes in common) for order in orders},
+        features=tuple(feature for feature, _ in common),
         offset_column=_common_offset(encoders, len(names)),
         labels=labels.pop() if len(labels) == 1 else None,
         kept=None if first.names is not None else _kept(names, first),
@@ -129,25 +113,23 @@ def _shares(name: str, encoders: Sequence[TableEncoder], weights: Sequence[float
     shares = []
     for encoder, weight in zip(encoders, weights, strict=True):
         if name in encoder.feature_names:
-            place = encoder.feature_names.index(name)
-            axes = {order: axes[place] for order, axes in encoder.axes.items()}
-            shares.append(Share(encoder.features[place], axes, weight))
+            number = encoder.feature_names.index(name)
+            axes = {order: axes[number] for order, axes in encoder.axes.items()}
+            shares.append(Share(encoder.features[number], axes, weight))
     return shares
 
 
 def _common_feature(
     name: str, shares: Sequence[Share], orders: Sequence[int]
 ) -> tuple[Feature, dict[int, Axis]]:
-    known = [share for share in shares if not share.is_empty]
-    kinds = {share.feature.kind for share in known}
+    kinds = {share.feature.kind for share in shares if not share.is_empty}
     if len(kinds) > 1:
         raise ValueError(
             f"models: a feature must be of one kind in all of them, found {sorted(kinds)} for "
             f"{name!r}. Convert the column, and fit the models again."
         )
     kind = kinds.pop() if kinds else NUMBER
-    missing = sum(share.weight * share.finest.weights[share.finest.missing].sum()
-                  for share in shares)  # fmt: skip
+    missing = sum(s.weight * s.finest.weights[s.finest.missing].sum() for s in shares)
     if kind in (NOMINAL, ORDERED):
         return _common_levels(name, kind, shares, orders, missing)
     return Feature(kind), _common_numbers(kind, shares, orders, missing)
@@ -163,7 +145,7 @@ def _common_numbers(
         axes = [share.axes[order] for share in shares if order in share.axes]
         union = np.unique(np.concatenate([union, *(a.values for a in axes)]))
         nodes[order] = union
-    nodes = {order: union[:1] if not len(own) else own for order, own in nodes.items()}
+    nodes = {order: values if len(values) else union[:1] for order, values in nodes.items()}
     masses = np.zeros(len(union))
     for share in shares:
         axis = share.finest
@@ -190,8 +172,8 @@ def _common_levels(
     are_text = any(share.feature.are_text for share in shares)
     levels = _union_of_levels(name, kind, shares, are_text)
     feature = Feature(kind, levels, are_text)
-    masses = sum((share.weight * _level_masses(share, feature) for share in shares),
-                 np.zeros(len(levels)))  # fmt: skip
+    weighted = (share.weight * _level_masses(share, feature) for share in shares)
+    masses = sum(weighted, np.zeros(len(levels)))
     axes = {}
     for order in orders:
         groups = np.arange(len(levels))
@@ -378,13 +360,13 @@ def sum_of_grids(
 
 def _relative_weights(weights: Sequence[float] | None, n_models: int) -> list[float]:
     """Weights that sum to one."""
-    given = np.ones(n_models) if weights is None else np.asarray(weights, np.float64)
-    if given.shape != (n_models,) or not (np.isfinite(given) & (given > 0)).all():
+    shares = np.ones(n_models) if weights is None else np.asarray(weights, np.float64)
+    if shares.shape != (n_models,) or not (np.isfinite(shares) & (shares > 0)).all():
         raise ValueError(
             f"weights: one positive number is needed for each of {n_models} models, found "
-            f"{given.tolist()}. Pass numbers of rows, or leave the argument out."
+            f"{shares.tolist()}. Pass numbers of rows, or leave the argument out."
         )
-    return list(given / given.sum())
+    return list(shares / shares.sum())
 
 
 def _mean_baseline(

@@ -1,4 +1,4 @@
-"""Bins: the values of a feature in a reference and in new rows, and how far the two are apart."""
+"""monitor: whether new rows, their scores and their targets are still what they were."""
 
 from __future__ import annotations
 
@@ -18,29 +18,19 @@ from tpnn.table.encoder import Feature
 if TYPE_CHECKING:
     import pandas as pd
 
-
-N_BINS = 10  # of a feature without levels, besides that of missing values
-SMALLEST_SHARE = 1e-4  # of an empty bin in the stability index, whose logarithm must be finite
-LEAST_ROWS = 5.0  # that a bin must hold for the test to be sound
+FALSE_ALARM_RATE = 0.05
+N_BINS = 10  # of a feature without levels; missing values have one more
+SMALLEST_SHARE = 1e-4  # stands for an empty bin, whose logarithm must be finite
+LEAST_ROWS = 5.0  # bins with fewer are joined, because the test needs them
 
 
 class Shares(NamedTuple):
-    """Shares of rows in bins.
+    """Shares of rows in bins."""
 
-    Parameters
-    ----------
-    reference, new : array of shape (n_bins,)
-        Share of the reference and of the new rows in each bin.
-    n_reference : float
-        Number of rows of the reference; infinite where it is not known.
-    n_new : int
-        Number of new rows.
-    """
-
-    reference: FloatArray
-    new: FloatArray
-    n_reference: float
-    n_new: int
+    reference: FloatArray  # (n_bins,)
+    new: FloatArray  # (n_bins,)
+    n_reference: float  # number of reference rows; infinite if it is not known
+    n_new: int  # number of new rows
 
     def psi(self) -> float:
         """Return the population stability index, sum_b (q_b - p_b) log(q_b / p_b).
@@ -53,10 +43,10 @@ class Shares(NamedTuple):
         return float(((q - p) * np.log(q / p)).sum())
 
     def p_value(self) -> float:
-        """Chance of such a distance without drift, by the chi-squared test of two samples.
+        """p-value of no drift, by the chi-squared test of two samples.
 
-        Bins with too few rows are one. Rows that lie between two nodes are shared by two bins of
-        masses, which makes the test conservative.
+        Bins with too few rows are joined. A row between two nodes is shared by two bins of masses,
+        which makes the test conservative.
         """
         from scipy.stats import chi2
 
@@ -65,15 +55,15 @@ class Shares(NamedTuple):
             return 1.0
         size = 1 / (1 / self.n_new + 1 / self.n_reference)
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts = np.where(p == q, 0.0, (q - p) ** 2 / pooled)
-        return float(chi2.sf(size * parts.sum(), len(p) - 1))
+            distances = np.where(p == q, 0.0, (q - p) ** 2 / pooled)
+        return float(chi2.sf(size * distances.sum(), len(p) - 1))
 
     def _without_sparse_bins(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Shares of the reference, of the new rows and of both, in bins with enough rows."""
         p, q = self.reference, self.new
-        known = np.isfinite(self.n_reference)
-        weight = self.n_new / (self.n_new + self.n_reference) if known else 0.0
-        typical = weight * q + (1 - weight) * p if known else (p + q) / 2
+        is_sample = np.isfinite(self.n_reference)
+        weight = self.n_new / (self.n_new + self.n_reference) if is_sample else 0.0
+        typical = weight * q + (1 - weight) * p if is_sample else (p + q) / 2
         enough = typical * min(self.n_new, self.n_reference) >= LEAST_ROWS
         if not enough.all():
             p, q, typical = (np.append(s[enough], s[~enough].sum()) for s in (p, q, typical))
@@ -82,10 +72,10 @@ class Shares(NamedTuple):
         return p, q, weight * q + (1 - weight) * p
 
 
-def _last_joined(shares: FloatArray, place: int) -> FloatArray:
+def _last_joined(shares: FloatArray, target: int) -> FloatArray:
     """Add the last bin to another one."""
     joined = shares[:-1].copy()
-    joined[place] += shares[-1]
+    joined[target] += shares[-1]
     return joined
 
 
@@ -97,9 +87,9 @@ def shares_of_rows(feature: Feature, reference: FloatArray, new: FloatArray) -> 
     if feature.levels:
         edges = np.arange(len(feature.levels) + 1.0) - 0.5
     else:
-        known = reference[~np.isnan(reference)]
+        present = reference[~np.isnan(reference)]
         ranks = np.arange(1, N_BINS) / N_BINS
-        edges = np.unique(np.quantile(known, ranks)) if len(known) else np.empty(0)
+        edges = np.unique(np.quantile(present, ranks)) if len(present) else np.empty(0)
     counts = [_counts(edges, column) for column in (reference, new)]
     p, q = (count / max(count.sum(), 1) for count in counts)
     return Shares(p, q, len(reference), len(new))
@@ -115,7 +105,7 @@ def _counts(edges: FloatArray, column: FloatArray) -> FloatArray:
 def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
     """Bins of nodes: levels, or tenths of the training mass; the masses are the reference.
 
-    New rows give their mass to the two neighbouring nodes, as those of the training did.
+    A new row gives its mass to the two neighbouring nodes, as a training row does.
     """
     lower, fraction = axis.locate(new)
     masses = np.zeros(axis.n_nodes + 2)  # what fit has not seen is beyond the nodes
@@ -131,33 +121,27 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
 
 
 def calibration_p_value(task: Task, target: FloatArray, raw: FloatArray) -> float | None:
-    """Chance of such errors if the model is right; None for a survival model without baseline.
+    """p-value of the test that the model is right; None for a survival model without baseline.
 
-    Parameters
-    ----------
-    task : Task
-        What the raw scores predict.
-    target : array of shape (n_rows, n_columns)
-        Targets of the rows, as ``task.targets`` returns them.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their raw scores, with the offset.
+    Targets are (n_rows, n_columns), as ``task.targets`` returns them. Raw scores contain the
+    offset.
     """
     from scipy.stats import chi2, f
 
-    found = _sums(task, target, raw)
-    if found is None:
+    moments = _sums(task, target, raw)
+    if moments is None:
         return None
-    sums, covariance = found
+    sums, covariance = moments
     statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
     rank = max(int(np.linalg.matrix_rank(covariance, hermitian=True)), 1)
     if task.kind == "classes":
         return float(chi2.sf(statistic, rank))
-    n_left = len(raw) - rank  # Hotelling's test, because rows show the covariance
+    n_left = len(raw) - rank  # Hotelling's test: the covariance is estimated from the rows
     return float(f.sf(statistic * n_left / (rank * (len(raw) - 1)), rank, n_left))
 
 
 def _sums(task: Task, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Return the sums of z_i e_i, and their covariance."""
+    """Sum z_i e_i over rows, with errors e_i and z_i = (1, raw_i - mean); covariance of the sum."""
     columns = raw.reshape(len(raw), -1)
     mean = task.link.inverse(columns)
     if task.kind == "classes":
@@ -176,7 +160,7 @@ def _sums(task: Task, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, 
 def _class_sums(
     target: FloatArray, mean: FloatArray, raw: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Errors of labels, whose variance the predicted probabilities say."""
+    """Sum the errors of labels; the predicted probabilities say their variance."""
     if mean.shape[1] == 1:
         z = np.column_stack([np.ones(len(raw)), raw - raw.mean()])
         return z.T @ (target - mean)[:, 0], z.T @ (z * (mean * (1 - mean)))
@@ -188,14 +172,11 @@ def _tilted(errors: FloatArray, raw: FloatArray) -> FloatArray:
     return np.column_stack([errors, (raw - raw.mean()) * errors])
 
 
-def _robust(parts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return sums of columns, and their covariance as the rows show it."""
-    scale = np.sqrt((parts**2).mean(0))
-    unit = parts / np.where(scale > 0, scale, 1.0)
+def _robust(errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sum the columns; the rows give an estimate of the covariance of the sums."""
+    scale = np.sqrt((errors**2).mean(0))
+    unit = errors / np.where(scale > 0, scale, 1.0)
     return unit.sum(0), len(unit) * np.atleast_2d(np.cov(unit.T))
-
-
-FALSE_ALARM_RATE = 0.05
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -237,8 +218,8 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold."""
-        frames = {name: getattr(self, name).to_dict("records") for name in
-                  ("features", "components", "score", "calibration", "scores")}  # fmt: skip
+        names = ("features", "components", "score", "calibration", "scores")
+        frames = {name: getattr(self, name).to_dict("records") for name in names}
         return frames | {"alarms": list(self.alarms), "false_alarm_rate": self.false_alarm_rate}
 
 
@@ -336,19 +317,19 @@ def _features(model: AnovaModel, X_reference: Any, X_new: Any) -> pd.DataFrame:
     encoder = model.encoder
     new = encoder.read(X_new)
     reference = None if X_reference is None else encoder.read(X_reference)
-    found: list[Shares] = []
+    shares: list[Shares] = []
     for feature in range(encoder.n_features):
         column = encoder.numbers(new, feature)
         if reference is None:
             axis = encoder.axes[min(encoder.axes)][feature]
-            found.append(shares_of_masses(axis, column, _reference_rows(model)))
+            shares.append(shares_of_masses(axis, column, _reference_rows(model)))
         else:
             before = encoder.numbers(reference, feature)
-            found.append(shares_of_rows(encoder.features[feature], before, column))
+            shares.append(shares_of_rows(encoder.features[feature], before, column))
     return pd.DataFrame({
         "feature": model.feature_names,
-        "psi": [shares.psi() for shares in found],
-        "p_value": [shares.p_value() for shares in found],
+        "psi": [one.psi() for one in shares],
+        "p_value": [one.p_value() for one in shares],
     })  # fmt: skip
 
 
@@ -365,8 +346,11 @@ def _shifts(model: AnovaModel, X_reference: Any, X_new: Any) -> tuple[pd.DataFra
     errors = np.sqrt(_squares(new) / len(new) + spread / n_reference)
     outputs = model.output_names or ("",)
     names = [" x ".join(names) for names in model.component_names]
-    lines = [(name, output, shift[k, o], errors[k, o]) for k, name in enumerate(names)
-             for o, output in enumerate(outputs)]  # fmt: skip
+    lines = [
+        (name, output, shift[k, o], errors[k, o])
+        for k, name in enumerate(names)
+        for o, output in enumerate(outputs)
+    ]
     components = pd.DataFrame(lines, columns=["component", "output", "shift", "standard_error"])
     tested = [len(s) == 1 or X_reference is not None for s in model.components]
     before = model.intercepts + reference.mean(0).sum(0)
@@ -413,8 +397,8 @@ def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFra
         return calibration, scores
     raw = model.raw_scores(X, offset)
     task = model.task.told(y)
-    found = calibration_p_value(task, task.targets(y, len(raw)), raw)
-    if found is not None:
-        calibration = pd.DataFrame({"test": ["mean and slope"], "p_value": [found]})
+    p_value = calibration_p_value(task, task.targets(y, len(raw)), raw)
+    if p_value is not None:
+        calibration = pd.DataFrame({"test": ["mean and slope"], "p_value": [p_value]})
     lines = [(one.name, one.value, *one.interval()) for one in estimate(task, y, raw)]
     return calibration, pd.DataFrame(lines, columns=list(scores.columns))

@@ -169,14 +169,14 @@ def replay(
     offset: Any = None,
 ) -> AnovaModel:
     """Model after all edits of a file that ``save_edits`` or a report page has written."""
-    from tpnn.lifecycle.edit.edit_files import replayed
+    from tpnn.lifecycle.edit.edit import replayed
 
     return replayed(model, path, _held_out(X, y, offset))
 
 
 def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
     """Write the edits as JSON; ``replay`` applies them to the model before the first."""
-    from tpnn.lifecycle.edit.edit_files import write_edits
+    from tpnn.lifecycle.edit.edit import write_edits
 
     write_edits(model, path)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tpnn.lifecycle.foreign.tables import level_axis, sum_of_tables
+from tpnn.lifecycle.foreign.table_sum import level_axis, sum_of_tables
 from tpnn.table.words import node_words
 
 NODES = {"a": [0.0, 1.0], "b": [10, 20, 30], "k": ["u", "v"]}

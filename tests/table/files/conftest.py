@@ -8,7 +8,7 @@ import pytest
 
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn._utils import shelf as _shelf
-from tpnn.estimators import checks
+from tpnn.estimators import inputs
 
 
 @pytest.fixture(scope="session")
@@ -20,5 +20,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every table in files be too large for memory, and every array be kept in a file."""
-    monkeypatch.setattr(checks, "TABLE_MEMORY_SHARE", 0.0)
+    monkeypatch.setattr(inputs, "TABLE_MEMORY_SHARE", 0.0)
     monkeypatch.setattr(_shelf, "SMALLEST_FILE_BYTES", 0)

@@ -91,7 +91,7 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
 def test_a_damaged_row_group_is_named(
     tmp_path: Path, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tpnn.estimators.checks.TABLE_MEMORY_SHARE", share)
+    monkeypatch.setattr("tpnn.estimators.inputs.TABLE_MEMORY_SHARE", share)
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         write(tmp_path / f"{name}.parquet", x=rng.normal(size=9000), y=rng.normal(size=9000))

@@ -18,9 +18,8 @@ from tpnn.explain.metrics.scores import estimate, standard_error
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
-from tpnn.lifecycle.foreign.linear import is_linear, sum_of_linear
 from tpnn.lifecycle.foreign.purified import purified, reweighted
-from tpnn.lifecycle.foreign.tables import sum_of_rating
+from tpnn.lifecycle.foreign.table_sum import is_linear, sum_of_linear, sum_of_rating
 from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
@@ -35,14 +34,9 @@ if TYPE_CHECKING:
 
 
 def read_model(model: Any, X: Any) -> AnovaModel:
-    """Frozen model of any kind of model that can be compared, without features it does not use.
+    """Freeze any model that can be compared, without the features that it does not use.
 
-    Parameters
-    ----------
-    model : AnovaModel, estimator, loaded model, EBM, linear model of scikit-learn or RatingTables
-        The model.
-    X : table
-        Rows; a linear model is exact on their range.
+    A linear model is exact on the range of the rows X.
     """
     if isinstance(model, RatingTables):
         return pruned(purified(sum_of_rating(model)))

@@ -77,44 +77,18 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class Edit:
-    """One edit of one component, checked against a model.
+    """One edit of one component, checked against a model."""
 
-    Parameters
-    ----------
-    component : tuple of int
-        Its features.
-    where : tuple of Where
-        For which values of each of them.
-    operation : str
-        One of ``OPERATIONS``.
-    value : Any
-        Its number, pair, list of (number, effect) or shape.
-    outputs : array of shape (n_outputs,)
-        Which outputs it is for.
-    record : dict
-        The whole edit as JSON can hold it; ``read_edit`` makes the same edit of it.
-    """
-
-    component: Component
-    where: tuple[Where, ...]
-    operation: str
-    value: Any
-    outputs: BoolArray
-    record: dict[str, Any]
+    component: Component  # its features
+    where: tuple[Where, ...]  # for which values of each feature
+    operation: str  # one of ``OPERATIONS``
+    value: Any  # its number, pair, list of (number, effect) or shape
+    outputs: BoolArray  # (n_outputs,), which outputs it is for
+    record: dict[str, Any]  # as JSON can hold it; ``read_edit`` makes the same edit of it
 
 
 def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) -> Edit:
-    """Check an edit.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model to edit.
-    component : str, int or sequence of them
-        Its feature or features.
-    change : dict
-        What to do and where, as ``Change`` has it.
-    """
+    """Check an edit, given as the keys of ``Change``, against the model that it is for."""
     given = {key: value for key, value in change.items() if value is not None}
     unknown = [key for key in given if key not in Change.__annotations__]
     if unknown:

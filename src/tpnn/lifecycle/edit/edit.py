@@ -1,15 +1,19 @@
-"""edited and undone: a model after an edit, and before its last one."""
+"""edited, undone, replayed: a model after an edit, before its last one, after those of a file."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tpnn import __version__
+from tpnn._utils.files import write_file
 from tpnn.anova.components import Component
 from tpnn.anova.purify import moved
 from tpnn.lifecycle.edit.apply import applied
@@ -18,23 +22,17 @@ from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended
 from tpnn.model.model import AnovaModel, EditLog
 
 LONGEST_TEXT = 10_000  # characters
+EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
+NOTES = ("why", "by", "when")
 
 
 @dataclass(frozen=True)
 class Note:
-    """Why a model is edited, by whom and when.
+    """Why a model is edited, by whom and when."""
 
-    Parameters
-    ----------
-    why, by : str
-        Reason and name, as free text.
-    when : str
-        Time as in ISO 8601; now, if it is empty.
-    """
-
-    why: str = ""
-    by: str = ""
-    when: str = ""
+    why: str = ""  # free text
+    by: str = ""  # free text
+    when: str = ""  # ISO 8601; now, if it is empty
 
     def as_dict(self) -> dict[str, str]:
         """Check the texts and fill in the time."""
@@ -72,21 +70,7 @@ def edited(
     note: Note,
     rows: HeldOut | None = None,
 ) -> AnovaModel:
-    """Model after an edit, with one more record in its log.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, which stays as it is.
-    component : str, int or sequence of them
-        Feature or features.
-    change : dict
-        What to do and where.
-    note : Note
-        Why, by whom and when.
-    rows : HeldOut, optional
-        Rows to measure the effect on.
-    """
+    """Model after an edit, with one more record in its log; the rows measure the effect."""
     check_log(model)
     edit, words = read_edit(model, component, change), note.as_dict()
     new = applied(model, edit)
@@ -154,3 +138,58 @@ def undone(model: AnovaModel) -> AnovaModel:
     records, formers = log.records[:-1], log.formers[:-1]
     rest = EditLog(records, formers) if records else None
     return replace(log.formers[-1], edits=rest)
+
+
+def replayed(
+    model: AnovaModel, path: str | os.PathLike[str], rows: HeldOut | None = None
+) -> AnovaModel:
+    """Model after all edits of a file; the same file and model give the same bits.
+
+    The rows, if there are any, measure the effect of each edit.
+    """
+    document = read_edits(path)
+    wanted = document.get("model")
+    if wanted is not None and wanted != digest(model):
+        raise ValueError(
+            f"path: the edits of {os.fspath(path)!r} are for another model, found that its digest "
+            f"begins with {str(wanted)[:8]} and not with {digest(model)[:8]}. Load the model that "
+            'they were made for, or remove "model" from the file.'
+        )
+    for number, one in enumerate(document["edits"], 1):
+        what = {key: value for key, value in one.items() if key not in (*NOTES, "component")}
+        note = Note(**{key: one[key] for key in NOTES if key in one})
+        try:
+            model = edited(model, one["component"], what, note, rows)
+        except ValueError as error:
+            raise ValueError(f"edit {number} of {os.fspath(path)!r}: {error}") from error
+    return model
+
+
+def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Read an edit file and check its form."""
+    try:
+        document = json.loads(Path(path).read_bytes())
+        known = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
+        listed = isinstance(document["edits"], list)
+        if not known or not listed or not all("component" in one for one in document["edits"]):
+            raise ValueError(f"a document of the format {document['format']!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"path: must be an edit file of version {EDITS_VERSION}, found {os.fspath(path)!r}, "
+            f"which is none ({error!r}). Export the edits again."
+        ) from error
+    found: Mapping[str, Any] = document
+    return found
+
+
+def write_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
+    """Write the edits of a model, which ``replayed`` applies to the model before the first."""
+    check_log(model)
+    records = () if model.edits is None else model.edits.records
+    document = {
+        "format": EDITS_FORMAT,
+        "version": EDITS_VERSION,
+        "model": records[0]["before"] if records else digest(model),
+        "edits": [record["edit"] | {key: record[key] for key in NOTES} for record in records],
+    }
+    write_file(path, (json.dumps(document, indent=1) + "\n").encode())

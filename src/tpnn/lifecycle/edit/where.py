@@ -1,9 +1,9 @@
-"""Finer nodes: the same function on more nodes, so that an edit can end where it should.
+"""Where: for which values an edit is, and finer nodes, so that the edit can end there.
 
-A new node of a main effect has no mass, so no mean changes. A level that gets a node of its own
-takes an equal share of the mass of the levels it was with: they have equal values until one is
-edited, so no mean changes either. In higher orders the masses are those of the main effect, shared
-linearly by neighbouring nodes: a function of one feature has the same mean in all orders.
+A new node of a main effect has no mass, so no mean changes. Levels that share a node have equal
+values. If one of them gets its own node, it takes an equal share of the mass, so no mean changes.
+In higher orders the masses are those of the main effect, shared linearly by neighbouring nodes: a
+function of one feature has the same mean in all orders.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.rules import is_number
-from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.purify import moved
 from tpnn.model.evidence import Evidence
@@ -74,16 +73,8 @@ def refined(
 ) -> AnovaModel:
     """Model of the same function on finer axes of some features, in all orders up to one.
 
-    Coarse nodes must be fine nodes, so what is new in an order is new in all lower ones.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    order : int
-        Largest order that gets new nodes.
-    finer : dict from feature to function
-        What makes an axis finer.
+    ``finer`` has for each of these features the function that makes an axis finer. Coarse nodes
+    must be fine nodes, so what is new in an order is new in all lower ones.
     """
     new = {
         size: tuple(
@@ -103,8 +94,8 @@ def refined(
 
     spreads, posteriors = model.evidence.spreads, model.evidence.posteriors
     posteriors = posteriors and tuple(
-        known and _moved_posterior(known, model.axes(s), _axes(new, s))
-        for s, known in zip(model.components, posteriors, strict=True)
+        one and _moved_posterior(one, model.axes(s), [new[len(s)][j] for j in s])
+        for s, one in zip(model.components, posteriors, strict=True)
     )
     return model.changed(
         encoder=replace(model.encoder, axes=new),
@@ -122,19 +113,15 @@ def _with_masses(axis: Axis, main: Axis) -> Axis:
     return replace(axis, weights=weights[: axis.n_nodes])
 
 
-def _axes(axes: Mapping[int, Sequence[Axis]], component: Component) -> list[Axis]:
-    return [axes[len(component)][feature] for feature in component]
-
-
-def _moved_posterior(known: Posterior, old: Sequence[Axis], new: Sequence[Axis]) -> Posterior:
+def _moved_posterior(posterior: Posterior, old: Sequence[Axis], new: Sequence[Axis]) -> Posterior:
     """Posterior on finer nodes: products of interpolated functions are interpolated products."""
     return replace(
-        known,
+        posterior,
         factors=tuple(
             moved(factor.astype(np.float64), [one], [two]).astype(np.float32)
-            for factor, one, two in zip(known.factors, old, new, strict=True)
+            for factor, one, two in zip(posterior.factors, old, new, strict=True)
         ),
-        rough=moved(known.rough.astype(np.float64), old, new).astype(np.float32),
+        rough=moved(posterior.rough.astype(np.float64), old, new).astype(np.float32),
     )
 
 
@@ -143,27 +130,13 @@ SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
 
 @dataclass(frozen=True)
 class Where:
-    """Values of one feature; all of them where nothing else is said.
+    """Values of one feature; all of them where nothing else is said."""
 
-    Parameters
-    ----------
-    name : str
-        The feature.
-    feature : Feature
-        Its kind and levels.
-    between : pair of float, optional
-        Smallest and largest number, both included; infinite where there is no limit.
-    levels : tuple of int, optional
-        Numbers of levels.
-    missing : bool
-        Whether missing values belong to it.
-    """
-
-    name: str
+    name: str  # of the feature
     feature: Feature
-    between: tuple[float, float] | None = None
-    levels: tuple[int, ...] | None = None
-    missing: bool = False
+    between: tuple[float, float] | None = None  # smallest and largest number, both included
+    levels: tuple[int, ...] | None = None  # numbers of levels
+    missing: bool = False  # whether missing values belong to it
 
     @property
     def is_all(self) -> bool:
@@ -179,8 +152,8 @@ class Where:
             if axis.groups is not None:
                 return with_own_nodes(axis, self.feature, self.levels)
             near = {n + step for n in self.levels for step in (-1, 0, 1)}
-            known = [float(n) for n in near if 0 <= n < len(self.feature.levels)]
-            return with_values(axis, self.feature, known)
+            levels = [float(n) for n in near if 0 <= n < len(self.feature.levels)]
+            return with_values(axis, self.feature, levels)
         if self.between is None:
             return axis
         nodes, (low, high) = main.values, self.between
@@ -207,7 +180,7 @@ class Where:
 
 
 def _neighbour(edge: float, way: int, axis: Axis) -> float:
-    """Next number beyond the end of a range; beside zero, one that is no smaller than needed."""
+    """Next number beyond the end of a range; beside zero, one in proportion to the values."""
     if edge != 0:
         return float(np.nextafter(edge, way * np.inf))
     sizes = np.abs(axis.values)
@@ -215,15 +188,7 @@ def _neighbour(edge: float, way: int, axis: Axis) -> float:
 
 
 def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]) -> Where:
-    """Check what an edit says about one feature.
-
-    Parameters
-    ----------
-    name, feature, axis : str, Feature and Axis
-        The feature, and its nodes in its main effect.
-    given : dict
-        "between", "levels" and "missing", where they are given.
-    """
+    """Check "between", "levels" and "missing" of one feature; ``axis`` is its main effect's."""
     between, levels = given.get("between"), given.get("levels")
     missing = bool(given.get("missing", False))
     if missing and not axis.has_missing:
@@ -299,9 +264,9 @@ def _read_levels(name: str, feature: Feature, levels: Any) -> tuple[int, ...]:
     wanted = [levels] if isinstance(levels, str) or not isinstance(levels, Sequence) else levels
     if not wanted:
         raise ValueError("levels: at least one level is needed, found none. Name one.")
-    known = {level: number for number, level in enumerate(feature.levels)}
-    texts = {str(level): number for level, number in known.items()}
-    numbers = [known.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]
+    number_of = {level: number for number, level in enumerate(feature.levels)}
+    texts = {str(level): number for level, number in number_of.items()}
+    numbers = [number_of.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]
     if None in numbers:
         raise ValueError(
             f"levels: must be levels of {name!r}, found {wanted[numbers.index(None)]!r}. "

@@ -16,7 +16,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
-from tpnn.lifecycle.foreign.tables import TableSum, level_axis
+from tpnn.lifecycle.foreign.table_sum import TableSum, level_axis
 from tpnn.model.codec import storable_labels
 from tpnn.table.axis import Axis, make_axis
 from tpnn.table.encoder import Feature, TableEncoder

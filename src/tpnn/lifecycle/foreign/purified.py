@@ -16,7 +16,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.anova.purify import purify_tables
 from tpnn.lifecycle.foreign.ebm import sum_of_ebm
-from tpnn.lifecycle.foreign.tables import TableSum, sum_of_tables
+from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence

@@ -27,33 +27,15 @@ LEVEL_COST = 1.0  # of another level without order
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Choice:
-    """What one feature may become.
-
-    Parameters
-    ----------
-    feature : int
-        Its number.
-    values : array of shape (n_values,)
-        Values as the encoder reads them, the current one among them; increasing if it moves freely.
-    current : int
-        Place of the current value.
-    costs : array of shape (n_values,)
-        Cost of each value; linear between neighbours if it moves freely.
-    is_free : bool
-        Whether values between two neighbours may be chosen, too.
-    is_inside : bool
-        Whether the current value is within its range; if not, nothing next to it is.
-    step : float or None
-        Of which values must be whole multiples, where all nodes are.
-    """
+    """What one feature may become."""
 
     feature: int
-    values: FloatArray
-    current: int
-    costs: FloatArray
-    is_free: bool
-    is_inside: bool
-    step: float | None
+    values: FloatArray  # (n_values,), the current one among them; increasing if it is free
+    current: int  # place of the current value
+    costs: FloatArray  # (n_values,); linear between neighbours if it is free
+    is_free: bool  # whether values between two neighbours may be chosen, too
+    is_inside: bool  # whether the current value is within its range
+    step: float | None  # unit of which values must be whole multiples, if all nodes are
 
     def cost_of(self, value: float) -> float:
         """Cost of a value."""

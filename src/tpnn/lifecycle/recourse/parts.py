@@ -27,25 +27,13 @@ MOST_OPTIONS = 20_000_000  # of a group of features that interact
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One group of features that change together.
-
-    Parameters
-    ----------
-    features : tuple of int
-        The features.
-    options : array of shape (n_options, n_features)
-        Their values; of a free feature, the ends of the segments of its curve.
-    effects, costs : array of shape (n_options,)
-        Change of the raw score, and cost.
-    free : Choice or None
-        The choice of a feature that moves freely.
-    """
+    """One group of features that change together."""
 
     features: tuple[int, ...]
-    options: FloatArray
-    effects: FloatArray
-    costs: FloatArray
-    free: Choice | None = None
+    options: FloatArray  # (n_options, n_features); of a free feature, the ends of its segments
+    effects: FloatArray  # (n_options,), change of the raw score
+    costs: FloatArray  # (n_options,)
+    free: Choice | None = None  # the choice of a feature that moves freely
 
     def without_dominated(self, sign: int) -> Part:
         """Leave out options for which another one costs no more and goes as far; 0 is no side."""
@@ -155,15 +143,8 @@ class Effects:
     """What components add to the raw score of one row if some of its features change.
 
     A curve of a component is the same in every set of features that change, so it is computed once.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        A model with one output.
-    row : array of shape (n_features,)
-        The row as numbers.
-    choice : callable
-        Values of a feature, and whether it is linked to another change; always the same object.
+    ``choice`` must return the same object each time: the values of a feature, given whether the
+    feature is linked to another one that changes.
     """
 
     def __init__(

@@ -22,20 +22,14 @@ UNCHANGED = 1 - 1e-6  # weight of a current value that is kept, up to the solver
 
 @dataclass(eq=False)
 class Programme:
-    """Variables and constraints of one set of features that may change.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        What each change adds to the raw score and costs.
-    """
+    """Variables and constraints of one set of features that may change."""
 
     parts: Sequence[Part]
     n_variables: int = 0
-    whole: list[IntArray] = field(default_factory=list)
+    whole: list[IntArray] = field(default_factory=list)  # variables that are whole numbers
     counts: list[tuple[int, float]] = field(default_factory=list)  # and the largest absolute value
     rows: list[tuple[IntArray, FloatArray, float, float]] = field(default_factory=list)
-    weights: list[IntArray] = field(default_factory=list)
+    weights: list[IntArray] = field(default_factory=list)  # variables of each part
 
     def __post_init__(self) -> None:
         for part in self.parts:

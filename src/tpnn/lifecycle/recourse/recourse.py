@@ -113,13 +113,7 @@ def recourse(
 
 
 class _Search:
-    """The cheapest change so far, and the one that goes farthest.
-
-    Parameters
-    ----------
-    asked : _Asked
-        The question.
-    """
+    """The cheapest change so far, and the one that goes farthest."""
 
     def __init__(self, asked: _Asked) -> None:
         self.asked = asked

@@ -1,11 +1,12 @@
-"""Worst case: how far the raw score of a row can move if each number moves by a given amount.
+"""Robustness: what predictions do when values change, and in the worst case.
 
-Within a cell between nodes a component is linear in each feature, so over a box it is largest at a
-corner of the box, on a node or where both meet. All of these are tried, for every component by
-itself: no value in the box is left out, and no search is needed. Main effects share no feature, so
-the sum of their worst cases is attained. Interactions share features, which cannot be at several
-places at once: then the sum is a bound, which is never exceeded but need not be attained. A search
-feature after feature shows a move that is attained; the truth lies between the two.
+The worst case is how far the raw score of a row can move if each number moves by an amount. Within
+a cell between nodes a component is linear in each feature, so over a box it is largest at a corner
+of the box, on a node or where both meet. All of these are tried, for every component by itself: no
+value in the box is left out, and no search is needed. Main effects share no feature, so the sum of
+their worst cases is attained. Interactions share features, which cannot be at several places at
+once: then the sum is a bound, which is never exceeded but need not be attained. A search feature
+after feature shows a move that is attained; the truth lies between the two.
 """
 
 from __future__ import annotations
@@ -47,21 +48,17 @@ def worst_moves(
 ) -> Moves:
     """Worst case of every component on every row.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    columns : sequence of array of shape (n_rows,)
-        Every feature as the numbers that the encoder reads.
-    amounts : dict from int to float
-        How far each feature may move, in its own unit; other features and missing values stay.
+    Columns are numbers as the encoder reads them. Amounts say how far a feature may move, in its
+    own unit; other features and missing values stay.
     """
     shape = len(columns[0]), len(model.components), model.n_outputs
     rises, falls = np.empty(shape), np.empty(shape)
     for place, (component, table) in enumerate(model.by_component().items()):
         axes = model.axes(component)
-        tried = [values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
-                 for axis, feature in zip(axes, component, strict=True)]  # fmt: skip
+        tried = [
+            values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
+            for axis, feature in zip(axes, component, strict=True)
+        ]
         step = max(VALUES_PER_STEP // int(np.prod([each.shape[1] for each in tried])), 1)
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
@@ -256,21 +253,7 @@ def robustness(
     task: Task,
     noise: float = NOISE,
 ) -> Robustness:
-    """Change the values of rows, and see what predictions do.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    X, y : table and targets
-        Rows that the model has not seen.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their raw scores, with the offset.
-    task : Task
-        What the model predicts, and the loss that it is judged by.
-    noise : float, default=0.05
-        Size of the noise; see :class:`Robustness`.
-    """
+    """Change the values of rows, and see what predictions do; ``raw`` contains the offset."""
     columns = model.encoder.columns(model.encoder.read(X))
     every = _Rows(model, task, columns, y, raw)
     rows = every.pick(_spread(y, MOST_ROWS))

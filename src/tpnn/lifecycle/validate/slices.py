@@ -34,16 +34,8 @@ def weak_slices(
 ) -> tuple[pd.DataFrame, int]:
     """Slices in which the model is wrong, most certain first, and how many were tested.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    X, y : table and targets
-        Rows that the model has not seen.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Their raw scores, with the offset.
-    rate : float
-        Chance of any finding where the model is right everywhere.
+    ``raw`` contains the offset. ``rate`` is the chance of any finding if the model is right
+    everywhere.
     """
     import pandas as pd
 

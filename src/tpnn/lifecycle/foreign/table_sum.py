@@ -1,4 +1,4 @@
-"""Sums of tables on any grid, as they come from other models or by hand."""
+"""TableSum: sums of tables by hand, of rating tables, and of linear models of scikit-learn."""
 
 from __future__ import annotations
 
@@ -17,36 +17,23 @@ from tpnn.loss.links import LINKS
 from tpnn.model.codec import Label, storable_labels
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.table import NOMINAL, NUMBER
+from tpnn.table.table import NOMINAL, NUMBER, Table
 from tpnn.table.words import UNSEEN_WORD
+
+LOG_MODELS = ("PoissonRegressor", "GammaRegressor")
+CLASSIFIERS = ("LogisticRegression", "LogisticRegressionCV")
 
 
 @dataclass(frozen=True)
 class TableSum:
-    """A sum of tables that need not be pure.
-
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Nodes and masses of the features.
-    tables : dict from component to array of shape (M_1, ..., M_d, n_outputs, 1 + n_bags)
-        The tables of the model, then those of each bag.
-    intercept : array of shape (n_outputs, 1 + n_bags)
-        The constant.
-    link : str
-        From raw score to prediction.
-    output_names : tuple of str
-        Names of several outputs; empty for one.
-    classes : tuple of str, int or float
-        Labels of a classifier.
-    """
+    """A sum of tables that need not be pure."""
 
     encoder: TableEncoder
-    tables: dict[Component, FloatArray]
-    intercept: FloatArray
-    link: str
-    output_names: tuple[str, ...] = ()
-    classes: tuple[Label, ...] = ()
+    tables: dict[Component, FloatArray]  # (M_1, ..., M_d, n_outputs, 1 + n_bags): model, bags
+    intercept: FloatArray  # (n_outputs, 1 + n_bags)
+    link: str  # name of the link
+    output_names: tuple[str, ...] = ()  # empty for one output
+    classes: tuple[Label, ...] = ()  # labels of a classifier
 
 
 def sum_of_tables(
@@ -132,7 +119,7 @@ def sum_of_rating(rating: RatingTables) -> TableSum:
     """Read rating tables; their base is the constant, their factors exp(effect)."""
     banded = rating.banded
     encoder, used = banded.model.encoder, sorted(banded.bands)
-    found = {j: _axis(banded.bands[j], encoder.features[j]) for j in used}
+    found = {j: _band_axis(banded.bands[j], encoder.features[j]) for j in used}
     place = {feature: number for number, feature in enumerate(used)}
     axes = tuple(found[feature][0] for feature in used)
     largest = max(map(len, banded.tables), default=1)
@@ -149,7 +136,7 @@ def sum_of_rating(rating: RatingTables) -> TableSum:
     )
 
 
-def _axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
+def _band_axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     """Axis of a feature, and the band of each of its nodes."""
     if bands.has_levels:
         axis = Axis(
@@ -167,3 +154,83 @@ def _axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
         weights = np.full(len(values) + 1, 1 / (len(values) + 1))
         axis = Axis(values, weights, feature.kind, has_missing=True)
     return axis, bands.locate(axis.numbers)
+
+
+def is_linear(model: Any) -> bool:
+    """Whether a model is a fitted linear model, with coefficients and a constant."""
+    return hasattr(model, "coef_") and hasattr(model, "intercept_")
+
+
+def sum_of_linear(model: Any, X: Any) -> TableSum:
+    """Read a fitted linear model of numbers.
+
+    A linear function is exact on two nodes. They are the ends of the range of the rows X, because
+    tables are constant beyond their outer nodes.
+    """
+    table, link = Table(X), _linear_link(model)
+    names = getattr(model, "feature_names_in_", None)
+    names = table.names if names is None else tuple(map(str, names))
+    if names is not None and table.names is not None:
+        table = table.reorder(names)
+    slopes = np.reshape(np.asarray(model.coef_, np.float64), (-1, table.n_features))
+    intercepts = np.broadcast_to(np.reshape(model.intercept_, -1), len(slopes)).astype(np.float64)
+    if link == "softmax":  # a constant over the classes changes no probability
+        slopes, intercepts = slopes - slopes.mean(0), intercepts - intercepts.mean()
+    axes = tuple(_range_axis(table, feature) for feature in range(table.n_features))
+    tables: dict[Component, FloatArray] = {
+        (feature,): (axis.values[:, None] * slopes[:, feature])[..., None]
+        for feature, axis in enumerate(axes)
+    }
+    classes = tuple(storable_labels(model.classes_)) if link in ("logit", "softmax") else ()
+    return TableSum(
+        encoder=TableEncoder(names, {1: axes}, (Feature(NUMBER),) * table.n_features),
+        tables=tables,
+        intercept=intercepts[:, None],
+        link=link,
+        output_names=_outputs(link, classes, slopes),
+        classes=classes,
+    )
+
+
+def _outputs(link: str, classes: tuple[Any, ...], slopes: FloatArray) -> tuple[str, ...]:
+    if len(slopes) == 1:
+        return ()
+    if link == "softmax":
+        return tuple(map(str, classes))
+    return tuple(f"y{output}" for output in range(len(slopes)))  # as estimators call them
+
+
+def _range_axis(table: Table, feature: int) -> Axis:
+    """Two nodes at the ends of the range of a column of numbers."""
+    column = table.column(feature)
+    if column.kind != NUMBER or np.isnan(column.values).any():
+        raise ValueError(
+            f"X: a linear model needs columns of numbers without missing values, found another "
+            f"one: {table.name(feature)!r}. Compare it on such rows."
+        )
+    ends = np.unique([column.values.min(), column.values.max()])
+    return Axis(ends, np.full(len(ends), 1 / len(ends)))
+
+
+def _linear_link(model: Any) -> str:
+    """Link of a linear model, by its class."""
+    name = type(model).__name__
+    if name in CLASSIFIERS:
+        several = len(model.classes_) > 2
+        if several and getattr(model, "solver", "") == "liblinear":
+            raise ValueError(
+                "models: a softmax is needed for several classes, found a LogisticRegression that "
+                "fits each class against the rest (solver='liblinear'). Fit it with another solver."
+            )
+        return "softmax" if several else "logit"
+    if hasattr(model, "classes_"):
+        raise TypeError(
+            "models: linear classifiers must predict probabilities by a logistic link, found "
+            f"{name}. Use LogisticRegression."
+        )
+    if name in LOG_MODELS:
+        return "log"
+    if name == "TweedieRegressor":
+        automatic = "log" if model.power > 0 else "identity"
+        return str(automatic if model.link == "auto" else model.link)
+    return "identity"
