@@ -23,18 +23,7 @@ State = Mapping[str, NDArray[Any]]
 
 
 class GrowthStates:
-    """States of growths by their keys; several threads may use it.
-
-    Parameters
-    ----------
-    known : dict from str to State, optional
-        States to go on from.
-
-    Attributes
-    ----------
-    kept : dict from str to State
-        States that this fit leaves behind, of the growths that could have gone on.
-    """
+    """States of growths by their keys; several threads may use it."""
 
     keeps_all: ClassVar[bool] = False  # also of growths on their way, and of those that are over
 
@@ -59,15 +48,9 @@ class GrowthStates:
 
 @runtime_checkable
 class StateFiles(Protocol):
-    """Files of a checkpoint, each written in one step.
+    """Files of a checkpoint, each written in one step."""
 
-    Parameters
-    ----------
-    argument : str
-        Argument that named them, for messages.
-    """
-
-    argument: str
+    argument: str  # that named the files, for messages
 
     def path(self, name: str) -> str:
         """Where a file is, for messages."""
@@ -83,13 +66,7 @@ class StateFiles(Protocol):
 
 
 class FilesInFolder:
-    """Files of a checkpoint in a folder of this machine.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder, which exists.
-    """
+    """Files of a checkpoint in a folder of this machine."""
 
     argument = "checkpoint"
 
@@ -121,15 +98,7 @@ class FilesInFolder:
 
 
 class StatesOnDisk(GrowthStates):
-    """States of all growths in files, so that a fit that is killed can be resumed.
-
-    Parameters
-    ----------
-    files : StateFiles
-        The files.
-    known : dict from str to State, optional
-        Further states to go on from.
-    """
+    """States of all growths in files, so that a fit that is killed can be resumed."""
 
     keeps_all = True
 

@@ -28,19 +28,12 @@ SMALLEST_ERROR = 1e-300
 
 
 def calibrated(
-    model: AnovaModel, problem: Problem, solution: Solution, errors: RowErrors | None
+    model: AnovaModel,  # without features that it does not use
+    problem: Problem,
+    solution: Solution,
+    errors: RowErrors | None,  # of the raw scores of some rows
 ) -> AnovaModel:
-    """Add to a model what held-out rows say about its predictions, and how sure these are.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, without features that it does not use.
-    problem, solution : Problem and Solution
-        What it was frozen from.
-    errors : RowErrors or None
-        Standard errors of the raw scores of some rows.
-    """
+    """Add to a model what held-out rows say about its predictions, and how sure these are."""
     with ONE_BLAS_THREAD:
         is_wanted = problem.objective.has_intervals
         rows = held_out_rows(problem, solution, model) if is_wanted else None

@@ -18,27 +18,13 @@ MOST_ROWS = 20_000  # more say little more
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldOutRows:
-    """Rows that some bag held out, in the unit of the user.
+    """Rows that some bag held out, in the unit of the user."""
 
-    Parameters
-    ----------
-    places : array of shape (n,)
-        Places among the distinct rows of the problem.
-    raw : array of shape (n, K)
-        Raw score, offset included: mean of the bags that held the row out.
-    offset : array of shape (n,)
-        Known part of it.
-    y : array of shape (n, K)
-        Targets; of classes, indicators of each class, or of the second of two.
-    weights : array of shape (n,)
-        Mass of each row, of sum one.
-    """
-
-    places: IntArray
-    raw: FloatArray
-    offset: FloatArray
-    y: FloatArray
-    weights: FloatArray
+    places: IntArray  # (n,), among the distinct rows of the problem
+    raw: FloatArray  # (n, K), with offset: mean of the bags that held the row out
+    offset: FloatArray  # (n,)
+    y: FloatArray  # (n, K); of classes, indicators of each class or of the second of two
+    weights: FloatArray  # (n,), of sum one
 
 
 def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:

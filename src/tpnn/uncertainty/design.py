@@ -27,27 +27,13 @@ N_SUMS = 4  # added up in this order, whatever the number of threads
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Functions of some components on coded rows, X of shape (n, K).
-
-    Parameters
-    ----------
-    components : list of tuple of int
-        The components.
-    spans : list of Span
-        Functions of each component.
-    codes : Codes
-        The coded table.
-    workers : Workers
-        Threads.
-    step : int
-        Every ``step``-th row of the table is a row of X.
-    """
+    """Functions of some components on coded rows, X of shape (n, K)."""
 
     components: Sequence[Component]
-    spans: Sequence[Span]
+    spans: Sequence[Span]  # functions of each component
     codes: Codes
     workers: Workers
-    step: int = 1
+    step: int = 1  # every ``step``-th row of the table is a row of X
 
     @property
     def size(self) -> int:
@@ -148,21 +134,11 @@ LARGEST_LOGIT = 60.0
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Orthonormal functions phi_i(x) = prod_j phi_ij(x_j) of one component, and their prior.
+    """Orthonormal functions phi_i(x) = prod_j phi_ij(x_j) of one component, and their prior."""
 
-    Parameters
-    ----------
-    factors : tuple of array of shape (M_j, k)
-        The functions phi_ij of each feature on its nodes.
-    variances : array of shape (k,)
-        Prior variance of each coefficient; they add up to at most one.
-    weights : tuple of array of shape (M_j,)
-        Masses of the nodes.
-    """
-
-    factors: tuple[FloatArray, ...]
-    variances: FloatArray
-    weights: tuple[FloatArray, ...]
+    factors: tuple[FloatArray, ...]  # (M_j, k): phi_ij of each feature on its nodes
+    variances: FloatArray  # (k,), of the prior; their sum is at most one
+    weights: tuple[FloatArray, ...]  # (M_j,), masses of the nodes
 
     @property
     def size(self) -> int:
@@ -267,21 +243,11 @@ QUARTILE_RANGE = 1.349  # of a normal distribution with variance one
 
 @dataclass(frozen=True, eq=False)
 class WorkingRows:
-    """Targets of rows and their loss.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss.
-    y : array of shape (n, T)
-        Targets.
-    masses : array of shape (n,)
-        Number of rows that each row stands for.
-    """
+    """Targets of rows and their loss."""
 
     objective: Objective
-    y: FloatArray
-    masses: FloatArray
+    y: FloatArray  # (n, T)
+    masses: FloatArray  # (n,): number of rows that each row stands for
 
     def slopes(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Slope g and curvature h, (n, K) each, of raw scores (n, K).

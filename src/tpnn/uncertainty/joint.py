@@ -33,19 +33,11 @@ class RowErrors:
 
 
 def row_errors(
-    models: Sequence[LinearModel], rests: Sequence[FloatArray], trained: float
+    models: Sequence[LinearModel],  # one for each output
+    rests: Sequence[FloatArray],  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    trained: float,  # share q of the rows that a bag trains on
 ) -> RowErrors:
-    """Errors of some rows, in the unit of the training scale.
-
-    Parameters
-    ----------
-    models : sequence of LinearModel
-        Joint posterior of the coefficients of each output.
-    rests : sequence of array of shape (M_1, ..., M_d, n_bags, K)
-        Rough rest of each component.
-    trained : float
-        Share q of the rows that a bag trains on.
-    """
+    """Errors of some rows, in the unit of the training scale."""
     whole = models[0].design
     step = -(-len(whole.codes.rows) // ENOUGH_ROWS)
     with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors

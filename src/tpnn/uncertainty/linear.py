@@ -69,49 +69,26 @@ LARGEST_LOSS = 4.0  # of a posterior mean beside zeros; in exact arithmetic it i
 
 @dataclass(eq=False)
 class Group:
-    """Some components, and what is known of them so far.
+    """Some components, and what is known of them so far."""
 
-    Parameters
-    ----------
-    numbers : list of int
-        Numbers of the components.
-    columns : array of shape (K,)
-        Places of their functions among all.
-    design : Design
-        Their functions on the rows.
-    blocks : Blocks
-        Coefficients that share a variance.
-    tau : array of shape (n_blocks,), optional
-        Their variances, once they are chosen.
-    diagonal : array of shape (K,)
-        D, the prior precision of each coefficient.
-    covariance : Covariance
-        (G + D)^-1 for the G of some rows.
-    """
-
-    numbers: list[int]
-    columns: IntArray
+    numbers: list[int]  # of the components
+    columns: IntArray  # (K,), places of their functions among all
     design: Design
     blocks: Blocks
-    tau: FloatArray | None = None
-    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))
-    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))
+    tau: FloatArray | None = None  # (n_blocks,), once they are chosen
+    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))  # (K,): D, prior precision
+    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))  # (G + D)^-1
 
 
 class LinearModel:
-    """Solves linear models of one output, each from the coefficients of the one before.
+    """Solves linear models of one output, each from the coefficients of the one before."""
 
-    Parameters
-    ----------
-    design : Design
-        Smooth functions of all components on the rows.
-    fitted : list of array of shape (k,)
-        Coefficients of the fitted components, to start from.
-    most : int
-        Largest number of functions of a group.
-    """
-
-    def __init__(self, design: Design, fitted: Sequence[FloatArray], most: int) -> None:
+    def __init__(
+        self,
+        design: Design,
+        fitted: Sequence[FloatArray],  # (k,) of each component, to start from
+        most: int,  # functions of a group
+    ) -> None:
         self.design, spans = design, design.spans
         scaled = [c / span.deviations for c, span in zip(fitted, spans, strict=True)]
         self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])

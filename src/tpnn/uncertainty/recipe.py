@@ -34,46 +34,22 @@ FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes lon
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows.
+    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows."""
 
-    Parameters
-    ----------
-    smooth : list of array of shape (k, K)
-        Coefficients <Phi, f> of the mean of the bags, for each component.
-    rests : list of array of shape (M_1, ..., M_d, n_bags, K)
-        Rough rest of each component.
-    scores : array of shape (n, K)
-        Raw score of each row: mean of the bags that held it out, else of all bags.
-    offsets : array of shape (n, K)
-        Rough rests of all components and the offset, in the same way.
-    known : array of shape (n,)
-        Rows that some bag held out.
-    """
-
-    smooth: list[FloatArray]
-    rests: list[FloatArray]
-    scores: FloatArray
-    offsets: FloatArray
-    known: BoolArray
+    smooth: list[FloatArray]  # (k, K): coefficients <Phi, f> of each component in the mean bag
+    rests: list[FloatArray]  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    scores: FloatArray  # (n, K): mean of the bags that held the row out, else of all bags
+    offsets: FloatArray  # (n, K): rough rests of all components and the offset, in the same way
+    known: BoolArray  # (n,): rows that some bag held out
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What is known about the truth behind each component of a solution.
+    """What is known about the truth behind each component of a solution."""
 
-    Parameters
-    ----------
-    posteriors : dict from component to Posterior
-        In the user's order and scale.
-    tests : dict from component to ZeroTest
-        Whether it is zero.
-    row_errors : RowErrors
-        Errors of the sum of the components on some rows, in the user's scale.
-    """
-
-    posteriors: dict[Component, Posterior]
+    posteriors: dict[Component, Posterior]  # in the user's order and scale
     tests: dict[Component, ZeroTest]
-    row_errors: RowErrors
+    row_errors: RowErrors  # of the sum of the components, in the user's scale
 
 
 def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:

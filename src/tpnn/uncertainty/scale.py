@@ -31,22 +31,12 @@ SMALLEST_VARIANCE = 1e-12  # of logarithms
 
 @dataclass(frozen=True, eq=False)
 class FittedScale:
-    """Scale of the rows it was fitted to, and as functions.
+    """Scale of the rows it was fitted to, and as functions."""
 
-    Parameters
-    ----------
-    at_rows : array of shape (n,)
-        Scale of each row, by the other rows.
-    tables : list of array of shape (M_j,)
-        g_j of each feature on its nodes.
-    knots, heights : array of shape (N_KNOTS,)
-        Raw scores, and h with the constant there.
-    """
-
-    at_rows: FloatArray
-    tables: list[FloatArray]
-    knots: FloatArray
-    heights: FloatArray
+    at_rows: FloatArray  # (n,): scale of each row, by the other rows
+    tables: list[FloatArray]  # (M_j,): g_j of each feature on its nodes
+    knots: FloatArray  # (N_KNOTS,), raw scores
+    heights: FloatArray  # (N_KNOTS,): h and the constant at the knots
 
 
 def fit_scale(

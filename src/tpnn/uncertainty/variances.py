@@ -32,24 +32,12 @@ START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Coefficients that share a prior variance.
+    """Coefficients that share a prior variance."""
 
-    Parameters
-    ----------
-    places : list of array
-        Places of the coefficients of each block.
-    orders : array of shape (n_blocks,)
-        Order of the component of each block.
-    kinds : array of shape (n_blocks,)
-        Number of its kind: blocks of one order, all low or all high, are of one kind.
-    lows : array of shape (n_blocks,)
-        Number of the low block of the same component.
-    """
-
-    places: list[IntArray]
-    orders: IntArray
-    kinds: IntArray
-    lows: IntArray
+    places: list[IntArray]  # of the coefficients of each block
+    orders: IntArray  # (n_blocks,), of the block's component
+    kinds: IntArray  # (n_blocks,): 2 * order, plus one for low blocks
+    lows: IntArray  # (n_blocks,): low block of the same component
 
     @classmethod
     def of(cls, spans: Sequence[Span]) -> Blocks:

@@ -34,18 +34,10 @@ NEAR_MEAN = 1e-4  # distance from the mean, in standard deviations, at which the
 
 
 class ZeroTest(NamedTuple):
-    """Whether a component is zero.
+    """Whether a component is zero."""
 
-    Parameters
-    ----------
-    degrees : float
-        Effective degrees of freedom, the sum over the outputs.
-    p_value : float
-        The smallest of the outputs, times their number.
-    """
-
-    degrees: float
-    p_value: float
+    degrees: float  # effective degrees of freedom, summed over the outputs
+    p_value: float  # the smallest of the outputs, times their number
 
     @classmethod
     def of(cls, outputs: Sequence[Coefficients]) -> ZeroTest:

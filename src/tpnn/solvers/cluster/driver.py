@@ -44,27 +44,13 @@ NO_SCORES = np.zeros((0, 1), np.float32)
 
 
 def growing(
-    number: int,
+    number: int,  # among the growths that ask together
     grower: BagGrower,
     forest: RectangleForest,
-    mass: float,
-    entry: Entry | None = None,
+    mass: float,  # sum of the weights of all held-out rows
+    entry: Entry | None = None,  # of its state, with whose slopes holders begin
 ) -> Growing:
-    """Grow a forest without rows until the held-out loss stops falling.
-
-    Parameters
-    ----------
-    number : int
-        Number of this growth among those that ask together.
-    grower : BagGrower
-        Knows the stages.
-    forest : RectangleForest
-        What grows.
-    mass : float
-        Sum of the weights of all held-out rows.
-    entry : Entry, optional
-        Place of the growth among states. Where its state is known, holders begin with its slopes.
-    """
+    """Grow a forest without rows until the held-out loss stops falling."""
     stages, checked, steps = grower.stages(forest, entry), None, list[Step]()
     have_slopes = entry is not None and entry.find() is not None
     while True:
@@ -119,19 +105,7 @@ def _visit(number: int, forest: RectangleForest, rounds: int, steps: list[Step])
 
 
 class Lane:
-    """A few rounds of one output of one growth: ``grow_rounds`` without rows.
-
-    Parameters
-    ----------
-    number : int
-        Number of the growth.
-    forest : RectangleForest
-        What grows.
-    output : int
-        Number of the output.
-    with_pairs : bool
-        Whether pairs are visited too.
-    """
+    """A few rounds of one output of one growth: ``grow_rounds`` without rows."""
 
     def __init__(self, number: int, forest: RectangleForest, output: int, with_pairs: bool) -> None:
         self.number, self.output, self.with_pairs = number, output, with_pairs
@@ -197,13 +171,7 @@ def in_lockstep(
 
 
 class Record:
-    """Grids of values at which slopes were last computed, and all steps since then.
-
-    Parameters
-    ----------
-    session : Session
-        The growths, as they began.
-    """
+    """Grids of values at which slopes were last computed, and all steps since then."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._growths, self._number = session, dict(session.growths), -1
@@ -241,18 +209,10 @@ HELD_ORDERS = (1, 2)  # whose components grow where the rows are
 
 
 class Team(Protocol):
-    """Holders of rows, whose answers are combined.
+    """Holders of rows, whose answers are combined."""
 
-    Parameters
-    ----------
-    size : int
-        Number of holders.
-    record : Record, optional
-        What was asked since growths began.
-    """
-
-    size: int
-    record: Record | None
+    size: int  # number of holders
+    record: Record | None  # what was asked since growths began
 
     def hold(self, shares: Sequence[Share]) -> None:
         """Let every holder load its blocks."""
@@ -265,15 +225,7 @@ class Team(Protocol):
 
 
 class HeldElsewhere:
-    """Writes coded rows to a storage, and lets bags grow where a team holds them.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the blocks are.
-    team : Team
-        Who holds the rows.
-    """
+    """Writes coded rows to a storage, and lets bags grow where a team holds them."""
 
     def __init__(self, storage: Storage, team: Team) -> None:
         self.storage, self.team = storage, team

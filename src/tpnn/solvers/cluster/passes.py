@@ -47,22 +47,10 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Pass:
-    """What a worker reads, and what it does with that.
-
-    Parameters
-    ----------
-    source : SourcePart
-        Its rows.
-    columns : tuple of str
-        Names of all features, and of the offset if that is a column.
-    offset : OffsetColumn, optional
-        Which column that is.
-    work : callable
-        Takes a table.
-    """
+    """What a worker reads, and what it does with that."""
 
     source: SourcePart
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # names of the features, and of the offset column
     offset: OffsetColumn | None
     work: Callable[[Table], Any]
 
@@ -90,17 +78,9 @@ class SummedColumns(SourceColumns):
 
 
 class Readers(Protocol):
-    """Workers that read.
+    """Workers that read."""
 
-    Parameters
-    ----------
-    size : int
-        Number of workers.
-    is_open : bool
-        Whether they are there.
-    """
-
-    size: int
+    size: int  # number of workers
     is_open: bool
 
     def read(self, passes: Sequence[Pass]) -> list[Read]:
@@ -108,22 +88,14 @@ class Readers(Protocol):
 
 
 class ReadByWorkers:
-    """Lets the workers of a team make the passes over one source.
-
-    Parameters
-    ----------
-    source : Source
-        Rows in Parquet files.
-    groups : list of RowGroup
-        Its row groups.
-    storage : Storage
-        Where codes are kept.
-    team : Readers
-        The workers.
-    """
+    """Lets the workers of a team make the passes over one source."""
 
     def __init__(
-        self, source: Source, groups: Sequence[Any], storage: Storage, team: Readers
+        self,
+        source: Source,
+        groups: Sequence[Any],  # row groups of the source
+        storage: Storage,  # where codes are kept
+        team: Readers,
     ) -> None:
         self.source, self.storage, self.team = source, storage, team
         self._blocks = dealt(ranges(source.n_rows, team.size), team.size)

@@ -92,18 +92,14 @@ class Cluster:
 
     Every call has a time-out. A worker that does not answer, or is gone, is replaced: the new one
     loads the same blocks, and the record tells it where the others are.
-
-    Parameters
-    ----------
-    ray : module
-        Ray.
-    storage : Storage
-        Where the blocks are.
-    size : int
-        Number of workers, each with one core.
     """
 
-    def __init__(self, ray: Any, storage: Storage, size: int) -> None:
+    def __init__(
+        self,
+        ray: Any,  # the module
+        storage: Storage,
+        size: int,  # number of workers, each with one core
+    ) -> None:
         self.ray, self.storage, self.size = ray, storage, size
         self._actor = ray.remote(num_cpus=1)(Worker)
         self._shares: Sequence[Share] | None = None

@@ -18,26 +18,14 @@ from tpnn.solvers.states import State, digest_of
 
 
 class HeldEntry(Entry):
-    """Place of a growth among states, found without its rows: the names of their folders tell them.
-
-    Parameters
-    ----------
-    grower : BagGrower
-        Knows the states.
-    forest : Forest
-        What will grow.
-    rows : tuple
-        Folders of the rows and of the bags, and the number of the bag.
-    recorded : function
-        Returns where a holder begins that takes part in the growth from now on.
-    """
+    """Finds the state of a growth without its rows, by the names of their folders."""
 
     def __init__(
         self,
         grower: BagGrower,
         forest: Forest,
-        rows: tuple[str, str, int],
-        recorded: Callable[[], Beginning],
+        rows: tuple[str, str, int],  # folders of rows and bags, and the number of the bag
+        recorded: Callable[[], Beginning],  # where a new holder begins now
     ) -> None:
         assert grower.states is not None
         settings = (grower.objective.name, grower.patience, type(forest).__name__)

@@ -29,13 +29,7 @@ STORES_OF_OBJECTS = ("s3", "gcs", "abfs")  # where a file is seen when it is com
 
 
 class Storage:
-    """A folder of this machine, or of a store in the network.
-
-    Parameters
-    ----------
-    location : path
-        Such as ``"runs/7"`` or ``"s3://bucket/runs/7"``.
-    """
+    """A folder of this machine or of a network store: ``"runs/7"``, ``"s3://bucket/runs/7"``."""
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
         from pyarrow.fs import FileSystem
@@ -146,13 +140,7 @@ class Storage:
 
 
 class StatesInStorage:
-    """Files with the states of growths, as a checkpoint has them on one machine.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where they are.
-    """
+    """Files with the states of growths, as a checkpoint has them on one machine."""
 
     argument = "storage"
 
@@ -184,21 +172,11 @@ Range = tuple[int, int]  # of rows of the table: the first, and the one after th
 
 @dataclass(frozen=True)
 class Block:
-    """Distinct rows of a range of the table, in its order.
-
-    Parameters
-    ----------
-    rows : Range
-        The range.
-    n_rows : int
-        How many distinct rows it has; copies of a row count where the first of them is.
-    key_sum : int
-        Sum of the keys of the distinct rows, modulo 2^64.
-    """
+    """Distinct rows of a range of the table, in its order."""
 
     rows: Range
-    n_rows: int
-    key_sum: int
+    n_rows: int  # distinct ones; copies of a row count where the first of them is
+    key_sum: int  # of the keys of the distinct rows, modulo 2^64
 
     def file_in(self, folder: str) -> str:
         """Name of its file in a folder of the storage."""
@@ -211,21 +189,11 @@ def _file(folder: str, rows: Range) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders of a problem in the storage, whose names tell their content.
+    """Folders of a problem in the storage, whose names tell their content."""
 
-    Parameters
-    ----------
-    codes : str
-        Codes of all rows of the table, whoever wrote them.
-    rows : str
-        Which rows are distinct, and their targets.
-    bags : str
-        Their weights in the bags.
-    """
-
-    codes: str
-    rows: str
-    bags: str
+    codes: str  # of all rows of the table
+    rows: str  # which rows are distinct, and their targets
+    bags: str  # weights of the distinct rows in the bags
 
     @classmethod
     def of(cls, problem: Problem) -> Folders:
@@ -248,24 +216,12 @@ def codes_folder(encoder: TableEncoder) -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """The blocks of one holder.
-
-    Parameters
-    ----------
-    folders : Folders
-        Where its codes, targets and weights are.
-    blocks : list of Block
-        Its blocks.
-    orders : list of int
-        Orders whose codes are needed.
-    sizes : array of shape (n_bags,)
-        Number of rows that the training side of each bag represents.
-    """
+    """The blocks of one holder."""
 
     folders: Folders
     blocks: Sequence[Block]
-    orders: Sequence[int]
-    sizes: Float32Array
+    orders: Sequence[int]  # whose codes are needed
+    sizes: Float32Array  # (n_bags,): rows that the training side of each bag represents
 
     @property
     def n_rows(self) -> int:

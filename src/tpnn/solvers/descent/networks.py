@@ -109,41 +109,23 @@ START_WIDTH = 0.1  # initial gamma, on the rank scale
 
 
 class ComponentNetwork(nn.Module):
-    """All components of one order, for all bags.
-
-    Parameters
-    ----------
-    marginal : Marginal
-        Nodes and masses of every feature at this order's resolution.
-    features : tensor of shape (C, d), long
-        Features of each component.
-    centres : tensor of shape (B, C, d, K), or (B, 1, K) with shared bases
-        Initial b of each basis on the rank scale, for B bags of K bases.
-    shared_bases : bool
-        Whether all components share their bases, as in NBM-TPNN.
-    activation : {"sigmoid", "relu"}
-        The function sigma.
-    scale : {"centred", "paper"}
-        Whether phi is divided by eta ("paper") or not ("centred").
-    signs : tensor of shape (C,), optional
-        1 or -1 for components that may only increase or decrease, else 0.
-    """
+    """All components of one order, for B bags, with K bases each."""
 
     positions: Tensor  # (C, d, M), or (p, M) of the p distinct features with shared bases
     weights: Tensor  # as positions
     free: Tensor  # as positions
     features: Tensor  # (C, d)
     places: Tensor  # (C, d), of the features among the distinct ones
-    signs: Tensor | None  # (C,)
+    signs: Tensor | None  # (C,): 1 or -1 for components that only increase or decrease, else 0
 
     def __init__(
         self,
-        marginal: Marginal,
+        marginal: Marginal,  # at the resolution of this order
         features: Tensor,
-        centres: Tensor,
-        shared_bases: bool,
-        activation: Activation,
-        scale: Scale,
+        centres: Tensor,  # (B, C, d, K): initial b on the rank scale
+        shared_bases: bool,  # whether all components share their bases, as in NBM-TPNN
+        activation: Activation,  # sigma
+        scale: Scale,  # whether phi is divided by eta ("paper") or not ("centred")
         signs: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -254,23 +236,13 @@ VALUES_PER_NETWORK = 400_000  # basis values; several networks give all cores wo
 
 
 class NetworkSettings(NamedTuple):
-    """Kind and number of the bases.
+    """Kind and number of the bases; fields as in ``ComponentNetwork``."""
 
-    Parameters
-    ----------
-    n_bases : dict from order to int
-        Number of bases K of each component.
-    shared_bases, activation, scale
-        As in ``ComponentNetwork``.
-    signs : dict from feature to float
-        1 or -1 for main effects that may only increase or decrease.
-    """
-
-    n_bases: dict[int, int]
+    n_bases: dict[int, int]  # by order
     shared_bases: bool
     activation: Activation
     scale: Scale
-    signs: Mapping[int, float] = MappingProxyType({})
+    signs: Mapping[int, float] = MappingProxyType({})  # 1 or -1, by feature of a main effect
 
 
 def make_networks(

@@ -104,19 +104,7 @@ ONE_TORCH_THREAD = SharedLimit(_limit_torch)
 
 
 class GradientTraining:
-    """Trains the networks of all orders on one problem.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets and bags.
-    settings : NetworkSettings
-        Kind and number of the bases.
-    schedule : Schedule
-        Learning rate and stopping.
-    limits : Limits
-        When to stop regardless of progress.
-    """
+    """Trains the networks of all orders on one problem."""
 
     def __init__(
         self,

@@ -154,20 +154,11 @@ class CodedComponents:
     """Components of one order over coded rows.
 
     Grids of values have shape (n_components, n_cells, n_lanes), with cells in row-major order.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows), uint8 or uint16
-        Node of every value at the resolution of this order.
-    features : array of shape (n_components, order)
-        Features of each component.
-    n_nodes : int
-        Nodes per axis, padding included.
     """
 
-    codes: CodeArray
-    features: IntArray
-    n_nodes: int
+    codes: CodeArray  # (n_features, n_rows), at the resolution of this order
+    features: IntArray  # (n_components, order)
+    n_nodes: int  # per axis, padding included
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,22 +201,14 @@ class CodedComponents:
 
 
 class Codes:
-    """Nodes of all features on the training rows, coded once for each order.
-
-    Parameters
-    ----------
-    table : Table
-        The user's table.
-    encoder : TableEncoder
-        Nodes of the features.
-    rows : array of shape (n,)
-        Rows of the table to code.
-    n_threads : int, optional
-        Number of threads; by default the number of cores that this process may use.
-    """
+    """Nodes of all features on the training rows, coded once for each order."""
 
     def __init__(
-        self, table: Table, encoder: TableEncoder, rows: IntArray, n_threads: int | None = None
+        self,
+        table: Table,
+        encoder: TableEncoder,
+        rows: IntArray,  # (n,), rows of the table to code
+        n_threads: int | None = None,  # None for the number of cores that this process may use
     ) -> None:
         self.table, self.encoder, self.rows, self.n_threads = table, encoder, rows, n_threads
 

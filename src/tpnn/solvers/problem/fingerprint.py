@@ -46,13 +46,7 @@ def fingerprint(X: Any, y: Any) -> str:
 
 
 class RowSums:
-    """One number for each row of a table, a sum over its columns, to which others can be added.
-
-    Parameters
-    ----------
-    table : Table
-        The table; it is read once.
-    """
+    """One number for each row of a table, a sum over its columns, to which others can be added."""
 
     def __init__(self, table: Table) -> None:
         self.sums: NDArray[np.uint64] = of_rows(table, _row_sums)

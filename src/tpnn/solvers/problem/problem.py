@@ -41,22 +41,12 @@ Grids = Mapping[Component, FloatArray]
 
 @dataclass(frozen=True)
 class BaseModel:
-    """A model to which a fit adds, on the nodes and masses of the problem, in the user's units.
+    """A model to which a fit adds, on the nodes and masses of the problem, in the user's units."""
 
-    Parameters
-    ----------
-    tables, spreads : dict from component to array of shape (M_1, ..., M_d, K)
-        Values of each component on its nodes, and their standard deviations over the bags.
-    intercepts : array of shape (K,)
-        Its intercepts.
-    frozen : set of tuple of int
-        Components of it to which nothing is added.
-    """
-
-    tables: Grids
-    spreads: Grids
-    intercepts: FloatArray
-    frozen: frozenset[Component] = frozenset()
+    tables: Grids  # (M_1, ..., M_d, K)
+    spreads: Grids  # (M_1, ..., M_d, K), standard deviations over the bags
+    intercepts: FloatArray  # (K,)
+    frozen: frozenset[Component] = frozenset()  # components to which nothing is added
 
     def plus(
         self, tables: Grids, spreads: Grids
@@ -107,58 +97,24 @@ class Bagging:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a solver works on.
+    """What a solver works on."""
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Nodes of the features, in the user's order.
-    features : list of int
-        Features in canonical order.
-    codes : Codes
-        Coded distinct rows.
-    components : ComponentSet
-        Subsets S to fit, in the user's order.
-    shapes : dict from feature to shape
-        Shape that the model must have along each of these features.
-    rows : TrainingRows
-        Targets and bag weights of the distinct rows.
-    distinct : DistinctRows
-        Distinct rows of the table.
-    bagging : Bagging
-        How the bags are drawn.
-    objective : Objective
-        The loss.
-    best_constant : array of shape (K,)
-        Its raw score, on the training scale.
-    shift, scale : array of shape (K,) or (1,)
-        y = shift + scale * target.
-    has_offset : bool
-        Whether the user passed an offset.
-    targets : Targets
-        Targets, weights and offsets as the user passed them, for all rows of the table.
-    states : GrowthStates, optional
-        Growths to go on with, and where to keep those that end because their rounds are up.
-    base : BaseModel, optional
-        Model to which the solution is added; its raw scores are part of the offset of the rows.
-    """
-
-    encoder: TableEncoder
-    features: list[int]
-    codes: Codes
-    components: ComponentSet
-    shapes: Mapping[int, str]
-    rows: TrainingRows
+    encoder: TableEncoder  # in the user's order
+    features: list[int]  # in canonical order
+    codes: Codes  # of the distinct rows
+    components: ComponentSet  # to fit, in the user's order
+    shapes: Mapping[int, str]  # by feature
+    rows: TrainingRows  # targets and bag weights of the distinct rows
     distinct: DistinctRows
     bagging: Bagging
     objective: Objective
-    best_constant: FloatArray
-    shift: FloatArray
-    scale: FloatArray
-    has_offset: bool
-    targets: Targets
-    states: GrowthStates | None = None
-    base: BaseModel | None = None
+    best_constant: FloatArray  # (K,), its raw score on the training scale
+    shift: FloatArray  # (K,) or (1,)
+    scale: FloatArray  # (K,) or (1,): y = shift + scale * target
+    has_offset: bool  # whether the user passed an offset
+    targets: Targets  # of all rows of the table, as the user passed them
+    states: GrowthStates | None = None  # growths to go on with; keeps those whose rounds are up
+    base: BaseModel | None = None  # its raw scores are added to the offset of the rows
 
     @classmethod
     def build(

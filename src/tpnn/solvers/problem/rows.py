@@ -147,33 +147,15 @@ def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None =
 
 @dataclass(frozen=True)
 class DistinctRows:
-    """Distinct training rows in canonical order.
+    """Distinct training rows in canonical order."""
 
-    Parameters
-    ----------
-    rows : array of shape (n,)
-        Position of each distinct row in the user's table.
-    weights : array of shape (n,)
-        Total weight of its copies, divided by the weight of all rows.
-    groups : array of shape (n,)
-        Number of the row's group of rows, with equal features or named by the user; 0, 1, 2, ... in
-        order.
-    group_keys, keys : array of shape (n,)
-        Key of the row's group, and key of its features and targets.
-    size : float
-        Number of rows that the table represents: repeated rows count, repetitions of the whole
-        table do not.
-    are_named : bool
-        Whether the user named the groups, so that none is divided.
-    """
-
-    rows: IntArray
-    weights: FloatArray
-    groups: IntArray
-    group_keys: KeyArray
-    keys: KeyArray
-    size: float
-    are_named: bool = False
+    rows: IntArray  # (n,), places in the user's table
+    weights: FloatArray  # (n,), total of the copies of a row, as a share of all rows
+    groups: IntArray  # (n,), 0, 1, 2, ...: rows with equal features, or groups of the user
+    group_keys: KeyArray  # (n,)
+    keys: KeyArray  # (n,), of features and targets
+    size: float  # rows that the table represents; copies of the whole table do not count
+    are_named: bool = False  # whether the groups are the user's, so that none is divided
 
     def take(self, some: IntArray) -> DistinctRows:
         """Return some of the rows, with their weights among all rows."""
@@ -189,25 +171,13 @@ class DistinctRows:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Targets and bag weights of the training rows.
+    """Targets and bag weights of the training rows."""
 
-    Parameters
-    ----------
-    y : array of shape (n, T)
-        Target on the training scale.
-    offset : array of shape (n, 1), or (n, K) if it differs by output
-        Known part of the raw score.
-    training, validation : array of shape (n, n_bags)
-        Weight of each row in the training and held-out loss of each bag; columns sum to one.
-    sizes : array of shape (n_bags,)
-        Number of rows that the training side of each bag represents.
-    """
-
-    y: Float32Array
-    offset: Float32Array
-    training: Float32Array
-    validation: Float32Array
-    sizes: Float32Array
+    y: Float32Array  # (n, T), on the training scale
+    offset: Float32Array  # (n, 1)
+    training: Float32Array  # (n, n_bags), weights in the training loss; columns sum to one
+    validation: Float32Array  # (n, n_bags), weights in the held-out loss; columns sum to one
+    sizes: Float32Array  # (n_bags,): rows that the training side represents
 
     def take(self, some: IntArray) -> TrainingRows:
         """Return some of the rows, whose weights sum to one again on both sides of every bag."""
