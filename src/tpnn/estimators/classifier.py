@@ -27,7 +27,7 @@ from tpnn.loss.targets import checked_offset
 from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.table.columns import array_of
 from tpnn.table.files.training import read_training
 

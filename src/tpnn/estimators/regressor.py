@@ -23,7 +23,7 @@ from tpnn.loss.objectives import Objective, resolve
 from tpnn.loss.targets import checked_numbers, checked_offset
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.table.files.training import read_training
 
 

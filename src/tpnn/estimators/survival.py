@@ -23,7 +23,7 @@ from tpnn.loss.objectives import OBJECTIVES
 from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.table.axis import read_only
 from tpnn.table.files.training import read_training
 

@@ -13,7 +13,7 @@ from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.scores import training_columns
+from tpnn.solvers.problem.row_scores import training_columns
 from tpnn.solvers.solution import Solution
 from tpnn.table.axis import Axis
 from tpnn.uncertainty.calibration_rows import HeldOutRows, held_out_rows

@@ -10,7 +10,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.scores import interpolated, training_columns
+from tpnn.solvers.problem.row_scores import interpolated, training_columns
 from tpnn.solvers.solution import Solution
 
 MOST_ROWS = 20_000  # more say little more

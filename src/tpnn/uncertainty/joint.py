@@ -18,7 +18,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.uncertainty.design import Design
-from tpnn.uncertainty.linear import Group, LinearModel
+from tpnn.uncertainty.linear_model import Group, LinearModel
 
 ENOUGH_ROWS = 4000
 ROWS_PER_BLOCK = 1024

@@ -24,7 +24,7 @@ from tpnn.solvers.solution import Solution
 from tpnn.uncertainty.design import Design, Span, WorkingRows, spans
 from tpnn.uncertainty.equations import Coefficients
 from tpnn.uncertainty.joint import RowErrors, rough_variance, row_errors
-from tpnn.uncertainty.linear import PURPOSE, LinearModel, most_functions
+from tpnn.uncertainty.linear_model import PURPOSE, LinearModel, most_functions
 from tpnn.uncertainty.zero_test import ZeroTest
 
 MOST_REWEIGHTINGS = 4  # of losses that are no parabolas

@@ -14,7 +14,7 @@ from tpnn.loss.objectives import (
     median_and_quartiles,
     several_classes,
 )
-from tpnn.solvers.problem.targets import centred_offset, scaled, softened
+from tpnn.solvers.problem.training_scale import centred_offset, scaled, softened
 
 
 def columns(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,7 +31,7 @@ def test_standardised_targets_come_back(name: str) -> None:
     assert not target.offset.any()
     assert target.shift + target.scale * target.y == pytest.approx(y - offset)
     assert 0.5 < target.y.std() < 2
-    best = target.shift + target.scale * target.start
+    best = target.shift + target.scale * target.best_constant
     centre = weights @ (y - offset) if name == "squared_error" else np.median(y - offset)
     assert best == pytest.approx(centre, abs=0.3)
 
@@ -78,14 +78,14 @@ def test_positive_targets_are_relative_to_their_mean(name: str, unit: float) -> 
     assert weights @ target.y == pytest.approx([1.0])
     assert target.shift == pytest.approx(np.log(unit) + np.log(weights @ y))
     assert target.scale.tolist() == [1.0]
-    assert target.start == pytest.approx([0.0], abs=1e-6)
+    assert target.best_constant == pytest.approx([0.0], abs=1e-6)
 
 
 def test_labels_stay_as_they_are() -> None:
     labels = np.array([[0.0], [1.0], [1.0], [1.0]])
     target = scaled(labels, np.zeros((4, 1)), np.full(4, 0.25), OBJECTIVES["log_loss"])
     assert np.array_equal(target.y, labels)
-    assert target.start == pytest.approx([np.log(3.0)])
+    assert target.best_constant == pytest.approx([np.log(3.0)])
 
 
 @pytest.mark.parametrize("value", [0.1, -0.3, 1e300, 7e-310])

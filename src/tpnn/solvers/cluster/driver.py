@@ -224,7 +224,7 @@ class Team(Protocol):
         """Pass on the steps of all growths, and answer their questions in order."""
 
 
-class HeldElsewhere:
+class ClusterBackend:
     """Writes coded rows to a storage, and lets bags grow where a team holds them."""
 
     def __init__(self, storage: Storage, team: Team) -> None:

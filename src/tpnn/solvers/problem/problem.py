@@ -30,7 +30,7 @@ from tpnn.solvers.problem.rows import (
     read_columns,
     row_keys,
 )
-from tpnn.solvers.problem.targets import Targets, centred_offset, scaled, softened
+from tpnn.solvers.problem.training_scale import Targets, centred_offset, scaled, softened
 from tpnn.solvers.solution import Solution
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.encoder import TableEncoder, of_rows

@@ -16,7 +16,7 @@ from tpnn._utils.compile import compiled
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import Workers, split
 from tpnn.solvers.problem.sums import totals
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.levels import whole_counts
 from tpnn.table.table import Table

@@ -1,4 +1,4 @@
-"""Gradient training: full-batch Adam with early stopping for each bag.
+"""Gradient training on the CPU: full-batch Adam with early stopping for each bag.
 
 One step: parameters -> grids of values (torch) -> raw scores of all rows (gather) -> loss and
 gradient of each row -> histograms of the gradient (the adjoint of the gather) -> gradient of the
