@@ -86,12 +86,12 @@ class EarlyStopping:
         return better
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return where it stands, for ``restore``."""
-        known = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
-        return known | {"step": np.array(self.step)}
+        """Return the state as arrays, for ``restore``."""
+        arrays = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
+        return arrays | {"step": np.array(self.step)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where another one stood."""
+        """Continue from a state."""
         self.best, self.mark, self.last_fall = (
             state[name].copy() for name in ("best", "mark", "last_fall")
         )

@@ -39,10 +39,10 @@ class Event:
     def log(self, level: int) -> None:
         """Send the fields that apply to the logger "tpnn", as one line."""
         if LOGGER.isEnabledFor(level):
-            known = {key: value for key, value in asdict(self).items() if value is not None}
-            words = f"{known.pop('stage')}: {known.pop('note')}".rstrip(": ")
-            numbers = ", ".join(f"{key} {value:.4g}" for key, value in known.items())
-            LOGGER.log(level, "%s (%s)", words, numbers)
+            fields = {key: value for key, value in asdict(self).items() if value is not None}
+            text = f"{fields.pop('stage')}: {fields.pop('note')}".rstrip(": ")
+            numbers = ", ".join(f"{key} {value:.4g}" for key, value in fields.items())
+            LOGGER.log(level, "%s (%s)", text, numbers)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""GrowthStates: where growths ended, so that a later fit goes on there.
+"""GrowthStates: where growths ended, so that a later fit can continue there.
 
-A state is a few arrays by name. Its key is a digest of all that the growth depends on, its rows
-among it, so that no growth goes on from the state of another.
+A state is a few named arrays. Its key is a digest of everything that the growth depends on, rows
+included, so that no growth continues from the state of another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ State = Mapping[str, NDArray[Any]]
 class GrowthStates:
     """States of growths by their keys; several threads may use it."""
 
-    keeps_all: ClassVar[bool] = False  # also of growths on their way, and of those that are over
+    keeps_all: ClassVar[bool] = False  # also states of running and of finished growths
 
     def __init__(self, known: Mapping[str, State] | None = None) -> None:
         self.known: dict[str, State] = dict(known or {})
@@ -137,20 +137,20 @@ def _file(key: str) -> str:
     return f"{key}.npz"
 
 
-def digest_of(known: Any) -> str:
+def digest_of(content: Any) -> str:
     """Hexadecimal digest of arrays, numbers and text in lists and tuples of any depth."""
     whole = hashlib.blake2b(digest_size=20)
-    _add(whole, known)
+    _add(whole, content)
     return whole.hexdigest()
 
 
-def _add(whole: Any, known: Any) -> None:
-    if isinstance(known, list | tuple):
-        whole.update(f"{len(known)} of ".encode())
-        for one in known:
-            _add(whole, one)
-    elif isinstance(known, np.ndarray):
-        whole.update(f"{known.dtype.str}{known.shape} ".encode())
-        whole.update(np.ascontiguousarray(known).reshape(-1).view(np.uint8).data)
+def _add(whole: Any, content: Any) -> None:
+    if isinstance(content, list | tuple):
+        whole.update(f"{len(content)} of ".encode())
+        for item in content:
+            _add(whole, item)
+    elif isinstance(content, np.ndarray):
+        whole.update(f"{content.dtype.str}{content.shape} ".encode())
+        whole.update(np.ascontiguousarray(content).reshape(-1).view(np.uint8).data)
     else:
-        whole.update(f"{known!r} ".encode())
+        whole.update(f"{content!r} ".encode())

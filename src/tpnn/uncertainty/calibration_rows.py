@@ -30,8 +30,8 @@ class HeldOutRows:
 def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:
     """Held-out predictions of up to ``MOST_ROWS`` rows; None where no bag held out a whole row.
 
-    What the intercept of the model was moved after the bags were averaged is added. A row that is
-    divided between the two sides of a bag is not held out.
+    Balancing has moved the intercept of the model after the bags were averaged: the same shift is
+    added here. A row that is divided between the two sides of a bag is not held out.
     """
     rows = problem.rows
     is_out: BoolArray = (rows.validation > 0) & (rows.training == 0)
@@ -69,11 +69,11 @@ def _held_out_means(
     for component, table in zip(solution.components, solution.tables, strict=True):
         lanes = problem.by_bag(component, table)  # (..., n_bags, K)
         flat = flatten_table(component, lanes.reshape(*lanes.shape[:-2], n_bags * n_outputs))
-        for bag, own in enumerate(by_bag):
-            own += flat[bag * n_outputs : (bag + 1) * n_outputs]
-    for bag, own in enumerate(by_bag):
+        for bag, tables in enumerate(by_bag):
+            tables += flat[bag * n_outputs : (bag + 1) * n_outputs]
+    for bag, tables in enumerate(by_bag):
         here = is_out[:, bag]
         if here.any():
-            parts = [column[here] if len(column) else column for column in columns]
-            total[here] += interpolated(problem.encoder, own, constants[bag], parts)
+            held_out = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem.encoder, tables, constants[bag], held_out)
     return np.asarray(total / is_out.sum(1, keepdims=True))

@@ -116,7 +116,7 @@ def _find_cells(columns: Any, sizes: Any, low: int, high: int, step: int, cells:
 
 @compiled()
 def _add_values(columns: Any, sizes: Any, step: int, table: Any, start: int, values: Any) -> None:
-    """Add the value of a grid, flat, to every row; they begin with row ``start`` of all."""
+    """Add the value of a flat grid to rows from ``start`` on."""
     cells, stop = np.empty(ROWS_PER_BLOCK, np.int64), start + len(values)
     for low in range(start, stop, ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, stop)
@@ -218,9 +218,9 @@ class Codes:
 
     def take(self, some: IntArray) -> Codes:
         """Codes of some of the rows, on the same nodes."""
-        codes = Codes(self.table, self.encoder, self.rows[some], self.n_threads)
-        codes.by_order = {order: known[:, some] for order, known in self.by_order.items()}
-        return codes
+        taken = Codes(self.table, self.encoder, self.rows[some], self.n_threads)
+        taken.by_order = {order: codes[:, some] for order, codes in self.by_order.items()}
+        return taken
 
     @property
     def shelf(self) -> Shelf:
@@ -269,9 +269,9 @@ class Codes:
         shares: FloatArray,
         values: FloatArray,
     ) -> None:
-        """Add a bag's grid, of (M_1, ..., M_d, n_bags, K), times a share, to some of the rows.
+        """Add a bag's grid, of (M_1, ..., M_d, n_bags, K), to some rows of ``values`` (n, K).
 
-        ``shares`` has a number for each of the rows of ``values`` (n, K) that ``rows`` names.
+        ``shares`` has one factor for each of these ``rows``.
         """
         flat = np.ascontiguousarray(tables).reshape(-1, *tables.shape[-2:])
         where = self._columns(component, tables.shape[:-2])

@@ -38,6 +38,8 @@ from tpnn.table.table import Table
 
 Grids = Mapping[Component, FloatArray]
 
+ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
+
 
 @dataclass(frozen=True)
 class BaseModel:
@@ -51,20 +53,15 @@ class BaseModel:
     def plus(
         self, tables: Grids, spreads: Grids
     ) -> tuple[dict[Component, FloatArray], dict[Component, FloatArray]]:
-        """Tables and spreads of the sum of this model and what a fit found.
+        """Tables and spreads of this model plus a fit.
 
-        What is left of frozen components there, by rounding, is dropped.
+        Frozen components keep their tables: the fit has nothing but rounding errors there.
         """
         sums, deviations = dict(self.tables), dict(self.spreads)
         for component in tables.keys() - self.frozen:
-            known = component in sums
-            sums[component] = tables[component] + (sums[component] if known else 0.0)
-            before = deviations[component] if known else 0.0
-            deviations[component] = np.hypot(before, spreads[component])
+            sums[component] = tables[component] + sums.get(component, 0.0)
+            deviations[component] = np.hypot(deviations.get(component, 0.0), spreads[component])
         return sums, deviations
-
-
-ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
 
 
 def _keys(
@@ -132,8 +129,8 @@ class Problem:
         keys_of = partial(_keys, encoder, features)
         keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
-        known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
-        distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
+        merged_by = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        distinct = distinct_rows(keys, merged_by, targets.weights, targets.groups, table.shelf)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
         y = softened(y, distinct.weights, distinct.size, objective)
@@ -198,10 +195,9 @@ class Problem:
         return replace(self, rows=rows, bagging=bagging)
 
     def sampled(self, most: int) -> Problem:
-        """Problem of at most so many rows, evenly spaced in their order by content.
+        """Problem of at most ``most`` rows, evenly spaced in canonical order.
 
-        It is the problem itself if it has no more rows, or if a bag would be left without any on
-        one of its sides.
+        The problem itself if it has no more rows, or if one side of a bag would become empty.
         """
         n_rows = len(self.rows.y)
         if n_rows <= most:
@@ -241,8 +237,8 @@ class Problem:
     def freeze(self, solution: Solution, task: Task) -> AnovaModel:
         """Average the bags, undo the training scale and restore the user's order."""
         tables = {
-            tuple(sorted(given)): self._restore_table(given, padded)
-            for given, padded in zip(solution.components, solution.tables, strict=True)
+            tuple(sorted(component)): self._restore_table(component, padded)
+            for component, padded in zip(solution.components, solution.tables, strict=True)
         }
         constants = self.scale * self.by_output(solution.intercepts).mean(0)
         means, spreads = (
@@ -283,18 +279,17 @@ class Problem:
             split = split - split.mean(-1, keepdims=True)
         return split
 
-    def by_bag(self, given: Component, padded: FloatArray) -> FloatArray:
+    def by_bag(self, component: Component, padded: FloatArray) -> FloatArray:
         """Grid of shape (M_1, ..., M_d, n_bags, K) of a grid (M_1, ..., M_d, n_bags * K)."""
-        sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in given)
+        sizes = (self.encoder.axes[len(component)][feature].n_nodes for feature in component)
         return self.by_output(padded[tuple(map(slice, sizes))])
 
-    def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
+    def _restore_table(self, component: Component, padded: FloatArray) -> FloatArray:
         """Grid of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
-        axes = sorted(range(len(given)), key=given.__getitem__)
-        table = self.by_bag(tuple(given[axis] for axis in axes), padded.transpose(*axes, -1))
+        axes = np.argsort(component)
+        table = self.by_bag(tuple(sorted(component)), padded.transpose(*axes, -1))
         return np.ascontiguousarray(table)
 
-    def _restore_terms(self, given: Component, terms: Terms) -> Terms:
-        axes = sorted(range(len(given)), key=given.__getitem__)
-        component = tuple(given[axis] for axis in axes)
-        return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])
+    def _restore_terms(self, component: Component, terms: Terms) -> Terms:
+        axes, features = np.argsort(component), tuple(sorted(component))
+        return Terms(features, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])
