@@ -1,4 +1,4 @@
-"""What travels between the driver and the holders of rows: steps and questions, and answers.
+"""Messages between the driver and the holders of rows: steps, questions and answers.
 
 An answer has two parts. Sums, of whole numbers, are added over the holders; largest values are
 compared. Both are flat arrays, so that the answers to all questions of all bags are one object.
@@ -22,7 +22,7 @@ LARGEST_LOSS, LOSS = "largest loss", "loss"  # of the held-out rows, weighted: l
 
 
 class Step(NamedTuple):
-    """What was added to the cells of a component of one output of one growth."""
+    """Values added to the cells of one component, in one output of one growth."""
 
     growth: int
     output: int
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a growth asks of the holders of its rows."""
+    """A question of a growth to the holders of its rows."""
 
     kind: str  # SLOPES, SUMS, LARGEST_LOSS or LOSS
     growth: int
@@ -44,7 +44,7 @@ class Question(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Steps that a growth has taken since it last asked, and what it asks now."""
+    """Steps of a growth since its last request, and its questions."""
 
     steps: list[Step]  # applied before anything is answered
     questions: list[Question]  # all of one kind
@@ -60,17 +60,17 @@ class Message(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What holders answer to one question or to several."""
+    """Answer of holders to one question or to several."""
 
     sums: NDArray[np.int64]  # (n_sums,), added over the holders
-    largest: FloatArray  # (n_largest,), of which the largest over the holders counts
+    largest: FloatArray  # (n_largest,); the largest over the holders counts
 
 
 NO_LARGEST: FloatArray = np.zeros(0)
 
 
 def combined(answers: Sequence[Answer]) -> Answer:
-    """Answer for the rows of several holders, from theirs.
+    """Answer for the rows of several holders, from the answer of each.
 
     >>> parts = [Answer(np.array([1, 2]), np.array([0.5])), Answer(np.array([3, 0]), np.ones(1))]
     >>> combined(parts)

@@ -1,8 +1,7 @@
-"""Holder: some of the rows, and what is asked of whoever holds them.
+"""Worker: holds some of the rows in another process, and answers the questions of growths.
 
-It knows neither who asks nor who else holds rows. Everything within a row is computed as in a fit
-in one process, to the same bits, and sums are of whole numbers: so the answers of several holders,
-added, are that of one.
+Everything within a row is computed as in a fit in one process, to the same bits, and sums are of
+whole numbers. So the answers of several holders add up to the answer of one.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class Session:
-    """What holders know of growths that ask together."""
+    """What all holders need for growths that ask together."""
 
     objective: Objective
     layout: Layout
@@ -99,7 +98,7 @@ class Holder:
         self.codes, self.rows, self.shelf = codes, rows, shelf
 
     def begin(self, session: Session) -> None:
-        """Begin growths: take out the rows of their bags; make up for steps taken before."""
+        """Begin growths: split the rows of their bags, and repeat earlier steps."""
         coded = [
             CodedComponents(self.codes[order], features, n_nodes)
             for order, (features, n_nodes) in enumerate(
@@ -173,8 +172,8 @@ class HeldGrowth:
     def _slopes(self, question: Question) -> Answer:
         """Count the rows; return the largest residual and hessian of every output."""
         self._compute_slopes()
-        values = [part for own in self.forest.growths for part in (own.residual, own.hessian)]
-        largest = np.array([largest_of(part[:, None])[0] for part in values])
+        slopes = [array for one in self.forest.growths for array in (one.residual, one.hessian)]
+        largest = np.array([largest_of(array[:, None])[0] for array in slopes])
         return Answer(np.array([len(self.training.y)]), largest)
 
     def _sums(self, question: Question) -> Answer:

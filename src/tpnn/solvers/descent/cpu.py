@@ -59,7 +59,7 @@ class _Part:
             best[bags] = parameter.detach()[bags]
 
     def advance(self, gradient: Float32Array, learning_rate: float) -> None:
-        """Take one Adam step, given the gradient (n_rows, n_bags) of the loss in the raw scores."""
+        """Take one step of Adam, from the gradient (n_rows, n_bags) in the raw scores."""
         sums = self.coded.histogram(gradient, self.first, self.last)
         self.network.zero_grad()
         self.output.backward(torch.tensor(sums))  # a copy, whose alignment is always the same

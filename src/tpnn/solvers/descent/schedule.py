@@ -14,7 +14,7 @@ from tpnn.solvers.descent.networks import ComponentNetwork
 from tpnn.solvers.limits import EarlyStopping, Limits
 from tpnn.solvers.solution import Event, Progress
 
-TIE_SHARE = 1e-6  # relative difference of losses that counts as a tie, so rounding decides nothing
+TIE_SHARE = 1e-6  # relative difference of losses below which rounding must not decide
 PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress
 HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 
