@@ -47,7 +47,7 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         "tpnn.solvers.grow.box_trees", "BoxForest", "visit",
         {**QUICK, "interactions": [(0, 1, 2, 3)]},
     ),
-    "gradient descent": ("tpnn.solvers.descent.training", "_Part", "advance", ENDLESS_DESCENT),
+    "gradient descent": ("tpnn.solvers.descent.cpu", "_Part", "advance", ENDLESS_DESCENT),
 }  # fmt: skip
 MOST_CALLS = 2000
 

@@ -12,7 +12,7 @@ from tpnn.loss.objectives import OBJECTIVES
 from tpnn.search.table_screen import TableScreen
 from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.solvers.solution import NoProgress
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table

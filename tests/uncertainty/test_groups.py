@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.uncertainty.linear import groups
+from tpnn.uncertainty.linear_model import groups
 
 
 @given(

@@ -14,8 +14,7 @@ from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.datasets import make_synthetic, true_component
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.limits import Limits
-from tpnn.uncertainty import equations, linear
-from tpnn.uncertainty import linear as groups
+from tpnn.uncertainty import equations, linear_model
 from tpnn.uncertainty.recipe import infer
 
 FAST: Any = {"n_bags": 4, "random_state": 0, "solver": Grow(growth="none")}
@@ -193,9 +192,9 @@ def test_cheaper_ways_agree_with_the_exact_one(
     """Groups of a third of the functions, or half the rows: about the same errors and shifts."""
     exact = infer(correlated.problem, correlated.solution, Limits()).posteriors
     if way != "rows":
-        monkeypatch.setattr(groups, "MOST_FUNCTIONS", 160)
+        monkeypatch.setattr(linear_model, "MOST_FUNCTIONS", 160)
     if way != "groups":
-        monkeypatch.setattr(linear, "ENOUGH_ROWS", 6000)
+        monkeypatch.setattr(linear_model, "ENOUGH_ROWS", 6000)
     cheap = infer(correlated.problem, correlated.solution, Limits()).posteriors
     ratio = errors(cheap) / errors(exact)
     assert np.median(ratio) == pytest.approx(1.0, abs=0.1)
@@ -263,7 +262,7 @@ def test_constant_features_have_bands_without_a_word(capfd: pytest.CaptureFixtur
 def test_a_time_limit_ends_between_groups_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
     X, f, rng = uniform(0, n_rows=100)
     fit = solved(TPNNRegressor(order=1, **FAST), X, f + rng.normal(size=len(f)))
-    monkeypatch.setattr(groups, "MOST_FUNCTIONS", 10)  # those of one main effect
+    monkeypatch.setattr(linear_model, "MOST_FUNCTIONS", 10)  # those of one main effect
     n_looks = 0
 
     def is_third_look(limits: Limits) -> bool:

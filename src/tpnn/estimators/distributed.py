@@ -16,7 +16,7 @@ from tpnn.estimators.fit_record import settings_digest
 from tpnn.estimators.inputs import solver_of
 from tpnn.estimators.parameters import RULES
 from tpnn.estimators.regressor import TPNNRegressor
-from tpnn.solvers.cluster.driver import HeldElsewhere
+from tpnn.solvers.cluster.driver import ClusterBackend
 from tpnn.solvers.cluster.passes import read_by
 from tpnn.solvers.cluster.ray import Cluster, connect, copied, import_ray, is_of_ray
 from tpnn.solvers.cluster.storage import StatesInStorage, Storage
@@ -101,7 +101,7 @@ def fit(
     connect(ray)
     team = Cluster(ray, folder, min(int(workers), opened.n_rows))
     states, reader = StatesInStorage(folder), partial(read_by, folder, team)
-    with team, growing_at(HeldElsewhere(folder, team)), reading_by(reader):
+    with team, growing_at(ClusterBackend(folder, team)), reading_by(reader):
         return estimator.fit(
             source, target, weight, offset=offset, groups=groups, checkpoint=states
         )

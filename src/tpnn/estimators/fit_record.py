@@ -24,7 +24,7 @@ from tpnn.model.provenance import Provenance
 from tpnn.search.held_out import HeldOut
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.solvers.solution import Event, Solution
 from tpnn.solvers.solver import Solver
 from tpnn.solvers.states import State, digest_of

@@ -25,7 +25,7 @@ from tpnn.search.request import Interactions
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.solvers.solver import Solver
 from tpnn.table.columns import StoredColumns, array_of, is_missing
 from tpnn.table.table import Table

@@ -37,8 +37,8 @@ from tpnn.search.search import Search
 from tpnn.search.select import Keep, Selection, required_components, select
 from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, BaseModel, Problem
-from tpnn.solvers.problem.scores import balanced, based
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.row_scores import balanced, based
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.solvers.solution import Event, Progress, Solution
 from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder

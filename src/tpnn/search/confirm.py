@@ -28,27 +28,13 @@ NAMES = {2: "pairs", 3: "triples"}
 
 @dataclass(frozen=True)
 class JudgedSearch:
-    """Finds the pairs or triples that held-out rows confirm.
-
-    Parameters
-    ----------
-    rules : InteractionRules
-        Which interactions are permitted.
-    solver : Solver
-        A solver that can judge candidates.
-    limits : Limits
-        When to stop, number of threads, and device for the screen.
-    most : int
-        Largest number of components to return.
-    order : {3, 2}
-        Order of the components.
-    """
+    """Finds the pairs or triples that held-out rows confirm."""
 
     rules: InteractionRules
-    solver: Solver
-    limits: Limits
-    most: int
-    order: int = 3
+    solver: Solver  # can judge candidates
+    limits: Limits  # also the device of the screen
+    most: int  # largest number of components to return
+    order: int = 3  # 2 or 3
 
     def find(
         self, problem: Problem, solution: Solution, some: Sequence[Component] | None = None

@@ -15,20 +15,13 @@ ENOUGH_HELD_OUT_ROWS = 200_000  # bags beyond these add little
 
 
 class HeldOut:
-    """Raw scores and losses of the held-out rows of all bags.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets and bags.
-    solution : Solution
-        Grids of values of every component in every bag.
-    counted : array of shape (n,), optional
-        Which of the problem's rows count; by default all.
-    """
+    """Raw scores and losses of the held-out rows of all bags."""
 
     def __init__(
-        self, problem: Problem, solution: Solution, counted: BoolArray | None = None
+        self,
+        problem: Problem,
+        solution: Solution,
+        counted: BoolArray | None = None,  # (n,): rows that count; None for all
     ) -> None:
         self.objective, self.codes = problem.objective, problem.codes
         self.components, self.tables = solution.components, solution.tables

@@ -24,55 +24,26 @@ Features = Sequence[Sequence[int | str]]  # subsets of features, by name or inde
 
 @dataclass(frozen=True)
 class Request:
-    """What a search has to find.
+    """What a search has to find."""
 
-    Parameters
-    ----------
-    order : int
-        Largest order of a component.
-    method : {"histogram", "nid"}
-        How pairs are ranked.
-    count : int or None
-        Number of pairs to include, best first; None for those above the noise.
-    budget : int
-        Largest number of interactions of each order.
-    """
-
-    order: int
-    method: str
-    count: int | None
-    budget: int
+    order: int  # largest order of a component
+    method: str  # how pairs are ranked: "histogram" or "nid"
+    count: int | None  # pairs to include, best first; None for those above the noise
+    budget: int  # largest number of interactions of each order
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interactions:
-    """The parameter ``interactions`` of an estimator, parsed.
+    """The parameter ``interactions`` of an estimator, parsed."""
 
-    Parameters
-    ----------
-    listed : list of tuples of features, or None
-        The interactions themselves, if the user lists them.
-    are_exact : bool
-        Whether ``listed`` are all components of the model, main effects included.
-    count : {"auto", "all"} or int
-        Otherwise how many: those above the noise, all, or this number of the best pairs.
-    method : {"histogram", "nid"}
-        How pairs are ranked.
-    required, forbidden, groups : list of tuples of features
-        Interactions that are always included, features that never interact all together, and groups
-        within which features may interact.
-    heredity : bool
-        Whether a model that has a component must also have all subsets of it.
-    """
-
-    listed: Features | None = None
-    are_exact: bool = False
-    count: Any = "auto"
-    method: str = "histogram"
-    required: Features = ()
-    forbidden: Features = ()
-    groups: Features = ()
-    heredity: bool = False
+    listed: Features | None = None  # the interactions, if the user lists them
+    are_exact: bool = False  # whether ``listed`` are all components, main effects included
+    count: Any = "auto"  # else "auto" (those above the noise), "all", or how many pairs
+    method: str = "histogram"  # how pairs are ranked: "histogram" or "nid"
+    required: Features = ()  # always included
+    forbidden: Features = ()  # features that never interact all together
+    groups: Features = ()  # features may interact within a group
+    heredity: bool = False  # whether the model must have all subsets of its components
 
     @classmethod
     def read(cls, given: Any, components: Features | None = None) -> Interactions:

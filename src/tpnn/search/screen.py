@@ -22,23 +22,13 @@ from tpnn.solvers.limits import Limits
 
 
 class Columns:
-    """Values of basis functions, one block of rows at a time.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        Node of every value.
-    features : array of shape (q,)
-        Features to screen.
-    bases : array of shape (q, M, D)
-        Basis functions of these features on their nodes.
-    """
+    """Values of basis functions, one block of rows at a time."""
 
     def __init__(
         self,
-        codes: CodeArray,
-        features: IntArray,
-        bases: Float32Array,
+        codes: CodeArray,  # (n_features, n_rows)
+        features: IntArray,  # (q,), those to screen
+        bases: Float32Array,  # (q, M, D), on the nodes of these features
     ) -> None:
         self.codes, self.features, self.bases = codes, features, bases
         self.n_rows = codes.shape[1]
@@ -65,27 +55,13 @@ SMALLEST_RELATIVE_VARIANCE = 1e-10  # of a direction; a smaller one is rounding
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates of one order, best first.
-
-    Parameters
-    ----------
-    components : sequence of tuple of int
-        Interactions, each an increasing tuple of feature indices.
-    scores : array of shape (n_components,)
-        Their scores, decreasing.
-    floor : float
-        Largest score that noise reaches among all candidates.
-    n_candidates : int
-        Number of candidates that were scored.
-    is_cut : bool
-        Whether a time limit left candidates unscored.
-    """
+    """Candidates of one order, best first."""
 
     components: Sequence[Component]
-    scores: Float32Array
-    floor: float
-    n_candidates: int
-    is_cut: bool = False
+    scores: Float32Array  # (n_components,), decreasing
+    floor: float  # largest score that noise reaches among all candidates
+    n_candidates: int  # that were scored
+    is_cut: bool = False  # whether a time limit left candidates unscored
 
     @property
     def found(self) -> Sequence[Component]:
@@ -110,29 +86,15 @@ def principal_bases(marginal: Marginal, count: int) -> Float32Array:
 
 
 class Screen:
-    """Scores interactions over coded rows; the same input gives the same scores, bit for bit.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        Node of every value.
-    marginal : Marginal
-        Nodes and masses of the features.
-    residual : array of shape (n_rows, K)
-        Negative gradient of the loss in each output, times the row's weight.
-    seed : int
-        Seed of the random signs.
-    limits : Limits
-        Number of threads, device to compute on (an NVIDIA card needs torch), and when to stop.
-    """
+    """Scores interactions over coded rows; the same input gives the same scores, bit for bit."""
 
     def __init__(
         self,
-        codes: CodeArray,
+        codes: CodeArray,  # (n_features, n_rows)
         marginal: Marginal,
-        residual: NDArray[np.floating[Any]],
-        seed: int,
-        limits: Limits,
+        residual: NDArray[np.floating[Any]],  # (n_rows, K): negative gradient times weight
+        seed: int,  # of the random signs
+        limits: Limits,  # also the device; an NVIDIA card needs torch
     ) -> None:
         self.codes, self.marginal = codes, marginal
         largest = float(np.abs(residual).max(initial=0.0)) or 1.0

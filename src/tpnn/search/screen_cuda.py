@@ -17,22 +17,12 @@ BLOCK_ROWS = 32_768
 
 
 class CardScorer:
-    """Scores blocks of interactions on a card, to which codes and residuals are copied once.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows)
-        Node of every value.
-    residuals : array of shape (r, K, n_rows)
-        The residual, and copies of it with random signs.
-    device : str
-        Device to compute on.
-    """
+    """Scores blocks of interactions on a card, to which codes and residuals are copied once."""
 
     def __init__(
         self,
-        codes: CodeArray,
-        residuals: Float32Array,
+        codes: CodeArray,  # (n_features, n_rows)
+        residuals: Float32Array,  # (r, K, n_rows): the residual, and copies with random signs
         device: str = "cuda",
     ) -> None:
         self.device = torch.device(device)

@@ -39,42 +39,17 @@ QUICK_SCREEN_SHARE = 0.05  # of the largest screen, for triples that nobody aske
 
 @dataclass(kw_only=True)
 class Search:
-    """Finds the components of a problem.
+    """Finds the components of a problem."""
 
-    Parameters
-    ----------
-    problem : Problem
-        A problem with the main effects of all features.
-    request : Request
-        What to find.
-    rules : InteractionRules
-        Which interactions are permitted, and which are required.
-    solver : Solver
-        The user's own solver, with its penalties; shapes are part of the problem.
-    limits : Limits
-        When to stop trying, number of threads, and device for the screens.
-    most_triples : int
-        Largest number of triples that the memory holds.
-    screens_all_triples : bool
-        Whether to take the time to screen the triples of as many features as possible.
-
-    Attributes
-    ----------
-    events : list of Event
-        What was tried and decided.
-    evident : set of tuple of int
-        Components above the noise.
-    """
-
-    problem: Problem
+    problem: Problem  # with the main effects of all features
     request: Request
-    rules: InteractionRules
-    solver: Solver
-    limits: Limits
-    most_triples: int = 0
-    screens_all_triples: bool = False
-    events: list[Event] = field(default_factory=list)
-    evident: set[Component] = field(default_factory=set)
+    rules: InteractionRules  # which interactions are permitted, and which required
+    solver: Solver  # the user's own, with its penalties
+    limits: Limits  # also the device of the screens
+    most_triples: int = 0  # that the memory holds
+    screens_all_triples: bool = False  # of as many features as possible, however long it takes
+    events: list[Event] = field(default_factory=list)  # what was tried and decided
+    evident: set[Component] = field(default_factory=set)  # components above the noise
     began: float = field(default_factory=time.monotonic)
 
     @cached_property

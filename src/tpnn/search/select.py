@@ -25,25 +25,12 @@ N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noi
 
 @dataclass(frozen=True)
 class Selection:
-    """Components from best to worst, and how many of them to keep.
+    """Components from best to worst, and how many of them to keep."""
 
-    Parameters
-    ----------
-    order : list of tuple of int
-        The components, best first; with heredity, each comes after its subsets.
-    losses : array of shape (n_components,)
-        Held-out loss if only the best 1, 2, ... components are kept as they are. NaN if a time
-        limit came first.
-    errors : array of shape (n_components,)
-        Standard error of the difference between each loss and the last one.
-    chosen : int
-        Number of components to keep.
-    """
-
-    order: list[Component]
-    losses: FloatArray
-    errors: FloatArray
-    chosen: int
+    order: list[Component]  # best first; with heredity each comes after its subsets
+    losses: FloatArray  # (n_components,): held-out loss of the best 1, 2, ...; NaN if time ran out
+    errors: FloatArray  # (n_components,): standard error of each loss less the last one
+    chosen: int  # number of components to keep
 
     @classmethod
     def of_all(cls, order: Iterable[Component], chosen: int | None = None) -> Selection:
@@ -59,33 +46,14 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class Keep:
-    """How many components to keep.
+    """How many components to keep."""
 
-    Parameters
-    ----------
-    method : {"noise", "one_se", "none"}
-        "noise" drops what noise explains, "one_se" drops all that costs less than a standard error,
-        "none" drops nothing.
-    most : int or None
-        Largest number of components.
-    heredity : bool
-        Whether the subsets of a kept component are kept too; they precede it on the path, so every
-        model of the path has them.
-    tolerance : float
-        Number of standard errors that dropping noise may cost: one if a screen has scored every
-        component, else zero.
-    certain : set of tuple of int
-        Components that are not noise, whatever the held-out rows say.
-    required : set of tuple of int
-        Components that every model has; with heredity their subsets too.
-    """
-
-    method: str
-    most: int | None
-    heredity: bool
-    tolerance: float
-    certain: frozenset[Component]
-    required: frozenset[Component]
+    method: str  # "noise" drops what noise explains, "one_se" what costs little, "none" nothing
+    most: int | None  # largest number of components
+    heredity: bool  # whether the subsets of a kept component are kept
+    tolerance: float  # standard errors that dropping noise may cost
+    certain: frozenset[Component]  # components that are not noise, whatever held-out rows say
+    required: frozenset[Component]  # that every model has; with heredity their subsets too
 
     def drops_none_of(self, n_components: int) -> bool:
         """Whether all of so many components are kept, whatever the held-out rows say."""
@@ -132,21 +100,11 @@ def required_components(
 
 @dataclass(frozen=True)
 class Ranked:
-    """Components, best first.
+    """Components, best first."""
 
-    Parameters
-    ----------
-    indices : list of int
-        Positions of the components in the solution.
-    clarity : array of shape (n_components,)
-        Contribution of each in standard errors; raised for components known not to be noise.
-    noise : array of shape (n_components,)
-        Loss that the noise of each adds to every bag but not to the mean of the bags.
-    """
-
-    indices: list[int]
-    clarity: FloatArray
-    noise: FloatArray
+    indices: list[int]  # positions of the components in the solution
+    clarity: FloatArray  # (n_components,): contribution in standard errors; raised if certain
+    noise: FloatArray  # (n_components,): loss that its noise adds to each bag, not to their mean
 
 
 def select(

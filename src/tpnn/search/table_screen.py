@@ -27,19 +27,14 @@ def screen_limits(solver: Solver, limits: Limits) -> Limits:
 
 
 class TableScreen:
-    """Screens the residual of a solution, with the features in canonical order.
+    """Screens the residual of a solution, with the features in canonical order."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows.
-    solution : Solution or None
-        What has been fitted so far; None for the constant alone.
-    limits : Limits
-        Number of threads, and device to compute on.
-    """
-
-    def __init__(self, problem: Problem, solution: Solution | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        solution: Solution | None,  # None for the constant alone
+        limits: Limits,
+    ) -> None:
         problem = problem.sampled(MOST_SCREENED_ROWS)
         self.features = np.array(problem.features)
         self.places = {feature: place for place, feature in enumerate(problem.features)}

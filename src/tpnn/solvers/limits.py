@@ -18,24 +18,12 @@ from tpnn._utils.threads import Workers
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a fit may take, on how many threads and on which device.
+    """How long a fit may take, on how many threads and on which device."""
 
-    Parameters
-    ----------
-    deadline : float
-        Value of ``time.monotonic()`` at which to stop with the best result so far.
-    n_threads : int, optional
-        Number of threads; by default the number of cores that this process may use.
-    device : {"auto", "cpu", "cuda"}
-        Device to compute on.
-    cancelled : Event
-        Set when the fit is interrupted, so that all threads stop.
-    """
-
-    deadline: float = math.inf
-    n_threads: int | None = None
-    device: str = "cpu"
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    deadline: float = math.inf  # ``time.monotonic()`` at which to stop with the best result so far
+    n_threads: int | None = None  # None for the number of cores that this process may use
+    device: str = "cpu"  # "auto", "cpu" or "cuda"
+    cancelled: threading.Event = field(default_factory=threading.Event)  # stops all threads
 
     def are_reached(self) -> bool:
         """Whether the time is up or the fit was interrupted."""
@@ -67,30 +55,15 @@ class Limits:
 
 
 class EarlyStopping:
-    """The lowest held-out loss of every bag, and whether all bags have stalled.
-
-    Parameters
-    ----------
-    n_bags : int
-        Number of bags.
-    patience : int
-        Number of steps without progress after which a bag has stalled.
-    tolerance : float, default=0
-        Relative fall of the loss that counts as progress.
-    tie : float, default=0
-        Relative difference of losses that counts as a tie, so that rounding does not choose the
-        best step.
-    grace : int, default=0
-        Step from which patience is counted.
-    """
+    """The lowest held-out loss of every bag, and whether all bags have stalled."""
 
     def __init__(
         self,
         n_bags: int,
-        patience: int,
-        tolerance: float = 0.0,
-        tie: float = 0.0,
-        grace: int = 0,
+        patience: int,  # steps without progress after which a bag has stalled
+        tolerance: float = 0.0,  # relative fall of the loss that counts as progress
+        tie: float = 0.0,  # relative difference below which rounding must not choose
+        grace: int = 0,  # step from which patience is counted
     ) -> None:
         self.patience, self.tolerance, self.tie, self.grace = patience, tolerance, tie, grace
         self.best: FloatArray = np.full(n_bags, np.inf)
@@ -113,12 +86,12 @@ class EarlyStopping:
         return better
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return where it stands, for ``restore``."""
-        known = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
-        return known | {"step": np.array(self.step)}
+        """Return the state as arrays, for ``restore``."""
+        arrays = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
+        return arrays | {"step": np.array(self.step)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from where another one stood."""
+        """Continue from a state."""
         self.best, self.mark, self.last_fall = (
             state[name].copy() for name in ("best", "mark", "last_fall")
         )

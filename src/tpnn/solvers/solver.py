@@ -16,30 +16,14 @@ TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number o
 
 
 class Solver(Protocol):
-    """An object that solves problems and declares as data what it can do.
-
-    Parameters
-    ----------
-    devices : tuple of str
-        Devices that it can compute on.
-    rules : dict from parameter to Rule
-        Valid values of its parameters.
-    judges : bool
-        Whether it can judge many candidate pairs or triples at once.
-    needs_subsets : bool
-        Whether it can fit a component only together with all subsets of it.
-    continues : bool
-        Whether it can start from a model.
-    screens_on_card : bool
-        Whether interactions are screened on its card too, where they are rounded otherwise.
-    """
+    """An object that solves problems and declares as data what it can do."""
 
     devices: ClassVar[tuple[str, ...]]
-    rules: ClassVar[Mapping[str, Rule]]
-    judges: ClassVar[bool]
-    needs_subsets: ClassVar[bool]
-    continues: ClassVar[bool]
-    screens_on_card: ClassVar[bool]
+    rules: ClassVar[Mapping[str, Rule]]  # valid values of its parameters
+    judges: ClassVar[bool]  # can judge many candidate pairs or triples at once
+    needs_subsets: ClassVar[bool]  # fits a component only together with all its subsets
+    continues: ClassVar[bool]  # can start from a model
+    screens_on_card: ClassVar[bool]  # also screens interactions on a card, where rounding differs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""

@@ -1,7 +1,7 @@
-"""GrowthStates: where growths ended, so that a later fit goes on there.
+"""GrowthStates: where growths ended, so that a later fit can continue there.
 
-A state is a few arrays by name. Its key is a digest of all that the growth depends on, its rows
-among it, so that no growth goes on from the state of another.
+A state is a few named arrays. Its key is a digest of everything that the growth depends on, rows
+included, so that no growth continues from the state of another.
 """
 
 from __future__ import annotations
@@ -23,20 +23,9 @@ State = Mapping[str, NDArray[Any]]
 
 
 class GrowthStates:
-    """States of growths by their keys; several threads may use it.
+    """States of growths by their keys; several threads may use it."""
 
-    Parameters
-    ----------
-    known : dict from str to State, optional
-        States to go on from.
-
-    Attributes
-    ----------
-    kept : dict from str to State
-        States that this fit leaves behind, of the growths that could have gone on.
-    """
-
-    keeps_all: ClassVar[bool] = False  # also of growths on their way, and of those that are over
+    keeps_all: ClassVar[bool] = False  # also states of running and of finished growths
 
     def __init__(self, known: Mapping[str, State] | None = None) -> None:
         self.known: dict[str, State] = dict(known or {})
@@ -59,15 +48,9 @@ class GrowthStates:
 
 @runtime_checkable
 class StateFiles(Protocol):
-    """Files of a checkpoint, each written in one step.
+    """Files of a checkpoint, each written in one step."""
 
-    Parameters
-    ----------
-    argument : str
-        Argument that named them, for messages.
-    """
-
-    argument: str
+    argument: str  # that named the files, for messages
 
     def path(self, name: str) -> str:
         """Where a file is, for messages."""
@@ -83,13 +66,7 @@ class StateFiles(Protocol):
 
 
 class FilesInFolder:
-    """Files of a checkpoint in a folder of this machine.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder, which exists.
-    """
+    """Files of a checkpoint in a folder of this machine."""
 
     argument = "checkpoint"
 
@@ -121,15 +98,7 @@ class FilesInFolder:
 
 
 class StatesOnDisk(GrowthStates):
-    """States of all growths in files, so that a fit that is killed can be resumed.
-
-    Parameters
-    ----------
-    files : StateFiles
-        The files.
-    known : dict from str to State, optional
-        Further states to go on from.
-    """
+    """States of all growths in files, so that a fit that is killed can be resumed."""
 
     keeps_all = True
 
@@ -168,20 +137,20 @@ def _file(key: str) -> str:
     return f"{key}.npz"
 
 
-def digest_of(known: Any) -> str:
+def digest_of(content: Any) -> str:
     """Hexadecimal digest of arrays, numbers and text in lists and tuples of any depth."""
     whole = hashlib.blake2b(digest_size=20)
-    _add(whole, known)
+    _add(whole, content)
     return whole.hexdigest()
 
 
-def _add(whole: Any, known: Any) -> None:
-    if isinstance(known, list | tuple):
-        whole.update(f"{len(known)} of ".encode())
-        for one in known:
-            _add(whole, one)
-    elif isinstance(known, np.ndarray):
-        whole.update(f"{known.dtype.str}{known.shape} ".encode())
-        whole.update(np.ascontiguousarray(known).reshape(-1).view(np.uint8).data)
+def _add(whole: Any, content: Any) -> None:
+    if isinstance(content, list | tuple):
+        whole.update(f"{len(content)} of ".encode())
+        for item in content:
+            _add(whole, item)
+    elif isinstance(content, np.ndarray):
+        whole.update(f"{content.dtype.str}{content.shape} ".encode())
+        whole.update(np.ascontiguousarray(content).reshape(-1).view(np.uint8).data)
     else:
-        whole.update(f"{known!r} ".encode())
+        whole.update(f"{content!r} ".encode())

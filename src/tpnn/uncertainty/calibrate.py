@@ -13,42 +13,35 @@ from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.scores import training_columns
+from tpnn.solvers.problem.row_scores import training_columns
 from tpnn.solvers.solution import Solution
 from tpnn.table.axis import Axis
 from tpnn.uncertainty.calibration_rows import HeldOutRows, held_out_rows
 from tpnn.uncertainty.joint import RowErrors
 from tpnn.uncertainty.scale import FittedScale, fit_scale, residual_scale
 
-MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # that are kept, of all rows and of a group
-MOST_GROUPS = 50  # values of a feature by which rows can be grouped,
-FEWEST_ROWS_PER_GROUP = 10  # held-out ones, on average
+MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # kept for all rows, and for each group
+MOST_GROUPS = 50  # values of a feature by which rows are grouped
+FEWEST_ROWS_PER_GROUP = 10  # held-out rows, on average
 MOST_SCALE_FEATURES = 30
 SMALLEST_ERROR = 1e-300
 
 
 def calibrated(
-    model: AnovaModel, problem: Problem, solution: Solution, errors: RowErrors | None
+    model: AnovaModel,  # without features that it does not use
+    problem: Problem,
+    solution: Solution,
+    errors: RowErrors | None,  # of the raw scores of some rows
 ) -> AnovaModel:
-    """Add to a model what held-out rows say about its predictions, and how sure these are.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model, without features that it does not use.
-    problem, solution : Problem and Solution
-        What it was frozen from.
-    errors : RowErrors or None
-        Standard errors of the raw scores of some rows.
-    """
+    """Add to a model what held-out rows say about its predictions, and how sure these are."""
     with ONE_BLAS_THREAD:
         is_wanted = problem.objective.has_intervals
         rows = held_out_rows(problem, solution, model) if is_wanted else None
         if rows is not None and not np.isfinite(rows.raw).all():
             rows = None
-        known = Calibration() if rows is None else _calibration(model, problem, rows)
+        calibration = Calibration() if rows is None else _calibration(model, problem, rows)
         scale = None if errors is None else _error_scale(model, problem, solution, errors)
-        evidence = replace(model.evidence, calibration=replace(known, errors=scale))
+        evidence = replace(model.evidence, calibration=replace(calibration, errors=scale))
         return replace(model, evidence=evidence)
 
 
@@ -74,8 +67,8 @@ def _error_scale(
 ) -> Scale:
     """Write standard errors as functions of the features and of the raw score."""
     places = np.arange(0, len(problem.distinct.rows), errors.step)
-    given = problem.raw_scores(solution, places) - problem.rows.offset[places]
-    raw = problem.shift + problem.scale * problem.by_output(given).mean(1)
+    scores = problem.raw_scores(solution, places) - problem.rows.offset[places]
+    raw = problem.shift + problem.scale * problem.by_output(scores).mean(1)
     weights = problem.distinct.weights[places]
     logs = np.log(np.maximum(errors.errors, SMALLEST_ERROR))
     nodes = ScaleNodes.of(model, problem, places)
@@ -83,7 +76,7 @@ def _error_scale(
 
 
 def _shares_of_classes(means: FloatArray, y: FloatArray) -> FloatArray:
-    """Probability of each row's own class, (n, 1)."""
+    """Probability of the class of each row, (n, 1)."""
     if means.shape[1] == 1:
         return np.where(y > 0, means, 1 - means)
     shares: FloatArray = (means * y).sum(1, keepdims=True)
@@ -93,13 +86,13 @@ def _shares_of_classes(means: FloatArray, y: FloatArray) -> FloatArray:
 def kept_scores(scores: FloatArray, weights: FloatArray, most: int) -> Float32Array:
     """Scores (n, K) at the ranks 1, ..., m of m + 1, where m is at most ``most``.
 
-    Of rows with unequal weights, m is the number of rows with equal ones that say as much.
+    If weights are unequal, m is the effective number of rows (Kish).
     """
     effective = weights.sum() ** 2 / (weights @ weights)
     count = min(int(round(effective, 6)), most)
     levels = np.arange(1, count + 1) / (count + 1)
-    found = [weighted_quantiles(column, weights, levels) for column in scores.T]
-    return np.column_stack(found).astype(np.float32)
+    quantiles = [weighted_quantiles(column, weights, levels) for column in scores.T]
+    return np.column_stack(quantiles).astype(np.float32)
 
 
 def _places(model: AnovaModel, problem: Problem) -> list[int]:
@@ -165,7 +158,7 @@ def _groups(
     model: AnovaModel, problem: Problem, rows: HeldOutRows, scores: FloatArray
 ) -> tuple[GroupScores, ...]:
     """Scores at each value of the features that have few values."""
-    found = []
+    groups = []
     for feature, place in enumerate(_places(model, problem)):
         axis = model.encoder.axes[1][feature]
         most = min(MOST_GROUPS, len(rows.places) // FEWEST_ROWS_PER_GROUP)
@@ -175,8 +168,8 @@ def _groups(
         for node in np.unique(nodes).tolist():
             here = nodes == node
             kept = kept_scores(scores[here], rows.weights[here], MOST_GROUP_SCORES)
-            found.append(GroupScores(feature, node, kept))
-    return tuple(found)
+            groups.append(GroupScores(feature, node, kept))
+    return tuple(groups)
 
 
 def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:

@@ -10,7 +10,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.scores import interpolated, training_columns
+from tpnn.solvers.problem.row_scores import interpolated, training_columns
 from tpnn.solvers.solution import Solution
 
 MOST_ROWS = 20_000  # more say little more
@@ -18,34 +18,20 @@ MOST_ROWS = 20_000  # more say little more
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldOutRows:
-    """Rows that some bag held out, in the unit of the user.
+    """Rows that some bag held out, in the unit of the user."""
 
-    Parameters
-    ----------
-    places : array of shape (n,)
-        Places among the distinct rows of the problem.
-    raw : array of shape (n, K)
-        Raw score, offset included: mean of the bags that held the row out.
-    offset : array of shape (n,)
-        Known part of it.
-    y : array of shape (n, K)
-        Targets; of classes, indicators of each class, or of the second of two.
-    weights : array of shape (n,)
-        Mass of each row, of sum one.
-    """
-
-    places: IntArray
-    raw: FloatArray
-    offset: FloatArray
-    y: FloatArray
-    weights: FloatArray
+    places: IntArray  # (n,), among the distinct rows of the problem
+    raw: FloatArray  # (n, K), with offset: mean of the bags that held the row out
+    offset: FloatArray  # (n,)
+    y: FloatArray  # (n, K); of classes, indicators of each class or of the second of two
+    weights: FloatArray  # (n,), of sum one
 
 
 def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:
     """Held-out predictions of up to ``MOST_ROWS`` rows; None where no bag held out a whole row.
 
-    What the intercept of the model was moved after the bags were averaged is added. A row that is
-    divided between the two sides of a bag is not held out.
+    Balancing has moved the intercept of the model after the bags were averaged: the same shift is
+    added here. A row that is divided between the two sides of a bag is not held out.
     """
     rows = problem.rows
     is_out: BoolArray = (rows.validation > 0) & (rows.training == 0)
@@ -83,11 +69,11 @@ def _held_out_means(
     for component, table in zip(solution.components, solution.tables, strict=True):
         lanes = problem.by_bag(component, table)  # (..., n_bags, K)
         flat = flatten_table(component, lanes.reshape(*lanes.shape[:-2], n_bags * n_outputs))
-        for bag, own in enumerate(by_bag):
-            own += flat[bag * n_outputs : (bag + 1) * n_outputs]
-    for bag, own in enumerate(by_bag):
+        for bag, tables in enumerate(by_bag):
+            tables += flat[bag * n_outputs : (bag + 1) * n_outputs]
+    for bag, tables in enumerate(by_bag):
         here = is_out[:, bag]
         if here.any():
-            parts = [column[here] if len(column) else column for column in columns]
-            total[here] += interpolated(problem.encoder, own, constants[bag], parts)
+            held_out = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem.encoder, tables, constants[bag], held_out)
     return np.asarray(total / is_out.sum(1, keepdims=True))

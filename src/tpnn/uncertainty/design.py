@@ -22,32 +22,28 @@ from tpnn.solvers.problem.coded import Codes
 from tpnn.table.axis import Axis
 
 ROWS_PER_BLOCK = 2048
-N_SUMS = 4  # added up in this order, whatever the number of threads
+N_SUMS = 4  # parts of a sum; fixed, so that the number of threads changes no bit
+N_SIGMOIDS = {1: 24, 2: 12, 3: 8}  # of a feature, by order
+SIGMOID_WIDTHS = {1: 0.05, 2: 0.08, 3: 0.12}  # gamma on the scale of the positions, by order
+SMALLEST_SHARES = {1: 5e-5, 2: 2e-4, 3: 2e-3}  # of the largest prior variance, by order
+MOST_FUNCTIONS = 300  # per component; of many levels the most frequent ones have one
+HIGHEST_ORDER = 3  # with settings of its own; higher orders share them
+SMALLEST_MASS = 1e-300  # keeps a feature that is always missing from dividing by zero
+LARGEST_LOGIT = 60.0
+SMALLEST_CURVATURE = 1e-3
+SMALLEST_DISPERSION = 1e-12
+QUARTILE_RANGE = 1.349  # of a normal distribution with variance one
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Functions of some components on coded rows, X of shape (n, K).
-
-    Parameters
-    ----------
-    components : list of tuple of int
-        The components.
-    spans : list of Span
-        Functions of each component.
-    codes : Codes
-        The coded table.
-    workers : Workers
-        Threads.
-    step : int
-        Every ``step``-th row of the table is a row of X.
-    """
+    """Functions of some components on coded rows, X of shape (n, K)."""
 
     components: Sequence[Component]
-    spans: Sequence[Span]
+    spans: Sequence[Span]  # functions of each component
     codes: Codes
     workers: Workers
-    step: int = 1
+    step: int = 1  # every ``step``-th row of the table is a row of X
 
     @property
     def size(self) -> int:
@@ -78,24 +74,24 @@ class Design:
         ]
         n_rows = len(self.codes.rows[self.rows])
 
-        def part(piece: tuple[int, int]) -> FloatArray:
-            total = np.zeros(piece[1] - piece[0])
+        def total(rows: tuple[int, int]) -> FloatArray:
+            values = np.zeros(rows[1] - rows[0])
             for component, table in zip(self.components, tables, strict=True):
-                self.codes.add_values(component, table, piece[0], self.step, total)
-            return total
+                self.codes.add_values(component, table, rows[0], self.step, values)
+            return values
 
-        return np.concatenate(self.workers.map(part, split(n_rows, -(-n_rows // N_SUMS))))
+        return np.concatenate(self.workers.map(total, split(n_rows, -(-n_rows // N_SUMS))))
 
     def sums(self, values: FloatArray) -> FloatArray:
         """X' v, (K,), of a value for each row."""
 
-        def part(number: int) -> FloatArray:
+        def of_component(number: int) -> FloatArray:
             span = self.spans[number]
             table = self.codes.sums(self.components[number], span.shape, self.step, values)
             return span.deviations * span.sums(table)
 
-        found = self.workers.map(part, range(len(self.spans)))
-        return np.concatenate([np.empty(0), *found])
+        sums = self.workers.map(of_component, range(len(self.spans)))
+        return np.concatenate([np.empty(0), *sums])
 
     def gram(self, precision: FloatArray) -> FloatArray:
         """X' P X (K, K), with X centred under the precisions P (n,).
@@ -103,9 +99,10 @@ class Design:
         Centring takes the intercept out: it has a flat prior.
         """
         n_sums = min(N_SUMS, -(-len(precision) // ROWS_PER_BLOCK))
-        parts = split(len(precision), -(-len(precision) // n_sums))
-        sums = self.workers.map(lambda part: self._square(precision, *part), parts)
+        ranges = split(len(precision), -(-len(precision) // n_sums))
+        sums = self.workers.map(lambda rows: self._square(precision, *rows), ranges)
         square: FloatArray = np.sum(sums, axis=0)  # of X with a column of ones
+        # The Schur complement of the column of ones is the Gram matrix of centred columns.
         edge = square[-1, :-1]
         centred: FloatArray = square[:-1, :-1] - np.outer(edge, edge) / square[-1, -1]
         return centred
@@ -137,32 +134,13 @@ class Design:
         return np.concatenate([nothing, *parts], axis=1)
 
 
-N_SIGMOIDS = {1: 24, 2: 12, 3: 8}  # of a feature, by order
-SIGMOID_WIDTHS = {1: 0.05, 2: 0.08, 3: 0.12}  # gamma on the scale of the positions, by order
-SMALLEST_SHARES = {1: 5e-5, 2: 2e-4, 3: 2e-3}  # of the largest prior variance that are kept
-MOST_FUNCTIONS = 300  # of a component: of levels, the most frequent ones
-HIGHEST_ORDER = 3  # with settings of its own; higher ones have those of this one
-SMALLEST_MASS = 1e-300  # keeps a feature that is always missing from dividing by zero
-LARGEST_LOGIT = 60.0
-
-
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Orthonormal functions phi_i(x) = prod_j phi_ij(x_j) of one component, and their prior.
+    """Orthonormal functions phi_i(x) = prod_j phi_ij(x_j) of one component, and their prior."""
 
-    Parameters
-    ----------
-    factors : tuple of array of shape (M_j, k)
-        The functions phi_ij of each feature on its nodes.
-    variances : array of shape (k,)
-        Prior variance of each coefficient; they add up to at most one.
-    weights : tuple of array of shape (M_j,)
-        Masses of the nodes.
-    """
-
-    factors: tuple[FloatArray, ...]
-    variances: FloatArray
-    weights: tuple[FloatArray, ...]
+    factors: tuple[FloatArray, ...]  # (M_j, k): phi_ij of each feature on its nodes
+    variances: FloatArray  # (k,), of the prior; their sum is at most one
+    weights: tuple[FloatArray, ...]  # (M_j,), masses of the nodes
 
     @property
     def size(self) -> int:
@@ -192,10 +170,10 @@ class Span:
 
     def sums(self, tables: FloatArray) -> FloatArray:
         """Sum phi_i times grids (M_1, ..., M_d, ...) over all nodes, (k, ...)."""
-        found = np.tensordot(self.factors[0], tables, (0, 0))
+        sums = np.tensordot(self.factors[0], tables, (0, 0))
         for factor in self.factors[1:]:
-            found = np.einsum("mi,im...->i...", factor, found)
-        return np.asarray(found)
+            sums = np.einsum("mi,im...->i...", factor, sums)
+        return np.asarray(sums)
 
     def tables(self, coefficients: FloatArray) -> FloatArray:
         """Grids sum_i c_i phi_i, (M_1, ..., M_d, ...), of coefficients (k, ...)."""
@@ -219,7 +197,7 @@ def eigenfunctions(axis: Axis, order: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _bases(axis: Axis, order: int) -> FloatArray:
-    """Sigmoids of a feature's positions, or indicators of levels; missing values have their own."""
+    """Sigmoids of positions, or indicators of levels, and an indicator of missing values."""
     if axis.is_nominal:
         frequent = np.sort(np.argsort(-axis.weights, kind="stable")[:MOST_FUNCTIONS])
         return np.asarray(np.arange(axis.n_nodes)[:, None] == frequent, np.float64)
@@ -227,9 +205,10 @@ def _bases(axis: Axis, order: int) -> FloatArray:
     centres = (np.arange(count) + 0.5) / count
     logits = (axis.blended_positions[:, None] - centres) / SIGMOID_WIDTHS[order]
     bases: FloatArray = 1 / (1 + np.exp(-logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT)))
-    if axis.has_missing:  # sigmoids say nothing about missing values
-        known = axis.weights[axis.regular]
-        bases[axis.missing] = known @ bases[axis.regular] / max(known.sum(), SMALLEST_MASS)
+    if axis.has_missing:
+        # Sigmoids must say nothing about missing values, so they have their means there.
+        masses = axis.weights[axis.regular]
+        bases[axis.missing] = masses @ bases[axis.regular] / max(masses.sum(), SMALLEST_MASS)
         bases = np.column_stack([bases, np.eye(axis.n_nodes)[:, axis.missing]])
     return bases
 
@@ -237,10 +216,10 @@ def _bases(axis: Axis, order: int) -> FloatArray:
 def spans(components: Sequence[Component], axes: Mapping[int, Sequence[Axis]]) -> list[Span]:
     """Return the span of every component."""
     wanted = {(len(component), feature) for component in components for feature in component}
-    known = {(order, j): eigenfunctions(axes[order][j], order) for order, j in sorted(wanted)}
+    functions = {(order, j): eigenfunctions(axes[order][j], order) for order, j in sorted(wanted)}
     return [
         _product(
-            [known[len(component), feature] for feature in component],
+            [functions[len(component), feature] for feature in component],
             tuple(axes[len(component)][feature].weights for feature in component),
         )
         for component in components
@@ -248,65 +227,50 @@ def spans(components: Sequence[Component], axes: Mapping[int, Sequence[Axis]]) -
 
 
 def _product(
-    parts: Sequence[tuple[FloatArray, FloatArray]], weights: tuple[FloatArray, ...]
+    by_feature: Sequence[tuple[FloatArray, FloatArray]], weights: tuple[FloatArray, ...]
 ) -> Span:
-    """Products of the functions of each feature, those of the largest prior variances."""
-    variances = reduce(np.multiply.outer, [shares for _, shares in parts])
-    smallest = SMALLEST_SHARES[min(len(parts), HIGHEST_ORDER)] * variances.max(initial=0.0)
+    """Span of the products of one function of each feature that have the largest variances."""
+    variances = reduce(np.multiply.outer, [shares for _, shares in by_feature])
+    smallest = SMALLEST_SHARES[min(len(by_feature), HIGHEST_ORDER)] * variances.max(initial=0.0)
     if np.count_nonzero(variances > smallest) > MOST_FUNCTIONS:
         smallest = np.sort(variances, axis=None)[-MOST_FUNCTIONS - 1]
     kept = np.nonzero(variances > smallest)
-    factors = tuple(functions[:, at] for (functions, _), at in zip(parts, kept, strict=True))
+    factors = tuple(functions[:, at] for (functions, _), at in zip(by_feature, kept, strict=True))
     return Span(factors, variances[kept], weights)
-
-
-SMALLEST_CURVATURE = 1e-3
-SMALLEST_DISPERSION = 1e-12
-QUARTILE_RANGE = 1.349  # of a normal distribution with variance one
 
 
 @dataclass(frozen=True, eq=False)
 class WorkingRows:
-    """Targets of rows and their loss.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss.
-    y : array of shape (n, T)
-        Targets.
-    masses : array of shape (n,)
-        Number of rows that each row stands for.
-    """
+    """Targets of rows and their loss."""
 
     objective: Objective
-    y: FloatArray
-    masses: FloatArray
+    y: FloatArray  # (n, T)
+    masses: FloatArray  # (n,): number of rows that each row stands for
 
     def slopes(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Slope g and curvature h, (n, K) each, of raw scores (n, K).
 
-        Losses of an identity link have the curvature of their mean: it is 1 for squared error, and
-        for quantiles, whose rows have none, the density of the target at the quantile. The scores
-        of K classes sum to zero. If one of them rises by t, the others fall by t / (K - 1), and so
+        Losses of an identity link have the mean curvature of all rows. It is 1 for squared error.
+        For quantiles, whose rows have no curvature, it is the density of the target there. The
+        scores of K classes sum to zero: if one rises by t, the others fall by t / (K - 1), and so
         g = (p - y) K / (K - 1) and h = p (1 - p) (K / (K - 1))^2.
         """
-        slope, curvature = (part.astype(np.float64) for part in self._given(scores))
+        slope, curvature = (part.astype(np.float64) for part in self._row_slopes(scores))
         if self.objective.couples_outputs:
             factor = scores.shape[1] / (scores.shape[1] - 1)
-            slope, curvature = slope * factor, curvature * factor**2 / 2  # 2 p (1 - p) was given
+            slope, curvature = slope * factor, curvature * factor**2 / 2  # it was 2 p (1 - p)
         elif self.objective.kind in ("numbers", "quantiles"):
             curvature = np.broadcast_to(self._mean_curvature(scores, slope), slope.shape)
         return slope, np.maximum(curvature, SMALLEST_CURVATURE)
 
-    def dispersion(self, scores: FloatArray, known: BoolArray) -> FloatArray:
+    def dispersion(self, scores: FloatArray, held_out: BoolArray) -> FloatArray:
         """Pearson's statistic phi of each output, (K,), on the rows (n,) with held-out scores."""
         slope, curvature = self.slopes(scores)
-        masses = self.masses * known
+        masses = self.masses * held_out
         pearson: FloatArray = masses @ slope**2 / (masses @ curvature)
         return np.maximum(pearson, SMALLEST_DISPERSION)
 
-    def _given(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _row_slopes(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self.objective.slopes(self.y, scores, self.masses[:, None])
 
     def _mean_curvature(self, scores: FloatArray, slope: FloatArray) -> FloatArray:
@@ -315,5 +279,5 @@ class WorkingRows:
         lower, upper = np.quantile(residual, [0.25, 0.75], axis=0)
         scale = np.minimum(residual.std(0), (upper - lower) / QUARTILE_RANGE)
         step = np.maximum(scale, 1e-6) * len(scores) ** -0.2
-        above, below = (self.masses @ self._given(scores + s)[0] for s in (step, -step))
+        above, below = (self.masses @ self._row_slopes(scores + s)[0] for s in (step, -step))
         return np.asarray((above - below) / (2 * step * self.masses.sum()))

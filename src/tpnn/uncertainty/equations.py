@@ -112,21 +112,11 @@ class Reduced:
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Posterior of K coefficients.
+    """Posterior of K coefficients."""
 
-    Parameters
-    ----------
-    mean : array of shape (K,)
-        Posterior mean.
-    covariance : Covariance
-        Posterior covariance.
-    precision : array of shape (K,)
-        Prior precision 1 / tau.
-    """
-
-    mean: FloatArray
+    mean: FloatArray  # (K,)
     covariance: Covariance
-    precision: FloatArray
+    precision: FloatArray  # (K,): 1 / tau of the prior
 
     def of(self, places: IntArray) -> Coefficients:
         """Posterior of some coefficients."""

@@ -1,7 +1,7 @@
 """Joint errors: how far the raw scores of rows may be from the truth, all components together.
 
-Errors of components that share or resemble features cancel: what one takes from the truth another
-gives back. So the error of their sum is found from their joint posterior. At a row with functions x
+Errors of components with common or similar features cancel in part. So the error of their sum
+comes from their joint posterior. At a row with functions x
 and rough rests r_b(x) of the bags, all components added up, its square is
 
     1 / sum_i P_i + x' S x + q / (1 - q) mean_rows(var_b r_b),
@@ -18,10 +18,13 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.uncertainty.design import Design
-from tpnn.uncertainty.linear import Group, LinearModel
+from tpnn.uncertainty.linear_model import Group, LinearModel
 
 ENOUGH_ROWS = 4000
 ROWS_PER_BLOCK = 1024
+BIAS_SHARE = 0.5  # of the rough rest that may be bias
+NEIGHBOUR_WIDTHS = {1: 0.03, 2: 0.06, 3: 0.1}  # of the pooling kernel, on the rank scale
+SMALLEST_MASS = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +36,11 @@ class RowErrors:
 
 
 def row_errors(
-    models: Sequence[LinearModel], rests: Sequence[FloatArray], trained: float
+    models: Sequence[LinearModel],  # one for each output
+    rests: Sequence[FloatArray],  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    trained: float,  # share q of the rows that a bag trains on
 ) -> RowErrors:
-    """Errors of some rows, in the unit of the training scale.
-
-    Parameters
-    ----------
-    models : sequence of LinearModel
-        Joint posterior of the coefficients of each output.
-    rests : sequence of array of shape (M_1, ..., M_d, n_bags, K)
-        Rough rest of each component.
-    trained : float
-        Share q of the rows that a bag trains on.
-    """
+    """Errors of some rows, in the unit of the training scale."""
     whole = models[0].design
     step = -(-len(whole.codes.rows) // ENOUGH_ROWS)
     with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors
@@ -64,17 +59,17 @@ def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
 
 def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
     """Variance (n,) of the components of a group that no group before it has."""
-    own = [place for place, number in enumerate(group.numbers) if number not in seen]
+    new = [place for place, number in enumerate(group.numbers) if number not in seen]
     places = group.design.places
-    columns = np.concatenate([np.empty(0, np.intp), *(places[place] for place in own)])
-    part = replace(group.design.of(own), step=step)
+    columns = np.concatenate([np.empty(0, np.intp), *(places[place] for place in new)])
+    design = replace(group.design.of(new), step=step)
     covariance = group.covariance.of(columns)
-    n_rows = len(part.codes.rows[part.rows])
-    found = np.empty(n_rows)
+    n_rows = len(design.codes.rows[design.rows])
+    squares = np.empty(n_rows)
     for low in range(0, n_rows, ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, n_rows)
-        found[low:high] = covariance.squares(part.block(low, high))
-    return found
+        squares[low:high] = covariance.squares(design.block(low, high))
+    return squares
 
 
 def _rough_variances(
@@ -94,11 +89,6 @@ def _rough_variances(
     return np.asarray(trained / (1 - trained) * np.var(total, axis=1, ddof=1).mean(0))
 
 
-BIAS_SHARE = 0.5  # of the rough rest that may be bias
-NEIGHBOUR_WIDTHS = {1: 0.03, 2: 0.06, 3: 0.1}  # on the rank scale, of neighbours that are pooled
-SMALLEST_MASS = 1e-12
-
-
 def rough_variance(rest: FloatArray, weights: Sequence[FloatArray], trained: float) -> FloatArray:
     """Variance of the rough rest (M_1, ..., M_d, n_bags, K), pooled over neighbouring nodes.
 
@@ -115,8 +105,8 @@ def rough_variance(rest: FloatArray, weights: Sequence[FloatArray], trained: flo
 def _pooled(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
     """Mean of a grid over neighbouring nodes, by mass and by a normal kernel on their ranks."""
     width = NEIGHBOUR_WIDTHS[min(len(weights), max(NEIGHBOUR_WIDTHS))]
-    for axis, given in enumerate(weights):
-        masses = np.maximum(given, SMALLEST_MASS)
+    for axis, by_node in enumerate(weights):
+        masses = np.maximum(by_node, SMALLEST_MASS)
         ranks = np.cumsum(masses) - masses / 2
         kernel = np.exp(-0.5 * ((ranks[:, None] - ranks) / width) ** 2) * masses
         kernel /= kernel.sum(1, keepdims=True)

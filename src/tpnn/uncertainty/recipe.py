@@ -1,8 +1,9 @@
 """The recipe: posteriors of all components, and tests of them, from the bags of a solution.
 
-The grid of a component in bag b is a smooth part and a rough rest, f_b = P f_b + (I - P) f_b. The
-rows less the rest are observations of the smooth part, whose posterior is that of a linear model;
-the rest is judged by the jackknife of the bags. With c = <Phi, f> the coefficients of the mean f,
+The grid of a component in bag b is a smooth part and a rough rest, f_b = P f_b + (I - P) f_b.
+Targets minus the rests are observations of the smooth parts, so a linear model gives the posterior
+of these. The jackknife of the bags gives the variance of the rests. With the coefficients
+c = <Phi, f> of the mean f,
 
     m = Phi beta_hat + mean_b (I - P) f_b = f + Phi (beta_hat - c),    C = Phi S Phi' + diag(v).
 """
@@ -24,56 +25,32 @@ from tpnn.solvers.solution import Solution
 from tpnn.uncertainty.design import Design, Span, WorkingRows, spans
 from tpnn.uncertainty.equations import Coefficients
 from tpnn.uncertainty.joint import RowErrors, rough_variance, row_errors
-from tpnn.uncertainty.linear import PURPOSE, LinearModel, most_functions
+from tpnn.uncertainty.linear_model import PURPOSE, LinearModel, most_functions
 from tpnn.uncertainty.zero_test import ZeroTest
 
-MOST_REWEIGHTINGS = 4  # of losses that are no parabolas
-NEGLIGIBLE_CHANGE = 0.04  # of raw scores, in which curvatures change by about as large a share
-FEW_VALUES = 10**6  # of functions on rows; to start threads for fewer takes longer than the work
+MOST_REWEIGHTINGS = 4  # of losses other than squared error
+NEGLIGIBLE_CHANGE = 0.04  # of raw scores; curvatures change by about this share
+FEW_VALUES = 10**6  # of functions on rows, for which threads do not pay
 
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows.
+    """Grids of all bags, split into smooth parts and rough rests, and what they say on the rows."""
 
-    Parameters
-    ----------
-    smooth : list of array of shape (k, K)
-        Coefficients <Phi, f> of the mean of the bags, for each component.
-    rests : list of array of shape (M_1, ..., M_d, n_bags, K)
-        Rough rest of each component.
-    scores : array of shape (n, K)
-        Raw score of each row: mean of the bags that held it out, else of all bags.
-    offsets : array of shape (n, K)
-        Rough rests of all components and the offset, in the same way.
-    known : array of shape (n,)
-        Rows that some bag held out.
-    """
-
-    smooth: list[FloatArray]
-    rests: list[FloatArray]
-    scores: FloatArray
-    offsets: FloatArray
-    known: BoolArray
+    smooth: list[FloatArray]  # (k, K): coefficients <Phi, f> of each component in the mean bag
+    rests: list[FloatArray]  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    scores: FloatArray  # (n, K): mean of the bags that held the row out, else of all bags
+    offsets: FloatArray  # (n, K): rough rests of all components and the offset, in the same way
+    held_out: BoolArray  # (n,): rows that some bag held out
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What is known about the truth behind each component of a solution.
+    """Posterior and test of each component of a solution."""
 
-    Parameters
-    ----------
-    posteriors : dict from component to Posterior
-        In the user's order and scale.
-    tests : dict from component to ZeroTest
-        Whether it is zero.
-    row_errors : RowErrors
-        Errors of the sum of the components on some rows, in the user's scale.
-    """
-
-    posteriors: dict[Component, Posterior]
+    posteriors: dict[Component, Posterior]  # in the user's order and scale
     tests: dict[Component, ZeroTest]
-    row_errors: RowErrors
+    row_errors: RowErrors  # of the sum of the components, in the user's scale
 
 
 def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
@@ -89,37 +66,35 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
         bags = split_bags(problem, solution, functions)
         models = smooth_posteriors(problem, design, bags, limits)
         trained = 1 - problem.bagging.validation_fraction
-        found, tests = {}, {}
+        posteriors, tests = {}, {}
         for number, (component, span) in enumerate(
             zip(design.components, design.spans, strict=True)
         ):
-            own = [model.found[number] for model in models]
+            outputs = [model.posteriors[number] for model in models]
             rough = rough_variance(bags.rests[number], span.weights, trained)
-            frozen = _frozen(problem, component, span, own, bags.smooth[number], rough)
-            found[tuple(sorted(component))] = frozen
-            tests[tuple(sorted(component))] = ZeroTest.of(own)
+            frozen = _frozen(problem, component, span, outputs, bags.smooth[number], rough)
+            posteriors[tuple(sorted(component))] = frozen
+            tests[tuple(sorted(component))] = ZeroTest.of(outputs)
         limits.check(PURPOSE)
         joint = row_errors(models, bags.rests, trained)
-        arrays = [joint.errors, *(array for p in found.values() for array in p.arrays)]
+        arrays = [joint.errors, *(array for p in posteriors.values() for array in p.arrays)]
         if not all(np.isfinite(array).all() for array in arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
-        return Inference(found, tests, replace(joint, errors=problem.scale * joint.errors))
+        return Inference(posteriors, tests, replace(joint, errors=problem.scale * joint.errors))
 
 
-def split_bags(problem: Problem, solution: Solution, found: Sequence[Span]) -> Bags:
+def split_bags(problem: Problem, solution: Solution, functions: Sequence[Span]) -> Bags:
     """Split the grids of all bags, and average on each row the bags that held it out."""
-    given = zip(solution.components, solution.tables, strict=True)
-    tables = [problem.by_bag(component, table) for component, table in given]
-    smooth = [span.coefficients(table) for table, span in zip(tables, found, strict=True)]
-    rests = [t - span.tables(c) for t, span, c in zip(tables, found, smooth, strict=True)]
-    known: BoolArray = np.count_nonzero(problem.rows.validation, 1) > 0
+    tables = list(map(problem.by_bag, solution.components, solution.tables))
+    smooth = [span.coefficients(table) for table, span in zip(tables, functions, strict=True)]
+    rests = [t - span.tables(c) for t, span, c in zip(tables, functions, smooth, strict=True)]
     constants = problem.by_output(solution.intercepts)  # (n_bags, K)
     return Bags(
         smooth=[part.mean(1) for part in smooth],
         rests=rests,
         scores=_held_out_mean(problem, solution.components, tables, constants),
         offsets=_held_out_mean(problem, solution.components, rests, 0 * constants),
-        known=known,
+        held_out=np.count_nonzero(problem.rows.validation, 1) > 0,
     )
 
 
@@ -153,13 +128,13 @@ def smooth_posteriors(
 ) -> list[LinearModel]:
     """Posterior of the coefficients of all components, for each output.
 
-    A loss that is no parabola is approached by one at the held-out scores, then by one at each
-    posterior mean until it hardly changes: held-out scores that miss half of a pair are too far
-    from it for a single step.
+    Other losses than squared error are replaced by a parabola at the held-out scores, then by one
+    at each posterior mean until it hardly changes. A single step is not enough where held-out
+    scores are far from the posterior mean.
     """
     masses, n_outputs = problem.distinct.weights * problem.distinct.size, bags.scores.shape[1]
     working = WorkingRows(problem.objective, problem.rows.y.astype(np.float64), masses)
-    dispersion, scores = working.dispersion(bags.scores, bags.known), bags.scores
+    dispersion, scores = working.dispersion(bags.scores, bags.held_out), bags.scores
     models = [
         LinearModel(design, [part[:, number] for part in bags.smooth], most_functions(n_outputs))
         for number in range(n_outputs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -31,22 +30,12 @@ SMALLEST_VARIANCE = 1e-12  # of logarithms
 
 @dataclass(frozen=True, eq=False)
 class FittedScale:
-    """Scale of the rows it was fitted to, and as functions.
+    """Scale of the rows it was fitted to, and as functions."""
 
-    Parameters
-    ----------
-    at_rows : array of shape (n,)
-        Scale of each row, by the other rows.
-    tables : list of array of shape (M_j,)
-        g_j of each feature on its nodes.
-    knots, heights : array of shape (N_KNOTS,)
-        Raw scores, and h with the constant there.
-    """
-
-    at_rows: FloatArray
-    tables: list[FloatArray]
-    knots: FloatArray
-    heights: FloatArray
+    at_rows: FloatArray  # (n,): scale of each row, by the other rows
+    tables: list[FloatArray]  # (M_j,): g_j of each feature on its nodes
+    knots: FloatArray  # (N_KNOTS,), raw scores
+    heights: FloatArray  # (N_KNOTS,): h and the constant at the knots
 
 
 def fit_scale(
@@ -65,16 +54,16 @@ def fit_scale(
     centred = X - means
     variance = max(float(weights @ (logs - constant) ** 2), SMALLEST_VARIANCE)
     precision = weights * len(weights) / variance
-    found = _posterior(centred, logs - constant, precision, spans)
-    fitted = constant + centred @ found.mean
+    posterior = _posterior(centred, logs - constant, precision, spans)
+    fitted = constant + centred @ posterior.mean
     tables, start = [], 0
     for span in spans:
-        part = slice(start, start + span.size)
-        effect = span.factors[0] @ (span.deviations * found.mean[part])
-        tables.append(effect - means[part] @ found.mean[part])
+        columns = slice(start, start + span.size)
+        effect = span.factors[0] @ (span.deviations * posterior.mean[columns])
+        tables.append(effect - means[columns] @ posterior.mean[columns])
         start += span.size
     return FittedScale(
-        at_rows=np.exp(_left_out(centred, logs, fitted, precision, found)),
+        at_rows=np.exp(_left_out(centred, logs, fitted, precision, posterior)),
         tables=tables[:-1],
         knots=score_axis.values,
         heights=constant + tables[-1],
@@ -90,16 +79,17 @@ def residual_scale(
 ) -> FittedScale:
     """Fit the scale of residuals (n,).
 
-    Small residuals say little about large ones, which decide an interval. So those below the median
-    are raised to it, and then, relative to the scale found so far, again.
+    Small residuals say little about large ones, and large ones decide an interval. So residuals
+    below the median are raised to it; the second pass does so relative to the scale of the first.
     """
-    sizes, found = np.abs(residuals), None
+    sizes = np.abs(residuals)
     sizes = np.maximum(sizes, SMALLEST_SCALE * (sizes.max() or 1.0))
+    scale = np.ones(len(sizes))
     for _ in range(N_PASSES):
-        scale = np.ones(len(sizes)) if found is None else found.at_rows
         floor = float(weighted_quantiles(sizes / scale, weights, 0.5))
-        found = fit_scale(axes, codes, raw, np.log(np.maximum(sizes, floor * scale)), weights)
-    return cast(FittedScale, found)
+        fitted = fit_scale(axes, codes, raw, np.log(np.maximum(sizes, floor * scale)), weights)
+        scale = fitted.at_rows
+    return fitted
 
 
 def _posterior(
@@ -115,10 +105,10 @@ def _left_out(
     response: FloatArray,
     fitted: FloatArray,
     precision: FloatArray,
-    found: Coefficients,
+    posterior: Coefficients,
 ) -> FloatArray:
     """Fit of each row by all others: z - (z - fit) / (1 - leverage)."""
-    leverage = precision * found.covariance.squares(X) + precision / precision.sum()
+    leverage = precision * posterior.covariance.squares(X) + precision / precision.sum()
     kept = 1 - np.minimum(leverage, LARGEST_LEVERAGE)
     return np.asarray(response - (response - fitted) / kept)
 

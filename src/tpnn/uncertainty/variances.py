@@ -19,8 +19,8 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.uncertainty.design import HIGHEST_ORDER, Span
 from tpnn.uncertainty.equations import Equations
 
-LOW_SHARE = 0.03  # of the largest prior variance; functions above it are a block of their own
-N_POOLED = 1.0  # coefficients by which a variance is pulled to what the others suggest
+LOW_SHARE = 0.03  # of the largest prior variance; functions above it are the low block
+N_POOLED = 1.0  # weight, in coefficients, of the variance that other blocks suggest
 N_UPDATES, N_LATER_UPDATES = 8, 2  # from the start, and from those of a similar problem
 SMALLEST_VARIANCE, SMALLEST_SEEN = 1e-7, 1e-4
 LARGEST_MEAN = 1e100  # of a coefficient, whose square is a number
@@ -32,24 +32,12 @@ START_VARIANCES = {1: 0.1, 2: 0.02, 3: 0.005}  # on the training scale, by order
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Coefficients that share a prior variance.
+    """Coefficients that share a prior variance."""
 
-    Parameters
-    ----------
-    places : list of array
-        Places of the coefficients of each block.
-    orders : array of shape (n_blocks,)
-        Order of the component of each block.
-    kinds : array of shape (n_blocks,)
-        Number of its kind: blocks of one order, all low or all high, are of one kind.
-    lows : array of shape (n_blocks,)
-        Number of the low block of the same component.
-    """
-
-    places: list[IntArray]
-    orders: IntArray
-    kinds: IntArray
-    lows: IntArray
+    places: list[IntArray]  # of the coefficients of each block
+    orders: IntArray  # (n_blocks,), of the block's component
+    kinds: IntArray  # (n_blocks,): 2 * order, plus one for low blocks
+    lows: IntArray  # (n_blocks,): low block of the same component
 
     @classmethod
     def of(cls, spans: Sequence[Span]) -> Blocks:
@@ -111,12 +99,12 @@ class Blocks:
 def variances(equations: Equations, blocks: Blocks, start: FloatArray | None = None) -> FloatArray:
     """Variances (n_blocks,) that the evidence chooses, each pulled to what the others suggest.
 
-    ``start`` are those of a similar problem, if they are known.
+    ``start`` are the variances of a similar problem.
     """
     tau = blocks.start() if start is None else start
     for _ in range(N_UPDATES if start is None else N_LATER_UPDATES):
-        mean, found = equations.moments(blocks.repeated(1 / tau))
-        free = blocks.sizes - blocks.sums(found) / tau
+        mean, spread = equations.moments(blocks.repeated(1 / tau))
+        free = blocks.sizes - blocks.sums(spread) / tau
         mean = mean.clip(-LARGEST_MEAN, LARGEST_MEAN)
         squares = blocks.sums(mean**2) + N_POOLED * blocks.suggested(tau)
         tau = np.maximum(squares / (free.clip(SMALLEST_FREE) + N_POOLED), SMALLEST_VARIANCE)
@@ -124,7 +112,7 @@ def variances(equations: Equations, blocks: Blocks, start: FloatArray | None = N
 
 
 def widened(equations: Equations, blocks: Blocks, tau: FloatArray) -> FloatArray:
-    """Variances plus a part of their standard errors: what is too weak to be seen may be there.
+    """Variances plus a share of their standard errors, because weak effects may go unseen.
 
     Given all other components a block is seen with information A = (S_bb)^-1 - I / tau. With the
     eigenvalues s of S_bb those of A are a = u / s with u = 1 - s / tau, and the information on tau
@@ -137,7 +125,7 @@ def widened(equations: Equations, blocks: Blocks, tau: FloatArray) -> FloatArray
         share = N_STANDARD_ERRORS_ADDED[order]
         if share:
             left = np.linalg.eigvalsh(covariance.of(place).matrix).clip(0, seen[number])
-            known = 1 - left / seen[number]
-            information = ((known / (left + tau[number] * known)) ** 2).sum() / 2
+            u = 1 - left / seen[number]
+            information = ((u / (left + tau[number] * u)) ** 2).sum() / 2
             wider[number] += share / np.sqrt(max(information, SMALLEST_INFORMATION))
     return wider

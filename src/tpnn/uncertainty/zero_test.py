@@ -1,8 +1,8 @@
 """Zero test: whether a component is zero, and how many coefficients the data determine.
 
-Of the coefficients beta of a component, in units of their prior standard deviations, the posterior
-is N(b, S) under the prior N(0, D^-1). What the rows alone say, all other components averaged over
-their posterior, is the score and its information
+The coefficients of a component, in units of their prior standard deviations, have the posterior
+N(b, S) under the prior N(0, D^-1). With the other components averaged over their posterior, the
+evidence of the rows alone is the score and its information
 
     u = S^-1 b,    A = S^-1 - D,    u ~ N(0, A) if the component is zero,
 
@@ -26,26 +26,18 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.uncertainty.equations import Coefficients
 
 DETECTABLE = 10.0  # information of the best known coefficient, relative to its prior precision
-SMALLEST_SHARE = 1e-9  # of the largest information; what is known less is rounding
+SMALLEST_SHARE = 1e-9  # of the largest information; less is rounding
 SMALLEST_P_VALUE = 1e-300
-LARGEST_VALUE = 1e6  # of largest weights; what is beyond it has no probability left
+LARGEST_VALUE = 1e6  # in units of the largest weight; the probability beyond it is zero
 N_STEPS, SMALLEST_STEP = 50, 1e-14  # of Newton's method, and relative to where it stands
 NEAR_MEAN = 1e-4  # distance from the mean, in standard deviations, at which the tail has a limit
 
 
 class ZeroTest(NamedTuple):
-    """Whether a component is zero.
+    """Whether a component is zero."""
 
-    Parameters
-    ----------
-    degrees : float
-        Effective degrees of freedom, the sum over the outputs.
-    p_value : float
-        The smallest of the outputs, times their number.
-    """
-
-    degrees: float
-    p_value: float
+    degrees: float  # effective degrees of freedom, summed over the outputs
+    p_value: float  # the smallest of the outputs, times their number
 
     @classmethod
     def of(cls, outputs: Sequence[Coefficients]) -> ZeroTest:
@@ -54,24 +46,24 @@ class ZeroTest(NamedTuple):
         return cls(sum(map(degrees_of_freedom, outputs)), min(len(outputs) * smallest, 1.0))
 
 
-def degrees_of_freedom(found: Coefficients) -> float:
+def degrees_of_freedom(posterior: Coefficients) -> float:
     """Effective degrees of freedom: trace(I - S D), the coefficients that the data determine."""
-    return float((1 - found.covariance.variances * found.precision).sum())
+    return float((1 - posterior.covariance.variances * posterior.precision).sum())
 
 
-def p_value(found: Coefficients) -> float:
-    """Probability of a Q at least as large if the component is zero; 1 if nothing is known."""
-    if not len(found.mean):
+def p_value(posterior: Coefficients) -> float:
+    """Probability of a Q at least as large if the component is zero; 1 without information."""
+    if not len(posterior.mean):
         return 1.0
-    inverse = np.linalg.inv(found.covariance.matrix)
-    information = inverse - np.diag(found.precision)
-    known, vectors = np.linalg.eigh((information + information.T) / 2)
-    kept = known > SMALLEST_SHARE * max(known[-1], 0.0)
+    inverse = np.linalg.inv(posterior.covariance.matrix)
+    information = inverse - np.diag(posterior.precision)
+    a, vectors = np.linalg.eigh((information + information.T) / 2)
+    kept = a > SMALLEST_SHARE * max(a[-1], 0.0)
     if not kept.any():
         return 1.0
-    known, score = known[kept], (inverse @ found.mean) @ vectors[:, kept]
-    weights = 1 / (known + known[-1] / DETECTABLE)
-    return chi_square_tail(known * weights, float(weights @ score**2))
+    a, score = a[kept], (inverse @ posterior.mean) @ vectors[:, kept]
+    weights = 1 / (a + a[-1] / DETECTABLE)
+    return chi_square_tail(a * weights, float(weights @ score**2))
 
 
 def chi_square_tail(weights: FloatArray, value: float) -> float:

@@ -12,7 +12,7 @@ import pytest
 from tpnn import ComponentSet, Grow
 from tpnn._utils.shelf import MEMORY
 from tpnn.loss.objectives import OBJECTIVES, several_classes
-from tpnn.solvers.cluster.driver import HeldElsewhere, Record
+from tpnn.solvers.cluster.driver import ClusterBackend, Record
 from tpnn.solvers.cluster.messages import Answer, Request, combined
 from tpnn.solvers.cluster.storage import Share, Storage, dealt, load, ranges
 from tpnn.solvers.cluster.worker import Holder, PackedStep, Session
@@ -20,7 +20,7 @@ from tpnn.solvers.grow.backend import growing_at
 from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
 from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.solvers.solution import NoProgress, Solution
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
@@ -108,7 +108,7 @@ def test_rows_dealt_at_random_give_the_same_bits(task: str, tmp_path: Path) -> N
     problem = problem_of(task)
     expected = solved(problem)
     team = LocalTeam(problem, size=3)
-    with growing_at(HeldElsewhere(Storage(tmp_path), team)):
+    with growing_at(ClusterBackend(Storage(tmp_path), team)):
         found = solved(problem)
     assert team.n_messages > 100
     assert_same(found, expected)
@@ -120,7 +120,7 @@ def test_rows_dealt_at_random_give_the_same_bits(task: str, tmp_path: Path) -> N
 def test_a_holder_that_is_replaced_goes_on_where_the_others_are(task: str, tmp_path: Path) -> None:
     problem = problem_of(task)
     team = LocalTeam(problem, size=3, replaced_every=29)
-    with growing_at(HeldElsewhere(Storage(tmp_path), team)):
+    with growing_at(ClusterBackend(Storage(tmp_path), team)):
         found = solved(problem)
     assert team.n_replaced > 5
     assert_same(found, solved(problem))
@@ -143,7 +143,7 @@ def test_blocks_hold_all_rows(size: int, tmp_path: Path, monkeypatch: Any) -> No
     monkeypatch.setattr("tpnn.solvers.cluster.storage.ROWS_PER_BLOCK", 70)
     problem, storage = problem_of("numbers"), Storage(tmp_path)
     team = BlockTeam(problem, size, storage)
-    with growing_at(HeldElsewhere(storage, team)):
+    with growing_at(ClusterBackend(storage, team)):
         found = solved(problem)
     assert sum(len(share.blocks) for share in team.shares) == 5
     assert [len(holder.rows.y) for holder in team.holders] == [s.n_rows for s in team.shares]
@@ -167,7 +167,7 @@ def test_every_holder_has_a_block(n_rows: int, n_holders: int, monkeypatch: Any)
 def test_blocks_of_other_rows_are_refused(tmp_path: Path) -> None:
     problem, storage = problem_of("numbers"), Storage(tmp_path)
     team = BlockTeam(problem, 2, storage)
-    shares = HeldElsewhere(storage, team)._shares(problem)
+    shares = ClusterBackend(storage, team)._shares(problem)
     file = shares[1].blocks[0].file_in(shares[1].folders.rows)
     arrays = storage.read(file)
     storage.write(file, arrays | {"keys": arrays["keys"][::-1] + np.uint64(1)})

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="gradient descent needs torch")
 
 from tests.conftest import with_solver  # noqa: E402
 from tpnn import Descent, TPNNRegressor  # noqa: E402
-from tpnn.solvers.descent.training import ONE_TORCH_THREAD  # noqa: E402
+from tpnn.solvers.descent.cpu import ONE_TORCH_THREAD  # noqa: E402
 
 
 def test_history_tells_what_happened(table: Any, quick_descent: Any) -> None:

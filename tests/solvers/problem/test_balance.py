@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.solvers.problem.scores import logit_shift, softmax_shift
+from tpnn.solvers.problem.row_scores import logit_shift, softmax_shift
 
 N_ROWS = 300
 CLOSE = 1e-9

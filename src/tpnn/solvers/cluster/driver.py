@@ -1,8 +1,8 @@
-"""Growth of main effects and pairs by a driver that never sees a row.
+"""ClusterBackend: main effects and pairs grow where workers hold the rows.
 
-The growth of one bag is a generator of requests, to which it is sent the answers. All bags ask at
-the same time: one message carries the steps and questions of all of them, because a message to a
-cluster costs some milliseconds however short it is.
+The growth of one bag is a generator that yields requests and receives answers. All bags ask at the
+same time: one message carries the steps and questions of all of them, because even a short message
+costs some milliseconds.
 """
 
 from __future__ import annotations
@@ -38,33 +38,20 @@ from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import TrainingRows
 from tpnn.solvers.problem.sums import sum_scale, totals
 
-Growing = Generator[Request, list[Answer], Grown]  # of one bag
-Asking = Generator[Request, list[Answer], list[Step]]  # for a while; the last steps come at the end
+Growing = Generator[Request, list[Answer], Grown]  # growth of one bag
+Asking = Generator[Request, list[Answer], list[Step]]  # a stage of it; returns its last steps
 NO_SCORES = np.zeros((0, 1), np.float32)
+HELD_ORDERS = (1, 2)  # orders that grow where the rows are
 
 
 def growing(
-    number: int,
+    number: int,  # among the growths that ask together
     grower: BagGrower,
     forest: RectangleForest,
-    mass: float,
-    entry: Entry | None = None,
+    mass: float,  # sum of the weights of all held-out rows
+    entry: Entry | None = None,  # of its state, with whose slopes holders begin
 ) -> Growing:
-    """Grow a forest without rows until the held-out loss stops falling.
-
-    Parameters
-    ----------
-    number : int
-        Number of this growth among those that ask together.
-    grower : BagGrower
-        Knows the stages.
-    forest : RectangleForest
-        What grows.
-    mass : float
-        Sum of the weights of all held-out rows.
-    entry : Entry, optional
-        Place of the growth among states. Where its state is known, holders begin with its slopes.
-    """
+    """Grow a forest without rows until the held-out loss stops falling."""
     stages, checked, steps = grower.stages(forest, entry), None, list[Step]()
     have_slopes = entry is not None and entry.find() is not None
     while True:
@@ -76,7 +63,7 @@ def growing(
         if stage == VISIT:
             steps = yield from _visit(number, forest, rounds, steps)
         elif stage == SLOPES and have_slopes:
-            have_slopes = False  # those that follow must be computed
+            have_slopes = False  # only the first ones are in the state
         elif stage == SLOPES:
             steps = yield from _new_slopes(number, forest, steps)
         else:
@@ -85,7 +72,7 @@ def growing(
 
 
 def _new_slopes(number: int, forest: RectangleForest, steps: list[Step]) -> Asking:
-    """Let the slopes be computed; the largest of all rows choose the scales."""
+    """Compute the slopes; the largest of all rows determine the scales of sums."""
     n_outputs = len(forest.grown)
     question = Question(SLOPES_OF_ROWS, number, n_sums=1, n_largest=2 * n_outputs)
     ((n_rows, largest),) = yield Request(steps, [question], forest.tables())
@@ -108,7 +95,7 @@ def _loss(
 
 
 def _visit(number: int, forest: RectangleForest, rounds: int, steps: list[Step]) -> Asking:
-    """Visit components for a few rounds; the outputs, which do not interfere, ask together."""
+    """Visit components for a few rounds; the outputs are independent, so they ask together."""
     also_pairs = forest.visits_pairs(rounds)
     lanes = [Lane(number, forest, output, also_pairs) for output in range(len(forest.grown))]
     while lanes:
@@ -119,19 +106,7 @@ def _visit(number: int, forest: RectangleForest, rounds: int, steps: list[Step])
 
 
 class Lane:
-    """A few rounds of one output of one growth: ``grow_rounds`` without rows.
-
-    Parameters
-    ----------
-    number : int
-        Number of the growth.
-    forest : RectangleForest
-        What grows.
-    output : int
-        Number of the output.
-    with_pairs : bool
-        Whether pairs are visited too.
-    """
+    """Rounds of one output of one growth, as in ``grow_rounds`` but by questions."""
 
     def __init__(self, number: int, forest: RectangleForest, output: int, with_pairs: bool) -> None:
         self.number, self.output, self.with_pairs = number, output, with_pairs
@@ -177,33 +152,27 @@ class Lane:
 def in_lockstep(
     growths: Mapping[int, Growing], ask: Callable[[Mapping[int, Request]], Answer]
 ) -> Iterator[tuple[int, Grown]]:
-    """Let several growths ask together until all have ended; yield each with its number.
+    """Run several growths together, and yield each with its number when it ends.
 
     ``ask`` answers the questions of all requests, in their order.
     """
     answers: dict[int, Any] = dict.fromkeys(growths)  # a growth that has not begun is sent None
     while answers:
         requests = {}
-        for number, own in answers.items():
+        for number, received in answers.items():
             try:
-                requests[number] = growths[number].send(own)
+                requests[number] = growths[number].send(received)
             except StopIteration as end:
                 yield number, end.value
         questions = [question for request in requests.values() for question in request.questions]
-        parts = iter(divided(ask(requests), questions) if requests else ())
+        each = iter(divided(ask(requests), questions) if requests else ())
         answers = {
-            number: [next(parts) for _ in request.questions] for number, request in requests.items()
+            number: [next(each) for _ in request.questions] for number, request in requests.items()
         }
 
 
 class Record:
-    """Grids of values at which slopes were last computed, and all steps since then.
-
-    Parameters
-    ----------
-    session : Session
-        The growths, as they began.
-    """
+    """Grids of values at which slopes were last computed, and all steps since then."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._growths, self._number = session, dict(session.growths), -1
@@ -216,7 +185,7 @@ class Record:
         return Message(self._number, steps, questions)
 
     def add(self, requests: Mapping[int, Request], packed: Sequence[PackedStep]) -> None:
-        """Note that requests, with their steps packed, are answered; other growths have ended."""
+        """Add answered requests, with their steps packed; growths without one have ended."""
         self._growths = {
             number: self._growths[number]
             if request.tables is None
@@ -229,30 +198,19 @@ class Record:
                 steps.append(step)
 
     def growth(self, number: int) -> Beginning:
-        """Where a holder begins that takes part in a growth from now on."""
+        """Where a new holder begins with a growth."""
         return self._growths[number]
 
     def session(self) -> Session:
-        """Session in which a new holder goes on where the others are."""
+        """Session that brings a new holder to the state of the others."""
         return replace(self._session, growths=self._growths)
 
 
-HELD_ORDERS = (1, 2)  # whose components grow where the rows are
-
-
 class Team(Protocol):
-    """Holders of rows, whose answers are combined.
+    """Holders of rows, whose answers are combined."""
 
-    Parameters
-    ----------
-    size : int
-        Number of holders.
-    record : Record, optional
-        What was asked since growths began.
-    """
-
-    size: int
-    record: Record | None
+    size: int  # number of holders
+    record: Record | None  # what was asked since growths began
 
     def hold(self, shares: Sequence[Share]) -> None:
         """Let every holder load its blocks."""
@@ -264,42 +222,34 @@ class Team(Protocol):
         """Pass on the steps of all growths, and answer their questions in order."""
 
 
-class HeldElsewhere:
-    """Writes coded rows to a storage, and lets bags grow where a team holds them.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the blocks are.
-    team : Team
-        Who holds the rows.
-    """
+class ClusterBackend:
+    """Writes coded rows to a storage, and grows bags on the team that holds the rows."""
 
     def __init__(self, storage: Storage, team: Team) -> None:
         self.storage, self.team = storage, team
-        self._known: list[tuple[Codes, TrainingRows, list[Share]]] = []
+        self._written: list[tuple[Codes, TrainingRows, list[Share]]] = []
         self._held: list[Share] | None = None
 
     def grow(self, bags: Bags, tasks: Sequence[GrowthTask]) -> Iterator[tuple[int, Grown]]:
         """Yield the number of each task and what has grown, in the order in which they end.
 
-        Growths go on from their states in the storage; those that were over ask nobody.
+        Growths continue from their states in the storage; finished growths need no worker.
         """
-        nobody = bags.sides.of(np.zeros(len(bags.problem.rows.y), np.float32))
+        no_rows = bags.sides.of(np.zeros(len(bags.problem.rows.y), np.float32))
         extents = _extents(bags, tasks)
 
         def forest(task: GrowthTask, tables: Tables) -> RectangleForest:
             return RectangleForest(
-                layout=bags.layout, objective=bags.problem.objective, training=nobody,
+                layout=bags.layout, objective=bags.problem.objective, training=no_rows,
                 start=tables, seed=task.seed, pair_tree=task.pair_tree, extent=extents[task.bag],
             )  # fmt: skip
 
         growths, beginnings = dict[int, Growing](), dict[int, Beginning]()
         for number, task in enumerate(tasks):
-            grows = forest(task, task.start)
-            entry = self._entry(bags, grows, number, task.bag)
+            growing_forest = forest(task, task.start)
+            entry = self._entry(bags, growing_forest, number, task.bag)
             mass = _held_out_mass(bags, task.bag)
-            growths[number] = growing(number, bags.grower, grows, mass, entry)
+            growths[number] = growing(number, bags.grower, growing_forest, mass, entry)
             new = Beginning(task.bag, task.start, extents[task.bag], task.pair_tree)
             beginnings[number] = new if entry is None else entry.beginning(number, new)
         for number, grown in in_lockstep(growths, self._asking(bags, beginnings)):
@@ -310,7 +260,7 @@ class HeldElsewhere:
     def _entry(
         self, bags: Bags, forest: RectangleForest, number: int, bag: int
     ) -> HeldEntry | None:
-        """Place of a growth among the states of its fit; None if it leaves none behind."""
+        """Where the state of a growth is kept; None if the fit keeps none."""
         if bags.grower.states is None:
             return None
 
@@ -324,7 +274,7 @@ class HeldElsewhere:
     def _asking(
         self, bags: Bags, beginnings: Mapping[int, Beginning]
     ) -> Callable[[Mapping[int, Request]], Answer]:
-        """Return what asks the team, which gets rows and growths when it is first asked."""
+        """Return a function that asks the team; its first call sends rows and growths."""
         has_begun = False
 
         def ask(requests: Mapping[int, Request]) -> Answer:
@@ -342,17 +292,17 @@ class HeldElsewhere:
 
     def _shares(self, problem: Problem) -> list[Share]:
         """Shares of the holders; rows and bags that are new are written first."""
-        for codes, rows, shares in self._known:
+        for codes, rows, shares in self._written:
             if codes is problem.codes and rows is problem.rows:
                 return shares
         folders = Folders.of(problem)
         blocks = write_blocks(self.storage, problem, folders, self.team.size)
         orders = [order for order in HELD_ORDERS if order in problem.encoder.axes]
         shares = [
-            Share(folders, part, orders, problem.rows.sizes)
-            for part in dealt(blocks, self.team.size)
+            Share(folders, some, orders, problem.rows.sizes)
+            for some in dealt(blocks, self.team.size)
         ]
-        self._known.append((problem.codes, problem.rows, shares))
+        self._written.append((problem.codes, problem.rows, shares))
         return shares
 
 

@@ -1,4 +1,4 @@
-"""What travels between the driver and the holders of rows: steps and questions, and answers.
+"""Messages between the driver and the holders of rows: steps, questions and answers.
 
 An answer has two parts. Sums, of whole numbers, are added over the holders; largest values are
 compared. Both are flat arrays, so that the answers to all questions of all bags are one object.
@@ -15,111 +15,62 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 from tpnn.solvers.grow.engine import Tables
 
-SLOPES, SUMS, LARGEST_LOSS, LOSS = "slopes", "sums", "largest loss", "loss"  # kinds of questions
+# Kinds of questions.
+SLOPES = "slopes"  # compute the slopes of all rows, return the largest of every output
+SUMS = "sums"  # sum residuals over the cells of a component
+LARGEST_LOSS, LOSS = "largest loss", "loss"  # of the held-out rows, weighted: largest and sum
 
 
 class Step(NamedTuple):
-    """What was added to the cells of a component of one output of one growth.
-
-    Parameters
-    ----------
-    growth, output, component : int
-        Their numbers; the component may be the intercept.
-    values : array of shape (n_cells,)
-        The step.
-    """
+    """Values added to the cells of one component, in one output of one growth."""
 
     growth: int
     output: int
-    component: int
-    values: Float32Array
+    component: int  # may be INTERCEPT
+    values: Float32Array  # (n_cells,)
 
 
 class Question(NamedTuple):
-    """What a growth asks of the holders of its rows.
+    """A question of a growth to the holders of its rows."""
 
-    Parameters
-    ----------
-    kind : {SLOPES, SUMS, LARGEST_LOSS, LOSS}
-        To compute the slopes of all rows and tell the largest of every output; sums of residuals
-        over the cells of a component; the largest weighted loss of a held-out row; the sum of them.
-    growth, output, component : int
-        Their numbers.
-    with_masses : bool
-        Whether sums of hessians are asked for too.
-    scales : array of shape (2,) or (1,)
-        What turns values into whole numbers.
-    n_sums, n_largest : int
-        Sizes of the two parts of the answer.
-    """
-
-    kind: str
+    kind: str  # SLOPES, SUMS, LARGEST_LOSS or LOSS
     growth: int
     n_sums: int
     n_largest: int = 0
     output: int = 0
     component: int = 0
-    with_masses: bool = False
-    scales: RealArray | None = None
+    with_masses: bool = False  # also sums of hessians
+    scales: RealArray | None = None  # (2,) or (1,): turn values into whole numbers
 
 
 class Request(NamedTuple):
-    """Steps that a growth has taken since it last asked, and what it asks now.
+    """Steps of a growth since its last request, and its questions."""
 
-    Parameters
-    ----------
-    steps : list of Step
-        Applied before anything is answered.
-    questions : list of Question
-        All of one kind.
-    tables : Tables, optional
-        Grids of values when slopes are asked for; they stay with the driver, who sends them to a
-        holder that replaces another.
-    """
-
-    steps: list[Step]
-    questions: list[Question]
-    tables: Tables | None = None
+    steps: list[Step]  # applied before anything is answered
+    questions: list[Question]  # all of one kind
+    tables: Tables | None = None  # when slopes are asked for; kept for new holders
 
 
 class Message(NamedTuple):
-    """The requests of all growths, as they travel.
+    """The requests of all growths, as they travel."""
 
-    Parameters
-    ----------
-    number : int
-        Counts the messages of a session: a holder that gets one twice answers from memory.
-    steps : list of Step
-        Applied first.
-    questions : list of Question
-        Answered then.
-    """
-
-    number: int
-    steps: list[Step]
+    number: int  # a holder that gets a number twice answers from memory
+    steps: list[Step]  # applied first
     questions: list[Question]
 
 
 class Answer(NamedTuple):
-    """What holders answer to one question or to several.
+    """Answer of holders to one question or to several."""
 
-    Parameters
-    ----------
-    sums : array of shape (n_sums,)
-        Whole numbers, to be added over the holders.
-    largest : array of shape (n_largest,)
-        Values of which the largest over the holders counts.
-    """
-
-    sums: NDArray[np.int64]
-    largest: FloatArray
+    sums: NDArray[np.int64]  # (n_sums,), added over the holders
+    largest: FloatArray  # (n_largest,); the largest over the holders counts
 
 
 NO_LARGEST: FloatArray = np.zeros(0)
 
 
 def combined(answers: Sequence[Answer]) -> Answer:
-    """Answer for the rows of several holders, from theirs.
+    """Answer for the rows of several holders, from the answer of each.
 
     >>> parts = [Answer(np.array([1, 2]), np.array([0.5])), Answer(np.array([3, 0]), np.ones(1))]
     >>> combined(parts)

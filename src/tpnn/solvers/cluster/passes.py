@@ -1,8 +1,8 @@
 """ReadByWorkers: passes over a table in files, each by all workers of a cluster.
 
-A worker reads whole columns, or its own range of the rows, does there what this process would do
-with the whole table, and hands back what came out: the nodes of a column, or a number for each row.
-Codes stay in the storage. So the driver reads nothing but targets and weights.
+A worker reads whole columns, or a range of the rows. It applies a function to them and returns the
+result: the nodes of a column, or a number for each row. Codes stay in the storage. So the driver
+reads nothing but targets and weights.
 """
 
 from __future__ import annotations
@@ -39,35 +39,23 @@ from tpnn.table.table import OffsetColumn, Table, read_column
 
 
 class Read(NamedTuple):
-    """What a worker hands back: what its work returned, and the sum of each column it has read."""
+    """Result of a pass, and a digest of each column that it has read."""
 
-    found: Any
+    result: Any
     sums: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What a worker reads, and what it does with that.
-
-    Parameters
-    ----------
-    source : SourcePart
-        Its rows.
-    columns : tuple of str
-        Names of all features, and of the offset if that is a column.
-    offset : OffsetColumn, optional
-        Which column that is.
-    work : callable
-        Takes a table.
-    """
+    """The part of a table that a worker reads, and the function to apply to it."""
 
     source: SourcePart
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # names of the features, and of the offset column
     offset: OffsetColumn | None
     work: Callable[[Table], Any]
 
     def run(self, shelf: Shelf) -> Read:
-        """Do the work here."""
+        """Read and work in this process."""
         columns = SummedColumns(self.source, self.columns, shelf)
         table = Table(columns)
         if self.offset is not None:
@@ -76,7 +64,7 @@ class Pass:
 
 
 class SummedColumns(SourceColumns):
-    """Columns of a part of a source, with sums that tell whether all parts are as before."""
+    """Columns of a part of a source, with digests that show whether a file has changed."""
 
     def __init__(self, source: SourcePart, columns: Sequence[str], shelf: Shelf) -> None:
         super().__init__(source, columns, shelf)
@@ -90,17 +78,9 @@ class SummedColumns(SourceColumns):
 
 
 class Readers(Protocol):
-    """Workers that read.
+    """Workers that read parts of a table."""
 
-    Parameters
-    ----------
-    size : int
-        Number of workers.
-    is_open : bool
-        Whether they are there.
-    """
-
-    size: int
+    size: int  # number of workers
     is_open: bool
 
     def read(self, passes: Sequence[Pass]) -> list[Read]:
@@ -108,22 +88,14 @@ class Readers(Protocol):
 
 
 class ReadByWorkers:
-    """Lets the workers of a team make the passes over one source.
-
-    Parameters
-    ----------
-    source : Source
-        Rows in Parquet files.
-    groups : list of RowGroup
-        Its row groups.
-    storage : Storage
-        Where codes are kept.
-    team : Readers
-        The workers.
-    """
+    """Lets the workers of a team make the passes over one source."""
 
     def __init__(
-        self, source: Source, groups: Sequence[Any], storage: Storage, team: Readers
+        self,
+        source: Source,
+        groups: Sequence[Any],  # row groups of the source
+        storage: Storage,  # where codes are kept
+        team: Readers,
     ) -> None:
         self.source, self.storage, self.team = source, storage, team
         self._blocks = dealt(ranges(source.n_rows, team.size), team.size)
@@ -143,12 +115,12 @@ class ReadByWorkers:
             self._pass(table, self._whole, partial(_of_column, work, feature))
             for feature in range(table.n_features)
         ]
-        found = list[Any]()
+        results = list[Any]()
         for start in range(0, len(asked), self.team.size):
             read = self._read(table, asked[start : start + self.team.size])
             self._check(table, [one.sums for one in read])
-            found += [one.found for one in read]
-        return found
+            results += [one.result for one in read]
+        return results
 
     def of_rows(
         self, table: Table, work: Callable[..., Any], rows: IntArray | None
@@ -156,31 +128,31 @@ class ReadByWorkers:
         """Array of ``work(table, rows, n_threads)``; every worker reads its range of the rows."""
         if rows is None:
             read = self._by_part(table, len(self._parts) * [partial(_of_rows, work, None)])
-            return np.concatenate([one.found for one in read])
+            return np.concatenate([one.result for one in read])
         owned = list(in_ranges(rows, self.bounds, self.source.n_rows))
-        read = self._by_part(table, [partial(_of_rows, work, own) for own, _ in owned])
-        first = read[0].found
+        read = self._by_part(table, [partial(_of_rows, work, inside) for inside, _ in owned])
+        first = read[0].result
         values = table.shelf.empty((len(rows), *first.shape[1:]), first.dtype)
         for (_, places), one in zip(owned, read, strict=True):
-            values[places] = one.found
+            values[places] = one.result
         return values
 
     def codes(self, table: Table, encoder: TableEncoder, rows: IntArray) -> dict[int, CodeArray]:
         """Nearest nodes of the given rows, in their order; workers write those of all rows."""
-        folder, known = codes_folder(encoder), self._blocks
-        blocks = [block for some in known for block in some]
+        folder = codes_folder(encoder)
+        blocks = [block for some in self._blocks for block in some]
         if not all(has_codes(self.storage, folder, block) for block in blocks):
             self.storage.sign()
             work = partial(_write_codes, self.storage, folder, encoder)
-            self._by_part(table, [partial(work, some) for some in known])
+            self._by_part(table, [partial(work, some) for some in self._blocks])
         owned = in_ranges(rows, blocks, self.source.n_rows)
         codes: dict[int, CodeArray] = {}
-        for block, (own, places) in zip(blocks, owned, strict=True):
+        for block, (inside, places) in zip(blocks, owned, strict=True):
             for order, part in read_codes(self.storage, folder, block, encoder.axes).items():
                 if order not in codes:
                     codes[order] = table.shelf.empty((len(part), len(rows)), part.dtype)
                 for feature, nodes in enumerate(part):
-                    codes[order][feature, places] = nodes[own]
+                    codes[order][feature, places] = nodes[inside]
         return codes
 
     def _pass(self, table: Table, part: SourcePart, work: Callable[[Table], Any]) -> Pass:
@@ -202,8 +174,8 @@ class ReadByWorkers:
 
     def _check(self, table: Table, sums: Iterable[Mapping[str, int]]) -> None:
         """Refuse columns whose values are not those of an earlier pass."""
-        for name, found in ((name, one[name]) for one in sums for name in one):
-            if self._sums.setdefault(name, found) != found:
+        for name, value in (item for by_name in sums for item in by_name.items()):
+            if self._sums.setdefault(name, value) != value:
                 raise table.source.changed(f"column {name!r} of {self.source.words} changed")
 
 
@@ -228,7 +200,7 @@ def _write_codes(
     blocks: Sequence[Range],
     table: Table,
 ) -> None:
-    """Code all rows of a table, and write the blocks that they are."""
+    """Code all rows of a table, and write them in blocks."""
     codes = code_rows(table, encoder, np.arange(table.n_rows), n_threads=1)
     start = blocks[0][0]
     for block in blocks:

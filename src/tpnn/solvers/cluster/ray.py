@@ -1,4 +1,4 @@
-"""copied: the rows of a dataset of Ray as Parquet files in a storage."""
+"""Ray: workers of a cluster that are replaced when lost, and datasets copied to a storage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from tpnn.solvers.cluster.passes import Pass, Read
 from tpnn.solvers.cluster.storage import Share, Storage
 from tpnn.solvers.cluster.worker import PackedStep, Session, Worker
 
-FOLDER = "table"
+LOGGER = logging.getLogger("tpnn")
+
+FOLDER = "table"  # of the storage, for copied datasets
+MOST_ANSWERS_AT_ONCE = 16  # that the driver adds itself; workers add more of them in groups
+SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 600.0  # after which a worker counts as lost
+MOST_ATTEMPTS = 3  # of one call, each by a new worker
 
 
 def is_of_ray(source: Any) -> bool:
@@ -55,13 +60,6 @@ def copied(source: Any, storage: Storage) -> Any:
     return dataset.dataset(paths, filesystem=storage.files, format="parquet")
 
 
-LOGGER = logging.getLogger("tpnn")
-
-MOST_ANSWERS_AT_ONCE = 16  # that the driver adds itself; of more, workers add parts
-SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 600.0  # after which a worker counts as lost
-MOST_ATTEMPTS = 3  # of one call, by workers that replace one another
-
-
 def import_ray() -> Any:
     """Return Ray, which only distributed fits need."""
     try:
@@ -92,18 +90,14 @@ class Cluster:
 
     Every call has a time-out. A worker that does not answer, or is gone, is replaced: the new one
     loads the same blocks, and the record tells it where the others are.
-
-    Parameters
-    ----------
-    ray : module
-        Ray.
-    storage : Storage
-        Where the blocks are.
-    size : int
-        Number of workers, each with one core.
     """
 
-    def __init__(self, ray: Any, storage: Storage, size: int) -> None:
+    def __init__(
+        self,
+        ray: Any,  # the module
+        storage: Storage,
+        size: int,  # number of workers, each with one core
+    ) -> None:
         self.ray, self.storage, self.size = ray, storage, size
         self._actor = ray.remote(num_cpus=1)(Worker)
         self._shares: Sequence[Share] | None = None
@@ -178,7 +172,7 @@ class Cluster:
         return self._call("busy_seconds", self.size * [None])
 
     def _combined(self, answers: Sequence[Any], message: Message) -> Answer:
-        """Add answers: the workers those of a few, the driver what they return."""
+        """Add the answers of all workers; if there are many, workers add groups of them first."""
         if self.size > MOST_ANSWERS_AT_ONCE:
             firsts = range(0, self.size, MOST_ANSWERS_AT_ONCE)
             parts = [
@@ -201,7 +195,7 @@ class Cluster:
         return call.remote() if argument is None else call.remote(argument)
 
     def _result(self, number: int, pending: Any, method: str, argument: Any) -> Any:
-        """Await the result of a worker; where it is lost, that of one in its place."""
+        """Await the result of a worker; replace the worker if it is lost, and try again."""
         errors, lost = self.ray.exceptions, None
         for _ in range(MOST_ATTEMPTS):
             try:

@@ -1,7 +1,7 @@
 """HeldEntry: the state of a growth whose rows are held elsewhere, so that a driver can resume it.
 
-To what a state has on one machine it adds how holders get their slopes back: the grids of values at
-which they were last computed, and the steps since then.
+Its state has what a state on one machine has, and two things from which holders restore their
+slopes: the grids of values at which these were last computed, and the steps since then.
 """
 
 from __future__ import annotations
@@ -18,33 +18,21 @@ from tpnn.solvers.states import State, digest_of
 
 
 class HeldEntry(Entry):
-    """Place of a growth among states, found without its rows: the names of their folders tell them.
-
-    Parameters
-    ----------
-    grower : BagGrower
-        Knows the states.
-    forest : Forest
-        What will grow.
-    rows : tuple
-        Folders of the rows and of the bags, and the number of the bag.
-    recorded : function
-        Returns where a holder begins that takes part in the growth from now on.
-    """
+    """Finds the state of a growth without its rows, by the names of their folders."""
 
     def __init__(
         self,
         grower: BagGrower,
         forest: Forest,
-        rows: tuple[str, str, int],
-        recorded: Callable[[], Beginning],
+        rows: tuple[str, str, int],  # folders of rows and bags, and the number of the bag
+        recorded: Callable[[], Beginning],  # where a new holder begins now
     ) -> None:
         assert grower.states is not None
         settings = (grower.objective.name, grower.patience, type(forest).__name__)
         super().__init__(grower.states, settings, forest, ())
         self.rows, self.recorded = rows, recorded
-        known = self.find()
-        self._kept_rounds = None if known is None else int(known["rounds"])
+        state = self.find()
+        self._kept_rounds = None if state is None else int(state["rounds"])
 
     @cached_property
     def key(self) -> str:
@@ -52,15 +40,15 @@ class HeldEntry(Entry):
         return digest_of((self.known, self.rows))
 
     @cached_property
-    def _found(self) -> State | None:
+    def _state(self) -> State | None:
         return super().find()
 
     def find(self) -> State | None:
         """State of the growth if it has begun before, or None."""
-        return self._found
+        return self._state
 
     def keep(self, state: State, can_go_on: bool) -> None:
-        """Keep where the growth stands, unless that is known."""
+        """Keep the state of the growth, unless it is kept already."""
         rounds = int(state["rounds"])
         if rounds != self._kept_rounds:
             super().keep({**state, **_packed(self.recorded())}, can_go_on=False)

@@ -23,39 +23,36 @@ from tpnn.solvers.problem.rows import KeyArray, TrainingRows
 from tpnn.solvers.states import digest_of
 from tpnn.table.encoder import TableEncoder
 
-NOTE = "tpnn.json"  # which fit this is
+NOTE = "tpnn.json"  # says to which fit the folder belongs
 STATES = "states"  # folder of the states of growths
-STORES_OF_OBJECTS = ("s3", "gcs", "abfs")  # where a file is seen when it is complete
+STORES_OF_OBJECTS = ("s3", "gcs", "abfs")  # they show a file only when it is complete
+ROWS_PER_BLOCK = 1 << 18
+
+Range = tuple[int, int]  # rows of the table: the first, and the one after the last
 
 
 class Storage:
-    """A folder of this machine, or of a store in the network.
-
-    Parameters
-    ----------
-    location : path
-        Such as ``"runs/7"`` or ``"s3://bucket/runs/7"``.
-    """
+    """A folder of this machine or of a network store: ``"runs/7"``, ``"s3://bucket/runs/7"``."""
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
         from pyarrow.fs import FileSystem
 
         self.words = os.fspath(location)
         is_address = "://" in self.words
-        place = self.words if is_address else os.path.abspath(os.path.expanduser(self.words))
-        self.files, self.folder = FileSystem.from_uri(place)
+        address = self.words if is_address else os.path.abspath(os.path.expanduser(self.words))
+        self.files, self.folder = FileSystem.from_uri(address)
         self._note: dict[str, str] = {}
         self._is_signed = False
 
     def claim(self, note: Mapping[str, str]) -> None:
-        """Refuse a folder that belongs to something else.
+        """Refuse a folder that belongs to another fit.
 
-        The ``note`` tells the fit from others. It is left in the folder before anything else is
-        written, so that a call that fails early leaves nothing behind.
+        The ``note`` identifies the fit. It is written before the first other file, so that a call
+        that fails early leaves nothing behind.
         """
-        found = self._found_note()
+        earlier = self._earlier_note()
         for name, value in note.items():
-            if found.get(name, value) != value:
+            if earlier.get(name, value) != value:
                 raise ValueError(
                     f"storage: must be empty or of the same fit, found one with other {name} in "
                     f"{self.words!r}. Pass another folder, or delete this one."
@@ -63,7 +60,7 @@ class Storage:
         self._note |= note
         self._is_signed = False
 
-    def _found_note(self) -> dict[str, Any]:
+    def _earlier_note(self) -> dict[str, Any]:
         """Note of the fit that the folder belongs to; empty if the folder is new or empty."""
         names = self.names()
         if not names:
@@ -97,7 +94,7 @@ class Storage:
         return content
 
     def sign(self) -> None:
-        """Leave the note in the folder, before this process or others write anything else."""
+        """Write the note, before this process or others write anything else."""
         if not self._is_signed:
             self._is_signed = True
             self.write_bytes(NOTE, json.dumps(self._note, indent=1).encode())
@@ -134,9 +131,9 @@ class Storage:
         try:
             with (
                 self.files.open_input_file(f"{self.folder}/{name}") as stream,
-                np.load(stream) as found,
+                np.load(stream) as file,
             ):
-                return {array: found[array] for array in (found if arrays is None else arrays)}
+                return {array: file[array] for array in (file if arrays is None else arrays)}
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise OSError(
                 f"storage: every machine must be able to read {self.words!r}, found {name!r} "
@@ -146,13 +143,7 @@ class Storage:
 
 
 class StatesInStorage:
-    """Files with the states of growths, as a checkpoint has them on one machine.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where they are.
-    """
+    """Files with the states of growths, as a checkpoint has them on one machine."""
 
     argument = "storage"
 
@@ -176,29 +167,13 @@ class StatesInStorage:
         self.storage.write_bytes(f"{STATES}/{name}", data)
 
 
-ROWS_PER_BLOCK = 1 << 18
-
-
-Range = tuple[int, int]  # of rows of the table: the first, and the one after the last
-
-
 @dataclass(frozen=True)
 class Block:
-    """Distinct rows of a range of the table, in its order.
-
-    Parameters
-    ----------
-    rows : Range
-        The range.
-    n_rows : int
-        How many distinct rows it has; copies of a row count where the first of them is.
-    key_sum : int
-        Sum of the keys of the distinct rows, modulo 2^64.
-    """
+    """Distinct rows of a range of the table, in the order of the table."""
 
     rows: Range
-    n_rows: int
-    key_sum: int
+    n_rows: int  # distinct ones; copies of a row count where the first of them is
+    key_sum: int  # of the keys of the distinct rows, modulo 2^64
 
     def file_in(self, folder: str) -> str:
         """Name of its file in a folder of the storage."""
@@ -211,21 +186,11 @@ def _file(folder: str, rows: Range) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """Folders of a problem in the storage, whose names tell their content.
+    """Folders of a problem in the storage; their names are digests of their content."""
 
-    Parameters
-    ----------
-    codes : str
-        Codes of all rows of the table, whoever wrote them.
-    rows : str
-        Which rows are distinct, and their targets.
-    bags : str
-        Their weights in the bags.
-    """
-
-    codes: str
-    rows: str
-    bags: str
+    codes: str  # of all rows of the table
+    rows: str  # which rows are distinct, and their targets
+    bags: str  # weights of the distinct rows in the bags
 
     @classmethod
     def of(cls, problem: Problem) -> Folders:
@@ -248,24 +213,12 @@ def codes_folder(encoder: TableEncoder) -> str:
 
 @dataclass(frozen=True)
 class Share:
-    """The blocks of one holder.
-
-    Parameters
-    ----------
-    folders : Folders
-        Where its codes, targets and weights are.
-    blocks : list of Block
-        Its blocks.
-    orders : list of int
-        Orders whose codes are needed.
-    sizes : array of shape (n_bags,)
-        Number of rows that the training side of each bag represents.
-    """
+    """The blocks of one holder."""
 
     folders: Folders
     blocks: Sequence[Block]
-    orders: Sequence[int]
-    sizes: Float32Array
+    orders: Sequence[int]  # whose codes are needed
+    sizes: Float32Array  # (n_bags,): rows that the training side of each bag represents
 
     @property
     def n_rows(self) -> int:
@@ -300,42 +253,46 @@ def in_ranges(
     places[rows] = np.arange(len(rows))
     for first, last in bounds:
         inside = places[first:last]
-        own = np.flatnonzero(inside >= 0)
-        yield own, inside[own]
+        chosen = np.flatnonzero(inside >= 0)
+        yield chosen, inside[chosen]
 
 
 def write_blocks(
     storage: Storage, problem: Problem, folders: Folders, n_holders: int
 ) -> list[Block]:
-    """Write all rows and their weights in the bags, but for what an earlier call has written.
+    """Write all rows and their weights in the bags, except files of an earlier call.
 
-    Codes are written if those who read the table have not done so.
+    Codes are there already if workers have read the table.
     """
     rows, keys, n_rows = problem.rows, problem.distinct.keys, problem.codes.table.n_rows
     bounds, blocks = ranges(n_rows, n_holders), list[Block]()
-    for some, (own, places) in zip(
+    for some, (inside, places) in zip(
         bounds, in_ranges(problem.distinct.rows, bounds, n_rows), strict=True
     ):
-        known = keys[places]
-        block = Block(some, len(own), key_sum(known))
+        block_keys = keys[places]
+        block = Block(some, len(inside), key_sum(block_keys))
         if not storage.has(block.file_in(folders.codes)):
-            write_codes(storage, folders.codes, some, _spread(problem, some, own, places))
+            write_codes(storage, folders.codes, some, _spread(problem, some, inside, places))
         if not is_written(storage, folders.rows, block):
             targets = {"y": rows.y[places], "offset": rows.offset[places]}
-            storage.write(block.file_in(folders.rows), {"rows": own, **targets, "keys": known})
+            storage.write(
+                block.file_in(folders.rows), {"rows": inside, **targets, "keys": block_keys}
+            )
         if not is_written(storage, folders.bags, block):
             weights = {"training": rows.training[places], "validation": rows.validation[places]}
-            storage.write(block.file_in(folders.bags), weights | {"keys": known})
+            storage.write(block.file_in(folders.bags), weights | {"keys": block_keys})
         blocks.append(block)
     return blocks
 
 
-def _spread(problem: Problem, rows: Range, own: IntArray, places: IntArray) -> dict[int, CodeArray]:
-    """Codes of all rows of a range, by order; those of rows that are not distinct are zero."""
+def _spread(
+    problem: Problem, rows: Range, inside: IntArray, places: IntArray
+) -> dict[int, CodeArray]:
+    """Codes of all rows of a range, by order; copies of a row have zeros."""
     spread: dict[int, CodeArray] = {}
     for order, codes in problem.codes.by_order.items():
         spread[order] = np.zeros((len(codes), rows[1] - rows[0]), codes.dtype)
-        spread[order][:, own] = codes[:, places]
+        spread[order][:, inside] = codes[:, places]
     return spread
 
 
@@ -354,8 +311,8 @@ def read_codes(
 ) -> dict[int, CodeArray]:
     """Read the codes of a range of rows, by order."""
     names = {order: f"codes_{order}" for order in orders}
-    found = storage.read(_file(folder, rows), list(names.values()))
-    return {order: found[name] for order, name in names.items()}
+    arrays = storage.read(_file(folder, rows), list(names.values()))
+    return {order: arrays[name] for order, name in names.items()}
 
 
 def is_written(storage: Storage, folder: str, block: Block) -> bool:
@@ -389,25 +346,25 @@ def dealt(blocks: Sequence[Any], n_holders: int) -> list[list[Any]]:
 
 def load(storage: Storage, share: Share, shelf: Shelf) -> tuple[dict[int, CodeArray], TrainingRows]:
     """Codes, by order, and targets and bag weights of the rows of a share."""
-    codes, known = dict[int, CodeArray](), dict[str, NDArray[Any]]()
+    codes, by_name = dict[int, CodeArray](), dict[str, NDArray[Any]]()
     start = 0
     for block in share.blocks:
         stop = start + block.n_rows
         arrays = _read(storage, share.folders.rows, block)
-        own = arrays.pop("rows")
+        inside = arrays.pop("rows")
         arrays |= _read(storage, share.folders.bags, block)
         for name, part in arrays.items():
-            if name not in known:
-                known[name] = shelf.empty((share.n_rows, part.shape[1]), part.dtype)
-            known[name][start:stop] = part
+            if name not in by_name:
+                by_name[name] = shelf.empty((share.n_rows, part.shape[1]), part.dtype)
+            by_name[name][start:stop] = part
         coded = read_codes(storage, share.folders.codes, block.rows, share.orders)
         for order, part in coded.items():
             if order not in codes:
                 codes[order] = shelf.empty((len(part), share.n_rows), part.dtype)
             for feature, nodes in enumerate(part):
-                codes[order][feature, start:stop] = nodes[own]
+                codes[order][feature, start:stop] = nodes[inside]
         start = stop
-    return codes, TrainingRows(**known, sizes=share.sizes)
+    return codes, TrainingRows(**by_name, sizes=share.sizes)
 
 
 def _read(storage: Storage, folder: str, block: Block) -> dict[str, NDArray[Any]]:

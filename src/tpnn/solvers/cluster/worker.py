@@ -1,8 +1,7 @@
-"""Holder: some of the rows, and what is asked of whoever holds them.
+"""Worker: holds some of the rows in another process, and answers the questions of growths.
 
-It knows neither who asks nor who else holds rows. Everything within a row is computed as in a fit
-in one process, to the same bits, and sums are of whole numbers: so the answers of several holders,
-added, are that of one.
+Everything within a row is computed as in a fit in one process, to the same bits, and sums are of
+whole numbers. So the answers of several holders add up to the answer of one.
 """
 
 from __future__ import annotations
@@ -46,70 +45,34 @@ from tpnn.solvers.problem.sums import largest_of, whole_totals
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where one growth begins.
-
-    Parameters
-    ----------
-    bag : int
-        Its bag.
-    tables : Tables
-        Grids of values at which its slopes are computed.
-    extent : Extent
-        All training rows of the bag, whoever holds them.
-    pair_tree : TreeSettings, optional
-        Trees of pairs.
-    steps : list of PackedStep, optional
-        Steps since then, if the growth is under way.
-    """
+    """Where one growth begins."""
 
     bag: int
-    tables: Tables
-    extent: Extent
+    tables: Tables  # at which its slopes are computed
+    extent: Extent  # of all training rows of the bag, on all holders
     pair_tree: TreeSettings | None
-    steps: list[PackedStep] | None = None
+    steps: list[PackedStep] | None = None  # since then; None if growth has not begun
 
 
 @dataclass(frozen=True)
 class Session:
-    """What holders know of growths that ask together.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss.
-    layout : Layout
-        Sizes and kinds of the axes.
-    features : list of array of shape (n_components, order)
-        Features of the main effects and, if there are any, of the pairs.
-    n_nodes : list of int
-        Nodes per axis of each order.
-    growths : dict from number to Beginning
-        Where the growths begin.
-    """
+    """What all holders need for growths that ask together."""
 
     objective: Objective
     layout: Layout
-    features: Sequence[IntArray]
-    n_nodes: Sequence[int]
-    growths: Mapping[int, Beginning]
+    features: Sequence[IntArray]  # (n_components, order): main effects, then pairs if there are any
+    n_nodes: Sequence[int]  # nodes per axis of each order
+    growths: Mapping[int, Beginning]  # by number
 
 
 @dataclass(frozen=True)
 class PackedStep:
-    """A step in a few hundred bytes, kept until slopes are computed again.
-
-    Parameters
-    ----------
-    growth, output, component : int
-        As in ``Step``.
-    packed : bytes
-        Its values, compressed: they are the same over large parts of a grid.
-    """
+    """A step in a few hundred bytes, kept until slopes are computed again."""
 
     growth: int
     output: int
     component: int
-    packed: bytes
+    packed: bytes  # float32 values, compressed: they repeat over large parts of a grid
 
     @classmethod
     def of(cls, step: Step) -> PackedStep:
@@ -124,25 +87,18 @@ class PackedStep:
 
 
 class Holder:
-    """Holds some of the rows of all bags.
-
-    Parameters
-    ----------
-    codes : dict from order to array of shape (n_features, n_rows)
-        Codes of these rows.
-    rows : TrainingRows
-        Their targets and weights in the bags; ``sizes`` are those of whole bags.
-    shelf : Shelf
-        Where large arrays over these rows are kept.
-    """
+    """Holds some of the rows of all bags."""
 
     def __init__(
-        self, codes: Mapping[int, CodeArray], rows: TrainingRows, shelf: Shelf = MEMORY
+        self,
+        codes: Mapping[int, CodeArray],  # (n_features, n_rows), by order
+        rows: TrainingRows,  # their ``sizes`` are those of whole bags
+        shelf: Shelf = MEMORY,
     ) -> None:
         self.codes, self.rows, self.shelf = codes, rows, shelf
 
     def begin(self, session: Session) -> None:
-        """Begin growths: take out the rows of their bags; make up for steps taken before."""
+        """Begin growths: split the rows of their bags, and repeat earlier steps."""
         coded = [
             CodedComponents(self.codes[order], features, n_nodes)
             for order, (features, n_nodes) in enumerate(
@@ -170,17 +126,7 @@ class Holder:
 
 
 class HeldGrowth:
-    """Rows of one bag, and their slopes in one growth.
-
-    Parameters
-    ----------
-    session : Session
-        What all growths share.
-    beginning : Beginning
-        Where this one begins.
-    training, held_out : Side
-        Rows of the bag that are held here.
-    """
+    """Rows of one bag, and their slopes in one growth."""
 
     def __init__(
         self, session: Session, beginning: Beginning, training: Side, held_out: Side
@@ -226,8 +172,8 @@ class HeldGrowth:
     def _slopes(self, question: Question) -> Answer:
         """Count the rows; return the largest residual and hessian of every output."""
         self._compute_slopes()
-        values = [part for own in self.forest.growths for part in (own.residual, own.hessian)]
-        largest = np.array([largest_of(part[:, None])[0] for part in values])
+        slopes = [array for one in self.forest.growths for array in (one.residual, one.hessian)]
+        largest = np.array([largest_of(array[:, None])[0] for array in slopes])
         return Answer(np.array([len(self.training.y)]), largest)
 
     def _sums(self, question: Question) -> Answer:
@@ -258,13 +204,7 @@ class HeldGrowth:
 
 
 class Worker:
-    """Reads a part of the table, loads its blocks from a storage and answers for their rows.
-
-    Parameters
-    ----------
-    storage : Storage
-        Where the blocks are.
-    """
+    """Reads a part of the table, loads its blocks from a storage and answers for their rows."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage, self.shelf = storage, Shelf(tempfile.gettempdir())

@@ -74,19 +74,14 @@ def _segment_kernel(  # type: ignore[no-untyped-def]
 
 
 class CudaComponents:
-    """Components of one order over coded rows, on the card.
+    """Components of one order over coded rows, on the card."""
 
-    Parameters
-    ----------
-    codes : tensor of shape (n_features, n_rows), uint8 or int32
-        Node of every value.
-    features : tensor of shape (n_components, order), int32
-        Features of each component.
-    n_nodes : int
-        Nodes per axis, padding included.
-    """
-
-    def __init__(self, codes: Tensor, features: Tensor, n_nodes: int) -> None:
+    def __init__(
+        self,
+        codes: Tensor,  # (n_features, n_rows), uint8 or int32
+        features: Tensor,  # (n_components, order), int32
+        n_nodes: int,  # per axis, padding included
+    ) -> None:
         self.codes, self.features, self.n_nodes = codes, features, n_nodes
         self.n_components, self.order = features.shape
         self.n_rows, self.n_cells = codes.shape[1], n_nodes**self.order

@@ -1,12 +1,12 @@
-"""Centred bases on nodes: the sum-to-zero condition lives here and nowhere else.
+"""Networks of the components of one order, made of bases that are centred on the nodes.
 
 With s(u) = sigma((u - b) / gamma) and eta = E_mu[s], the paper's basis is
 
     phi(u | b, gamma) = 1 - s(u) + c s(u),   c = -(1 - eta) / eta,
 
 which equals (eta - s(u)) / eta: a centred sigmoid, negated and divided by its mean. eta is a dot
-product with the node masses, so phi averages to zero exactly at every step, whichever rows are in a
-batch.
+product with the node masses, so phi averages to zero exactly at every step. Nothing else enforces
+the sum-to-zero condition.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Activation = Literal["sigmoid", "relu"]
 Scale = Literal["centred", "paper"]
 
 SMALLEST_ETA = 1e-3  # divisor in the paper's scaling of a basis that is zero on all nodes
+START_WIDTH = 0.1  # initial gamma, on the rank scale
+VALUES_PER_NETWORK = 400_000  # basis values; several networks give all cores work
 
 
 class _CentredSteps(torch.autograd.Function):
@@ -105,45 +107,24 @@ def centred_basis(
     return centred / eta.clamp_min(SMALLEST_ETA) if scale == "paper" else centred
 
 
-START_WIDTH = 0.1  # initial gamma, on the rank scale
-
-
 class ComponentNetwork(nn.Module):
-    """All components of one order, for all bags.
-
-    Parameters
-    ----------
-    marginal : Marginal
-        Nodes and masses of every feature at this order's resolution.
-    features : tensor of shape (C, d), long
-        Features of each component.
-    centres : tensor of shape (B, C, d, K), or (B, 1, K) with shared bases
-        Initial b of each basis on the rank scale, for B bags of K bases.
-    shared_bases : bool
-        Whether all components share their bases, as in NBM-TPNN.
-    activation : {"sigmoid", "relu"}
-        The function sigma.
-    scale : {"centred", "paper"}
-        Whether phi is divided by eta ("paper") or not ("centred").
-    signs : tensor of shape (C,), optional
-        1 or -1 for components that may only increase or decrease, else 0.
-    """
+    """All components of one order, for B bags, with K bases each."""
 
     positions: Tensor  # (C, d, M), or (p, M) of the p distinct features with shared bases
     weights: Tensor  # as positions
     free: Tensor  # as positions
     features: Tensor  # (C, d)
     places: Tensor  # (C, d), of the features among the distinct ones
-    signs: Tensor | None  # (C,)
+    signs: Tensor | None  # (C,): 1 or -1 for components that only increase or decrease, else 0
 
     def __init__(
         self,
-        marginal: Marginal,
+        marginal: Marginal,  # at the resolution of this order
         features: Tensor,
-        centres: Tensor,
-        shared_bases: bool,
-        activation: Activation,
-        scale: Scale,
+        centres: Tensor,  # (B, C, d, K): initial b on the rank scale
+        shared_bases: bool,  # whether all components share their bases, as in NBM-TPNN
+        activation: Activation,  # sigma
+        scale: Scale,  # whether phi is divided by eta ("paper") or not ("centred")
         signs: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -167,17 +148,17 @@ class ComponentNetwork(nn.Module):
 
     def bases(self, axis: int) -> Tensor:  # (B, C, M, K)
         """Centred bases of one axis of every component."""
-        own = slice(None) if self.shared_bases else (slice(None), slice(None), axis)
+        of_axis = slice(None) if self.shared_bases else (slice(None), slice(None), axis)
         rows = slice(None) if self.shared_bases else (slice(None), axis)
         bases = centred_basis(
             self.positions[rows].to(self.centres),
             self.weights[rows].to(self.centres),
-            self.centres[own],
-            self.log_widths[own].exp(),
+            self.centres[of_axis],
+            self.log_widths[of_axis].exp(),
             self.activation,
             self.scale,
             self.free[rows] if self.has_levels else None,
-            self.level_logits[own] if self.has_levels else None,
+            self.level_logits[of_axis] if self.has_levels else None,
         )
         # NOTE[DIFF] shared bases are centred for each feature, not once for all of them.
         return bases[:, self.places[:, axis]] if self.shared_bases else bases
@@ -228,7 +209,7 @@ class ComponentNetwork(nn.Module):
 def _numbered(features: Tensor) -> tuple[Tensor, Tensor]:
     """Distinct features in the order of the components, and the number of each among them.
 
-    That order is canonical, so no sum or random number depends on the places of the columns.
+    The order of the components is canonical, so the order of the columns changes nothing.
     """
     every = features.flatten().tolist()
     number = {feature: place for place, feature in enumerate(dict.fromkeys(every))}
@@ -250,27 +231,14 @@ def start_centres(
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
 
 
-VALUES_PER_NETWORK = 400_000  # basis values; several networks give all cores work
-
-
 class NetworkSettings(NamedTuple):
-    """Kind and number of the bases.
+    """Kind and number of the bases; fields as in ``ComponentNetwork``."""
 
-    Parameters
-    ----------
-    n_bases : dict from order to int
-        Number of bases K of each component.
-    shared_bases, activation, scale
-        As in ``ComponentNetwork``.
-    signs : dict from feature to float
-        1 or -1 for main effects that may only increase or decrease.
-    """
-
-    n_bases: dict[int, int]
+    n_bases: dict[int, int]  # by order
     shared_bases: bool
     activation: Activation
     scale: Scale
-    signs: Mapping[int, float] = MappingProxyType({})
+    signs: Mapping[int, float] = MappingProxyType({})  # 1 or -1, by feature of a main effect
 
 
 def make_networks(

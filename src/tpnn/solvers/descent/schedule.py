@@ -14,29 +14,19 @@ from tpnn.solvers.descent.networks import ComponentNetwork
 from tpnn.solvers.limits import EarlyStopping, Limits
 from tpnn.solvers.solution import Event, Progress
 
-TIE_SHARE = 1e-6  # relative difference of losses that counts as a tie, so rounding decides nothing
+TIE_SHARE = 1e-6  # relative difference of losses below which rounding must not decide
 PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress
 HALVING_STEP = 400  # the learning rate at step t is divided by 1 + t / HALVING_STEP
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How fast and how long to train.
+    """How fast and how long to train."""
 
-    Parameters
-    ----------
-    learning_rate : float
-        Step size of Adam.
-    l2 : float
-        Ridge penalty on beta.
-    max_steps, patience : int
-        Largest number of steps, and steps without a lower held-out loss after which a bag stops.
-    """
-
-    learning_rate: float
-    l2: float
+    learning_rate: float  # of Adam
+    l2: float  # ridge penalty on beta
     max_steps: int
-    patience: int
+    patience: int  # steps without a lower held-out loss after which a bag stops
 
     def rate(self, step: Any) -> Any:
         """Learning rate at a step, counted from 0."""
@@ -48,19 +38,7 @@ class Schedule:
 
 
 class TrainingLog:
-    """Events of a training run, and whether it is over, on a CPU and on a card alike.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Largest number of steps, and patience.
-    limits : Limits
-        When to stop regardless of progress.
-    progress : Progress
-        Receives the event of every step.
-    n_bags : int
-        Number of bags.
-    """
+    """Events of a training run, and whether it is over, on a CPU and on a card alike."""
 
     def __init__(self, schedule: Schedule, limits: Limits, progress: Progress, n_bags: int) -> None:
         self.schedule, self.limits, self.progress = schedule, limits, progress

@@ -132,7 +132,7 @@ class Descent(BaseEstimator):
     ) -> Solution:
         """Train all components of a problem together, ignoring ``initial``."""
         networks, schedules = _torch_module("networks"), _torch_module("schedule")
-        training = _torch_module("training")
+        training = _torch_module("cpu")
         orders = problem.components.orders
         signs = {j: MONOTONE[shape] for j, shape in problem.shapes.items() if shape in MONOTONE}
         settings = networks.NetworkSettings(

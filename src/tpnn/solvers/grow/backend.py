@@ -30,21 +30,9 @@ class GrowthTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Bags:
-    """What all growths of a problem share.
+    """What all growths of a problem share."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets, bags and shapes; its components are main effects and pairs.
-    layout : Layout
-        Sizes and kinds of the axes.
-    grower : BagGrower
-        Grows one bag.
-    sides : Sides
-        The rows of every bag.
-    """
-
-    problem: Problem
+    problem: Problem  # its components are main effects and pairs
     layout: Layout
     grower: BagGrower
     sides: Sides

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn.solvers.grow.engine import BagGrower, Grown, Side, Tables, higher_side, set_scales
 from tpnn.solvers.grow.forest import bounded_tree, tree_for_size
@@ -37,49 +37,23 @@ from tpnn.table.axis import Axis
 
 
 class BoxRows(NamedTuple):
-    """Coded rows of one side of a bag; each tuple has one entry per order.
+    """Coded rows of one side of a bag; each tuple has one entry per order."""
 
-    Parameters
-    ----------
-    codes : tuple of array of shape (n_features, n_rows)
-        Node of each feature in each row.
-    features : tuple of array of shape (n_components, order)
-        Features of each component.
-    sizes : tuple of array of shape (n_features,)
-        Number of nodes of each feature.
-    nodes : tuple of int
-        Number of nodes along each axis of a grid, padding included.
-    """
-
-    codes: Any
-    features: Any
-    sizes: Any
-    nodes: Any
+    codes: tuple[CodeArray, ...]  # (n_features, n_rows)
+    features: tuple[IntArray, ...]  # (n_components, order)
+    sizes: tuple[IntArray, ...]  # (n_features,): number of nodes
+    nodes: tuple[int, ...]  # along each axis of a grid, padding included
 
 
 class BoxGrowth(NamedTuple):
-    """State of one output of one bag, updated in place.
+    """State of one output of one bag, updated in place."""
 
-    Parameters
-    ----------
-    tables : tuple of array of shape (n_components, M^order)
-        Grids of values of the components, one array per order, with cells in row-major order.
-    residual, hessian : array of shape (n_rows,)
-        Negative gradient and second derivative of the loss, times the row's weight.
-    scales : array of shape (2,)
-        What turns residuals and hessians into whole numbers, whose sums are exact.
-    gains : array of shape (n_all_components,)
-        Gain of each component's last visit, sorted by order.
-    state : array of shape (1,), uint64
-        Random state.
-    """
-
-    tables: Any
-    residual: Any
-    hessian: Any
-    scales: Any
-    gains: Any
-    state: Any
+    tables: tuple[Any, ...]  # (n_components, M^order), float32, for each order
+    residual: FloatArray  # (n_rows,): negative gradient times weight
+    hessian: FloatArray  # (n_rows,): second derivative times weight
+    scales: FloatArray  # (2,): turn residuals and hessians into whole numbers
+    gains: Any  # (n_all_components,), of the last visit, sorted by order
+    state: NDArray[np.uint64]  # (1,), random state
 
 
 @compiled()
@@ -264,17 +238,7 @@ BOX_TREE = TreeSettings(
 
 
 class BoxForest:
-    """Components of higher orders of one bag; every output gets the same visits per round.
-
-    Parameters
-    ----------
-    rows : BoxRows
-        Training rows.
-    trees : tuple of TreeSettings
-        Settings of the trees of each order.
-    growths : list of BoxGrowth
-        State of every output.
-    """
+    """Components of higher orders of one bag; every output gets the same visits per round."""
 
     rounds_per_check = 1
     visits_per_check = 1
@@ -283,7 +247,10 @@ class BoxForest:
     grace = 0
 
     def __init__(
-        self, rows: BoxRows, trees: tuple[TreeSettings, ...], growths: list[BoxGrowth]
+        self,
+        rows: BoxRows,
+        trees: tuple[TreeSettings, ...],  # of each order
+        growths: list[BoxGrowth],  # of every output
     ) -> None:
         self.rows, self.trees, self.growths = rows, trees, growths
         self.seeds = [int(growth.state[0]) for growth in growths]
@@ -324,15 +291,7 @@ class BoxForest:
 
 
 class BoxBags:
-    """Grows the components of order four and above, bag by bag.
-
-    Parameters
-    ----------
-    problem : Problem
-        Components of every order.
-    grower : BagGrower
-        Grows one bag.
-    """
+    """Grows the components of order four and above, bag by bag."""
 
     def __init__(self, problem: Problem, grower: BagGrower) -> None:
         self.problem, self.grower = problem, grower

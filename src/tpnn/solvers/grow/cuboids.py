@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tpnn._utils.arrays import CodeArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn.solvers.grow.rectangles import (
     MISSING,
@@ -32,70 +33,34 @@ from tpnn.solvers.grow.rectangles import (
 
 
 class TripleRows(NamedTuple):
-    """Training and held-out rows of one bag, for triples.
+    """Training and held-out rows of one bag, for triples."""
 
-    Parameters
-    ----------
-    training, held_out : array of shape (n_features, n_rows), uint8
-        Node of each feature in each row of the two sides.
-    triples : array of shape (n_triples, 3)
-        Features of each triple.
-    sizes, kinds : array of shape (n_features,)
-        Number of nodes of each feature, and how it may be cut.
-    """
-
-    training: Any
-    held_out: Any
-    triples: Any
-    sizes: Any
-    kinds: Any
+    training: CodeArray  # (n_features, n_rows)
+    held_out: CodeArray  # (n_features, n_held_out)
+    triples: IntArray  # (n_triples, 3)
+    sizes: IntArray  # (n_features,): number of nodes
+    kinds: IntArray  # (n_features,): how each axis may be cut
 
 
 class SideGrowth(NamedTuple):
-    """State of one output on the rows of one side, updated in place.
+    """State of one output on the rows of one side, updated in place."""
 
-    Parameters
-    ----------
-    raw : array of shape (n_rows,)
-        Raw scores.
-    residual, hessian : array of shape (n_rows,)
-        Negative gradient and second derivative of the loss, times the row's weight.
-    scales : array of shape (2,)
-        What turns residuals and hessians into whole numbers, whose sums are exact.
-    """
-
-    raw: Any
-    residual: Any
-    hessian: Any
-    scales: Any
+    raw: Any  # (n_rows,)
+    residual: Any  # (n_rows,): negative gradient times weight
+    hessian: Any  # (n_rows,): second derivative times weight
+    scales: Any  # (2,): turn residuals and hessians into whole numbers
 
 
 class TripleGrowth(NamedTuple):
-    """State of one output of one bag, updated in place.
+    """State of one output of one bag, updated in place."""
 
-    Parameters
-    ----------
-    tables : array of shape (n_triples, M, M, M)
-        Grids of values.
-    training, held_out : SideGrowth
-        State of the rows of the two sides.
-    gains : array of shape (n_triples,)
-        Gain of each triple's last visit.
-    confirmed : array of shape (n_triples,)
-        Fall of the held-out loss due to each triple, to second order, over all its visits.
-    changed : array of shape (n_triples,)
-        Whether each triple has changed since its grid was last copied.
-    state : array of shape (1,), uint64
-        Random state.
-    """
-
-    tables: Any
-    training: Any
-    held_out: Any
-    gains: Any
-    confirmed: Any
-    changed: Any
-    state: Any
+    tables: Any  # (n_triples, M, M, M), float32
+    training: Any  # SideGrowth
+    held_out: Any  # SideGrowth
+    gains: Any  # (n_triples,), of the last visit
+    confirmed: Any  # (n_triples,): fall of the held-out loss over all visits, to second order
+    changed: Any  # (n_triples,): whether the grid has changed since it was last copied
+    state: Any  # (1,), random state
 
 
 @compiled()

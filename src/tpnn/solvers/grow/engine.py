@@ -24,19 +24,9 @@ from tpnn.solvers.states import GrowthStates, State, digest_of
 
 @dataclass(frozen=True)
 class Sides:
-    """Coded rows that every bag splits in its own way.
+    """Coded rows that every bag splits in its own way."""
 
-    Parameters
-    ----------
-    coded : list of CodedComponents
-        Main effects and, if there are any, pairs, over all rows.
-    rows : TrainingRows
-        Targets and bag weights of these rows.
-    shelf : Shelf
-        Where large arrays over these rows are kept.
-    """
-
-    coded: Sequence[CodedComponents]
+    coded: Sequence[CodedComponents]  # main effects and, if there are any, pairs
     rows: TrainingRows
     shelf: Shelf
 
@@ -100,26 +90,12 @@ Stages = Generator[tuple[str, int], Any, "Grown"]
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a bag's split: its training rows or its held-out rows.
+    """One side of a bag's split: its training rows or its held-out rows."""
 
-    Parameters
-    ----------
-    coded : list of CodedComponents
-        The components of each growing order, over these rows.
-    y : array of shape (n_rows, T)
-        Targets on the training scale.
-    weights : array of shape (n_rows, 1)
-        Weight of each row; on the training side the weights sum to the number of rows.
-    raw : array of shape (n_rows, 1) or (n_rows, K)
-        Raw scores of the fixed part: the offset and, while higher orders grow, the lower orders.
-    shelf : Shelf
-        Where large arrays over these rows are kept.
-    """
-
-    coded: Sequence[CodedComponents]
-    y: RealArray
-    weights: RealArray
-    raw: RealArray
+    coded: Sequence[CodedComponents]  # of each growing order
+    y: RealArray  # (n_rows, T)
+    weights: RealArray  # (n_rows, 1); training weights sum to the number of rows
+    raw: RealArray  # (n_rows, 1) or (n_rows, K): offset and orders that do not grow
     shelf: Shelf = MEMORY
 
     @cached_property
@@ -129,42 +105,20 @@ class Side:
 
 
 class Tables(NamedTuple):
-    """Grids of values and intercepts of one bag; the outputs are the first axis.
+    """Grids of values and intercepts of one bag; the outputs are the first axis."""
 
-    Parameters
-    ----------
-    by_order : list of array of shape (K, n_components, ...)
-        One array for each growing order, with the cells as its last axes.
-    intercepts : array of shape (K,)
-        Intercept of each output.
-    """
-
-    by_order: list[Float32Array]
-    intercepts: FloatArray
+    by_order: list[Float32Array]  # (K, n_components, ...): the last axes are cells
+    intercepts: FloatArray  # (K,)
 
 
 class Forest(Protocol):
-    """The components of one bag, to which trees are added.
+    """The components of one bag, to which trees are added."""
 
-    Parameters
-    ----------
-    growths : sequence
-        State of every output; its ``residual`` and ``hessian`` (n_rows,) hold the slopes.
-    rounds_per_check : int
-        Rounds between two checks of the held-out loss.
-    visits_per_check : int
-        Calls of ``visit`` between two checks; slopes are recomputed before each call.
-    keeps_slopes : bool
-        Whether the visits themselves keep the slopes exact, so that nothing is recomputed.
-    tolerance, grace : float and int
-        Parameters of ``EarlyStopping``.
-    """
-
-    rounds_per_check: int
-    visits_per_check: int
-    keeps_slopes: bool
-    tolerance: float
-    grace: int
+    rounds_per_check: int  # rounds between two checks of the held-out loss
+    visits_per_check: int  # calls of ``visit``; slopes are recomputed before each
+    keeps_slopes: bool  # visits keep the slopes exact, so that nothing is recomputed
+    tolerance: float  # of EarlyStopping
+    grace: int  # of EarlyStopping
 
     @property
     def growths(self) -> Sequence[Any]:
@@ -191,24 +145,12 @@ class Forest(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Grown:
-    """The best state of one bag, and the raw scores that it gives the held-out rows.
-
-    Parameters
-    ----------
-    tables : Tables
-        Grids of values and intercepts.
-    rounds : int
-        Rounds after which the held-out loss was lowest.
-    held_out : array of shape (n_held_out, K)
-        Raw scores of the held-out rows.
-    loss : float
-        Loss of the held-out rows.
-    """
+    """The best state of one bag, and the raw scores that it gives the held-out rows."""
 
     tables: Tables
-    rounds: int
-    held_out: RealArray
-    loss: float
+    rounds: int  # after which the held-out loss was lowest
+    held_out: RealArray  # (n_held_out, K)
+    loss: float  # of the held-out rows
 
 
 def set_scales(growth: Any) -> None:
@@ -236,22 +178,14 @@ def held_out_loss(objective: Objective, side: Side, raw: RealArray) -> float:
 
 
 class Entry:
-    """Place of a growth that has not begun among states, found by all that the growth depends on.
-
-    Parameters
-    ----------
-    states : GrowthStates
-        States of growths.
-    settings : tuple
-        What the growth depends on besides the forest and its rows.
-    forest : Forest
-        What will grow.
-    sides : tuple of Side
-        Training and held-out rows.
-    """
+    """Place of a growth among the states of a fit, by a digest of all it depends on."""
 
     def __init__(
-        self, states: GrowthStates, settings: tuple[Any, ...], forest: Forest, sides: Sequence[Side]
+        self,
+        states: GrowthStates,
+        settings: tuple[Any, ...],  # what the growth depends on besides forest and rows
+        forest: Forest,
+        sides: Sequence[Side],  # training and held-out rows
     ) -> None:
         self.states, self.sides = states, sides
         self.known = (settings, forest.identity())
@@ -274,25 +208,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class BagGrower:
-    """Grows one bag at a time; several threads may share a grower.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss.
-    limits : Limits
-        When to stop regardless of progress.
-    max_rounds, patience : int
-        Largest number of rounds, and rounds without progress after which a bag stops.
-    states : GrowthStates, optional
-        Growths to go on with, and where to keep those that end because their rounds are up.
-    """
+    """Grows one bag at a time; several threads may share a grower."""
 
     objective: Objective
     limits: Limits
     max_rounds: int
-    patience: int
-    states: GrowthStates | None = None
+    patience: int  # rounds without progress after which a bag stops
+    states: GrowthStates | None = None  # growths to go on with; keeps those whose rounds are up
 
     def grow(self, forest: Forest, training: Side, validation: Side) -> Grown:
         """Add trees to a forest until the held-out loss stops falling; return the best state.

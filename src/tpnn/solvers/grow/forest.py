@@ -70,19 +70,11 @@ def axis_kinds(marginal: Marginal) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Layout:
-    """What trees need to know about the axes of main effects and of pairs.
+    """What trees need to know about the axes of main effects, then of pairs."""
 
-    Parameters
-    ----------
-    sizes, kinds : pairs of arrays of shape (n_features,)
-        Number of nodes of each feature, and how it may be cut: for main effects, then for pairs.
-    signs : array of shape (n_features,)
-        1 or -1 for main effects that may only increase or decrease, else 0.
-    """
-
-    sizes: tuple[IntArray, IntArray]
-    kinds: tuple[NDArray[np.int64], NDArray[np.int64]]
-    signs: FloatArray
+    sizes: tuple[IntArray, IntArray]  # (n_features,): number of nodes
+    kinds: tuple[NDArray[np.int64], NDArray[np.int64]]  # (n_features,): how each axis may be cut
+    signs: FloatArray  # (n_features,): 1 or -1 for main effects of one direction, else 0
 
     @classmethod
     def of(
@@ -114,25 +106,6 @@ class RectangleForest:
     """Main effects and pairs of one bag.
 
     Where others hold the rows, ``training`` has none: then only ``plan`` and ``grown`` are used.
-
-    Parameters
-    ----------
-    layout : Layout
-        Sizes and kinds of the axes.
-    objective : Objective
-        The loss.
-    training : Side
-        Training rows; ``coded`` holds the main effects and, if there are any, the pairs.
-    start : Tables
-        Main effects (K, n_features, M1, 1), pairs (K, n_pairs, M2, M2) and intercepts at the start.
-    seed : int
-        Seed of the random cuts.
-    pair_tree : TreeSettings, optional
-        Trees of pairs; None if main effects grow alone.
-    extent : Extent, optional
-        All training rows of the bag, by default those of ``training``.
-    frozen : Frozen
-        What must not grow.
     """
 
     rounds_per_check = ROUNDS_PER_CHECK
@@ -144,12 +117,12 @@ class RectangleForest:
         self,
         layout: Layout,
         objective: Objective,
-        training: Side,
-        start: Tables,
-        seed: int,
-        pair_tree: TreeSettings | None = None,
-        extent: Extent | None = None,
-        frozen: Frozen | None = None,
+        training: Side,  # its ``coded`` are main effects and, if there are any, pairs
+        start: Tables,  # (K, n_features, M1, 1) and (K, n_pairs, M2, M2)
+        seed: int,  # of the random cuts
+        pair_tree: TreeSettings | None = None,  # None if main effects grow alone
+        extent: Extent | None = None,  # of all training rows of the bag; by default of ``training``
+        frozen: Frozen | None = None,  # what must not grow
     ) -> None:
         self.layout, self.objective = layout, objective
         self.start, self.seed = start, seed

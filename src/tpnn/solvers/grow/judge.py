@@ -36,29 +36,15 @@ ENOUGH_HELD_OUT_ROWS = 2000  # of all judging bags
 
 
 class Judge:
-    """Grows candidates in a few bags and keeps account of the held-out rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        Rows, bags and loss.
-    solution : Solution
-        Components of lower order, of all bags.
-    candidates : list of tuple of int
-        Pairs or triples.
-    grower : BagGrower
-        Grows one bag.
-    card : Card, optional
-        Card that holds the rows; by default they are in memory.
-    """
+    """Grows candidates in a few bags and keeps account of the held-out rows."""
 
     def __init__(
         self,
         problem: Problem,
-        solution: Solution,
-        candidates: list[Component],
+        solution: Solution,  # components of lower order, of all bags
+        candidates: list[Component],  # pairs or triples
         grower: BagGrower,
-        card: Card | None = None,
+        card: Card | None = None,  # that holds the rows; by default they are in memory
     ) -> None:
         self.problem, self.grower, self.card = problem, grower, card
         self.order = len(candidates[0])

@@ -21,21 +21,11 @@ from tpnn.table.axis import Axis
 
 @dataclass(frozen=True)
 class FrozenParts:
-    """Parts of one component that belong to frozen ones.
+    """Parts of one component that belong to frozen ones."""
 
-    Parameters
-    ----------
-    index : int
-        Place of the component among those of its order.
-    weights : list of array of shape (M_j,)
-        Masses along each of its axes.
-    kept : list of tuple of int
-        Axes of each part.
-    """
-
-    index: int
-    weights: list[FloatArray]
-    kept: list[tuple[int, ...]]
+    index: int  # of the component among those of its order
+    weights: list[FloatArray]  # (M_j,), masses along each of its axes
+    kept: list[tuple[int, ...]]  # axes of each part
 
     def taken_from(self, grid: Float32Array) -> Float32Array:
         """Grid (M_1, ..., M_d), which may be padded, without these parts."""
@@ -52,18 +42,10 @@ class FrozenParts:
 
 @dataclass(frozen=True)
 class Frozen:
-    """What must not grow of main effects and pairs.
+    """What must not grow of main effects and pairs."""
 
-    Parameters
-    ----------
-    components : array of shape (n_pairs + n_mains,)
-        Whether each component is frozen, pairs first.
-    pair_parts : list of FrozenParts
-        What pairs would move into frozen main effects.
-    """
-
-    components: BoolArray
-    pair_parts: list[FrozenParts]
+    components: BoolArray  # (n_pairs + n_mains,): whether each is frozen, pairs first
+    pair_parts: list[FrozenParts]  # what pairs would move into frozen main effects
 
     @classmethod
     def of(cls, problem: Problem) -> Frozen | None:

@@ -15,42 +15,18 @@ SMALLEST_VISIT_PROBABILITY = 0.03  # even if the last gain of the component was 
 
 
 class TreeSettings(NamedTuple):
-    """Settings of one tree.
+    """Settings of one tree."""
 
-    Parameters
-    ----------
-    n_leaves : int
-        Number of leaves: rectangles or boxes.
-    rate : float
-        Learning rate: the factor that shrinks leaf values.
-    ridge : float
-        Added to the mass of a leaf, in rows.
-    min_mass : float
-        Smallest mass of a leaf, in rows.
-    share : float
-        Share of the possible cuts that are tried, drawn at random.
-    fewest : int
-        Smallest number of cuts tried along an axis, if it has that many.
-    random_first : bool
-        Whether the first cut is drawn uniformly, which makes pure interactions visible.
-    sign : float
-        1 or -1 if values may only step up or down along the first axis, else 0.
-    exempt : int
-        Place on the first axis where a cut need not obey the sign; -1 for none.
-    largest : float
-        Largest absolute leaf value before shrinkage.
-    """
-
-    n_leaves: int
-    rate: float
-    ridge: float
-    min_mass: float
-    share: float
-    fewest: int
-    random_first: bool
-    sign: float = 0.0
-    exempt: int = -1
-    largest: float = 1e30
+    n_leaves: int  # rectangles or boxes
+    rate: float  # learning rate: the factor that shrinks leaf values
+    ridge: float  # added to the mass of a leaf, in rows
+    min_mass: float  # smallest mass of a leaf, in rows
+    share: float  # of the possible cuts that are tried, drawn at random
+    fewest: int  # cuts tried along an axis, if it has that many
+    random_first: bool  # a first cut drawn uniformly makes pure interactions visible
+    sign: float = 0.0  # 1 or -1 if values may only step up or down along the first axis, else 0
+    exempt: int = -1  # place on the first axis where a cut need not obey the sign; -1 for none
+    largest: float = 1e30  # absolute leaf value before shrinkage
 
 
 @compiled()

@@ -318,18 +318,10 @@ Dictionary = MainDictionary | PairDictionary
 
 @dataclass
 class BestCoefficients:
-    """Best coefficients of every bag so far.
+    """Best coefficients of every bag so far."""
 
-    Parameters
-    ----------
-    coefficients : list of array of shape (..., n_bags * K)
-        One array per order.
-    intercepts : array of shape (n_bags * K,)
-        Intercept of each output of each bag.
-    """
-
-    coefficients: list[RealArray]
-    intercepts: RealArray
+    coefficients: list[RealArray]  # (..., n_bags * K), one per order
+    intercepts: RealArray  # (n_bags * K,)
 
     def update(
         self, improved: BoolArray, coefficients: list[RealArray], intercepts: RealArray
@@ -342,29 +334,15 @@ class BestCoefficients:
 
 
 class RidgeStart:
-    """Solves the ridge problems of all bags by conjugate gradients.
-
-    Parameters
-    ----------
-    dictionaries : list
-        One dictionary per order.
-    coded : list of CodedComponents
-        Components of each order over the rows.
-    rows : TrainingRows
-        Targets, offsets and bag weights.
-    objective : Objective
-        The loss.
-    l2 : float, optional
-        Ridge penalty as a share of the rows; by default worth a few rows.
-    """
+    """Solves the ridge problems of all bags by conjugate gradients."""
 
     def __init__(
         self,
-        dictionaries: Sequence[Dictionary],
-        coded: Sequence[CodedComponents],
+        dictionaries: Sequence[Dictionary],  # one per order
+        coded: Sequence[CodedComponents],  # one per order
         rows: TrainingRows,
         objective: Objective,
-        l2: float | None = None,
+        l2: float | None = None,  # as a share of the rows; by default worth a few rows
     ) -> None:
         self.dictionaries, self.coded = dictionaries, coded
         self.rows, self.objective = rows, objective

@@ -15,12 +15,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn.solvers.grow.rectangles import (
     FROZEN_GAIN,
     ORDERED,
     SMALLEST_VISIT_PROBABILITY,
+    TreeSettings,
     area_cells,
     arranged,
     bounded,
@@ -40,104 +43,48 @@ NOTHING, INTERCEPT = -2, -1  # questions that are not about a component
 
 
 class Rows(NamedTuple):
-    """Coded rows of one bag.
+    """Coded rows of one bag."""
 
-    Parameters
-    ----------
-    fine, coarse : array of shape (n_features, n_rows)
-        Node of each feature in each row, for main effects and for pairs.
-    nil : array of shape (n_rows,)
-        Zeros: a main effect has a grid with one column.
-    pairs : array of shape (n_pairs, 2)
-        Features of each pair.
-    """
-
-    fine: Any
-    coarse: Any
-    nil: Any
-    pairs: Any
+    fine: CodeArray  # (n_features, n_rows), for main effects
+    coarse: CodeArray  # (n_features, n_rows), for pairs
+    nil: NDArray[np.uint8]  # (n_rows,), zeros: the grid of a main effect has one column
+    pairs: IntArray  # (n_pairs, 2), features of each pair
 
 
 class Slopes(NamedTuple):
-    """Slopes of the loss in the rows of one bag, for one output; updated in place.
+    """Slopes of the loss in the rows of one bag, for one output; updated in place."""
 
-    Parameters
-    ----------
-    residual, hessian : array of shape (n_rows,)
-        Negative gradient and second derivative of the loss, times the row's weight.
-    scales : array of shape (2,)
-        What turns residuals and hessians into whole numbers, whose sums are exact.
-    """
-
-    residual: Any
-    hessian: Any
-    scales: Any
+    residual: Float32Array  # (n_rows,): negative gradient times weight
+    hessian: Float32Array  # (n_rows,): second derivative times weight
+    scales: Float32Array  # (2,): turn residuals and hessians into whole numbers
 
 
 class Growth(NamedTuple):
-    """What has grown of one output of one bag, updated in place; it knows no rows.
+    """What has grown of one output of one bag, updated in place; it knows no rows."""
 
-    Parameters
-    ----------
-    mains : array of shape (n_features, M1, 1)
-        Grids of values of the main effects.
-    pairs : array of shape (n_pairs, M2, M2)
-        Grids of values of the pairs.
-    main_mass, pair_mass : arrays of shape (..., M + 1, ...)
-        Summed areas of the hessian for each component.
-    gains : array of shape (n_pairs + n_features,)
-        Gain of each component's last visit, pairs first; FROZEN_GAIN if there must be none.
-    ages : array of shape (n_pairs + n_features,)
-        Rounds since each summed area of the hessian was computed.
-    intercept : array of shape (1,)
-        Intercept.
-    state : array of shape (1,), uint64
-        Random state.
-    asked : array of shape (2,), int64
-        Component of the last question, NOTHING or INTERCEPT, and 1 if hessians were asked for too.
-    largest : array of shape (1,)
-        Largest gain when the round began.
-    sums : array of shape (2, n_cells), int64
-        The answer: sums of residuals and of hessians over the cells of that component.
-    step : array of shape (n_cells,)
-        What was added to its cells then.
-    """
-
-    mains: Any
-    pairs: Any
-    main_mass: Any
-    pair_mass: Any
-    gains: Any
-    ages: Any
-    intercept: Any
-    state: Any
-    asked: Any
-    largest: Any
-    sums: Any
-    step: Any
+    mains: Float32Array  # (n_features, M1, 1)
+    pairs: Float32Array  # (n_pairs, M2, M2)
+    main_mass: FloatArray  # (n_features, M1 + 1, 2), summed areas of the hessian
+    pair_mass: FloatArray  # (n_pairs, M2 + 1, M2 + 1)
+    gains: FloatArray  # (n_pairs + n_features,), of the last visit; FROZEN_GAIN for none
+    ages: IntArray  # (n_pairs + n_features,): rounds since the summed areas were computed
+    intercept: FloatArray  # (1,)
+    state: NDArray[np.uint64]  # (1,), random state
+    asked: IntArray  # (2,): component, NOTHING or INTERCEPT; 1 if hessians are asked for too
+    largest: FloatArray  # (1,), largest gain when the round began
+    sums: NDArray[np.int64]  # (2, n_cells), the answer: residuals and hessians
+    step: Float32Array  # (n_cells,), added to the cells then
 
 
 class Plan(NamedTuple):
-    """How components are grown.
+    """How components are grown; of two entries, the second is for pairs."""
 
-    Parameters
-    ----------
-    pairs : array of shape (n_pairs, 2)
-        Features of each pair.
-    sizes, kinds : pairs of arrays of shape (n_features,)
-        Number of nodes of each feature, and how it may be cut: for main effects, then for pairs.
-    signs : array of shape (n_features,)
-        1 or -1 for main effects that may only increase or decrease, else 0.
-    main_tree, pair_tree : TreeSettings
-        Trees of main effects and of pairs.
-    """
-
-    pairs: Any
-    sizes: Any
-    kinds: Any
-    signs: Any
-    main_tree: Any
-    pair_tree: Any
+    pairs: IntArray  # (n_pairs, 2), features of each pair
+    sizes: tuple[IntArray, IntArray]  # (n_features,): number of nodes
+    kinds: tuple[NDArray[np.int64], NDArray[np.int64]]  # (n_features,): how each axis may be cut
+    signs: FloatArray  # (n_features,): 1 or -1 for main effects of one direction, else 0
+    main_tree: TreeSettings
+    pair_tree: TreeSettings
 
 
 @compiled()

@@ -37,36 +37,18 @@ from tpnn.solvers.solution import Event, Progress, Solution
 
 
 class HigherBags(Protocol):
-    """Grows the components of some orders, bag by bag.
+    """Grows the components of some orders, bag by bag."""
 
-    Parameters
-    ----------
-    problem : Problem
-        Components of every order, including all subsets of those that grow.
-    grower : BagGrower
-        Grows one bag.
-    parts : list of CodedComponents
-        The components that grow, one entry per order.
-    """
-
-    problem: Problem
+    problem: Problem  # with all subsets of the components that grow
     grower: BagGrower
-    parts: list[CodedComponents]
+    parts: list[CodedComponents]  # the components that grow, one entry per order
 
     def grow(self, bag: int, raw: FloatArray) -> Grown:
         """Grow one bag on the residual of the raw scores ``raw`` (n, K)."""
 
 
 class HigherOrders:
-    """Adds the components of higher orders to a solution.
-
-    Parameters
-    ----------
-    bags : Bags
-        What grows.
-    note : str
-        What the history of the fit calls it.
-    """
+    """Adds the components of higher orders to a solution."""
 
     def __init__(self, bags: HigherBags, note: str) -> None:
         self.bags, self.note = bags, note
@@ -139,21 +121,11 @@ KEPT_SHARES = (1.0, 0.3, 0.0)  # candidate factors on the interactions of featur
 
 
 class Way(NamedTuple):
-    """One of the ways in which every bag grows.
+    """One of the ways in which every bag grows."""
 
-    Parameters
-    ----------
-    start : {"zero", "smooth"}
-        What it grows from.
-    pair_tree : TreeSettings
-        Trees of pairs.
-    note : str
-        What the history of the fit calls it.
-    """
-
-    start: str
+    start: str  # "zero" or "smooth"
     pair_tree: TreeSettings
-    note: str
+    note: str  # what the history of the fit calls it
 
 
 def _mixed(one: Tables, other: Tables, share: float) -> Tables:
@@ -176,29 +148,15 @@ def _grids(tables: Tables) -> list[FloatArray]:
 
 
 class LowerOrders:
-    """Grows the main effects and pairs of a problem.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets, bags and shapes; its components are main effects and pairs.
-    grower : BagGrower
-        Grows one bag.
-    ways : tuple of one or two Way
-        How each bag grows; two models are mixed, and the mixture grows on as the second did.
-    l2 : float, optional
-        Ridge penalty of the smooth start, as a share of the rows; by default worth a few rows.
-    card : Card, optional
-        Card that holds the rows; by default they are in memory.
-    """
+    """Grows the main effects and pairs of a problem."""
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem,  # its components are main effects and pairs
         grower: BagGrower,
-        ways: tuple[Way, ...],
-        l2: float | None,
-        card: Card | None = None,
+        ways: tuple[Way, ...],  # two are mixed, and the mixture grows on as the second
+        l2: float | None,  # ridge penalty of the smooth start, as a share of the rows
+        card: Card | None = None,  # that holds the rows; by default they are in memory
     ) -> None:
         self.problem, self.grower = problem, grower
         self.ways, self.l2 = ways, l2

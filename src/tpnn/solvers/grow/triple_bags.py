@@ -21,33 +21,17 @@ from tpnn.solvers.problem.problem import Problem
 
 
 class TripleBags:
-    """Grows triples, bag by bag.
-
-    Parameters
-    ----------
-    problem : Problem
-        Rows, bags and loss.
-    grower : BagGrower
-        Grows one bag.
-    part : CodedComponents
-        The triples over the rows.
-    sizes, kinds : array of shape (n_features,)
-        Number of nodes of each feature, and how it may be cut.
-    frozen_parts : sequence of FrozenParts
-        What the triples would move into frozen components.
-    card : Card, optional
-        Card that holds the rows; by default they are in memory.
-    """
+    """Grows triples, bag by bag."""
 
     def __init__(
         self,
         problem: Problem,
         grower: BagGrower,
-        part: CodedComponents,
-        sizes: IntArray,
-        kinds: IntArray,
-        frozen_parts: Sequence[FrozenParts] = (),
-        card: Card | None = None,
+        part: CodedComponents,  # the triples over the rows
+        sizes: IntArray,  # (n_features,): number of nodes
+        kinds: IntArray,  # (n_features,): how each axis may be cut
+        frozen_parts: Sequence[FrozenParts] = (),  # what triples would move into frozen components
+        card: Card | None = None,  # that holds the rows; by default they are in memory
     ) -> None:
         self.problem, self.grower, self.frozen_parts = problem, grower, frozen_parts
         self.parts, self.sizes, self.kinds = [part], sizes, kinds

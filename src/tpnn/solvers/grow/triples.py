@@ -26,21 +26,7 @@ FIRST_VISITS = 2  # to each triple, before the patience counts
 
 
 class CuboidForest:
-    """Triples of one bag; every output gets the same number of visits per round.
-
-    Parameters
-    ----------
-    rows : TripleRows
-        Coded rows of both sides.
-    training, held_out : Side
-        The two sides of the bag.
-    objective : Objective
-        The loss.
-    seed : int
-        Seed of the random cuts.
-    frozen_parts : sequence of FrozenParts
-        What the triples would move into frozen components.
-    """
+    """Triples of one bag; every output gets the same number of visits per round."""
 
     rounds_per_check = 1
     visits_per_check = 1
@@ -53,8 +39,8 @@ class CuboidForest:
         training: Side,
         held_out: Side,
         objective: Objective,
-        seed: int,
-        frozen_parts: Sequence[FrozenParts] = (),
+        seed: int,  # of the random cuts
+        frozen_parts: Sequence[FrozenParts] = (),  # what triples would move into frozen components
     ) -> None:
         self.rows, self.objective, self.seed = rows, objective, seed
         self.frozen_parts = frozen_parts

@@ -116,7 +116,7 @@ def _find_cells(columns: Any, sizes: Any, low: int, high: int, step: int, cells:
 
 @compiled()
 def _add_values(columns: Any, sizes: Any, step: int, table: Any, start: int, values: Any) -> None:
-    """Add the value of a grid, flat, to every row; they begin with row ``start`` of all."""
+    """Add the value of a flat grid to rows from ``start`` on."""
     cells, stop = np.empty(ROWS_PER_BLOCK, np.int64), start + len(values)
     for low in range(start, stop, ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, stop)
@@ -154,20 +154,11 @@ class CodedComponents:
     """Components of one order over coded rows.
 
     Grids of values have shape (n_components, n_cells, n_lanes), with cells in row-major order.
-
-    Parameters
-    ----------
-    codes : array of shape (n_features, n_rows), uint8 or uint16
-        Node of every value at the resolution of this order.
-    features : array of shape (n_components, order)
-        Features of each component.
-    n_nodes : int
-        Nodes per axis, padding included.
     """
 
-    codes: CodeArray
-    features: IntArray
-    n_nodes: int
+    codes: CodeArray  # (n_features, n_rows), at the resolution of this order
+    features: IntArray  # (n_components, order)
+    n_nodes: int  # per axis, padding included
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,22 +201,14 @@ class CodedComponents:
 
 
 class Codes:
-    """Nodes of all features on the training rows, coded once for each order.
-
-    Parameters
-    ----------
-    table : Table
-        The user's table.
-    encoder : TableEncoder
-        Nodes of the features.
-    rows : array of shape (n,)
-        Rows of the table to code.
-    n_threads : int, optional
-        Number of threads; by default the number of cores that this process may use.
-    """
+    """Nodes of all features on the training rows, coded once for each order."""
 
     def __init__(
-        self, table: Table, encoder: TableEncoder, rows: IntArray, n_threads: int | None = None
+        self,
+        table: Table,
+        encoder: TableEncoder,
+        rows: IntArray,  # (n,), rows of the table to code
+        n_threads: int | None = None,  # None for the number of cores that this process may use
     ) -> None:
         self.table, self.encoder, self.rows, self.n_threads = table, encoder, rows, n_threads
 
@@ -235,9 +218,9 @@ class Codes:
 
     def take(self, some: IntArray) -> Codes:
         """Codes of some of the rows, on the same nodes."""
-        codes = Codes(self.table, self.encoder, self.rows[some], self.n_threads)
-        codes.by_order = {order: known[:, some] for order, known in self.by_order.items()}
-        return codes
+        taken = Codes(self.table, self.encoder, self.rows[some], self.n_threads)
+        taken.by_order = {order: codes[:, some] for order, codes in self.by_order.items()}
+        return taken
 
     @property
     def shelf(self) -> Shelf:
@@ -286,9 +269,9 @@ class Codes:
         shares: FloatArray,
         values: FloatArray,
     ) -> None:
-        """Add a bag's grid, of (M_1, ..., M_d, n_bags, K), times a share, to some of the rows.
+        """Add a bag's grid, of (M_1, ..., M_d, n_bags, K), to some rows of ``values`` (n, K).
 
-        ``shares`` has a number for each of the rows of ``values`` (n, K) that ``rows`` names.
+        ``shares`` has one factor for each of these ``rows``.
         """
         flat = np.ascontiguousarray(tables).reshape(-1, *tables.shape[-2:])
         where = self._columns(component, tables.shape[:-2])

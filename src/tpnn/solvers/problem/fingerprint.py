@@ -46,13 +46,7 @@ def fingerprint(X: Any, y: Any) -> str:
 
 
 class RowSums:
-    """One number for each row of a table, a sum over its columns, to which others can be added.
-
-    Parameters
-    ----------
-    table : Table
-        The table; it is read once.
-    """
+    """One number for each row of a table, a sum over its columns, to which others can be added."""
 
     def __init__(self, table: Table) -> None:
         self.sums: NDArray[np.uint64] = of_rows(table, _row_sums)
@@ -72,9 +66,9 @@ def _row_sums(table: Table, rows: IntArray | None, n_threads: int | None) -> NDA
 
 
 def column_sum(name: str, column: Column) -> int:
-    """Sum over the rows, modulo 2^64, of a number that tells their values of a column.
+    """Digest of a column that does not depend on the order of rows, a sum modulo 2^64.
 
-    The sums of parts of a column add up to that of the whole.
+    The sums of the parts of a column add up to the sum of the column.
     """
     sums = np.zeros(len(column.values), np.uint64)
     _add_columns(sums, [(name, column)])
@@ -87,7 +81,7 @@ def _add_columns(sums: NDArray[np.uint64], columns: Iterable[tuple[str, Column]]
 
 
 def _columns_of(table: Table) -> Iterator[tuple[str, Column]]:
-    """Yield all columns with their names, that of an offset among them."""
+    """Yield all columns with their names, also the column of an offset."""
     for feature in range(table.n_features):
         yield f"X {table.name(feature)}", table.column(feature)
     if table.offset_column is not None:
@@ -110,12 +104,12 @@ def _add(keys: Any, numbers: Any, salt: Any) -> None:
     """Add the scrambled bits of each row's number to its key; there is one NaN and one zero."""
     bits = numbers.view(np.uint64)
     for i in range(len(keys)):
-        known = bits[i]
+        value = bits[i]
         if np.isnan(numbers[i]):
-            known = MISSING_BITS
+            value = MISSING_BITS
         elif numbers[i] == 0.0:
-            known = ZERO_BITS
-        keys[i] += scrambled(known ^ salt)  # wraps around
+            value = ZERO_BITS
+        keys[i] += scrambled(value ^ salt)  # wraps around
 
 
 def _numbers(column: Column) -> FloatArray:

@@ -30,7 +30,7 @@ from tpnn.solvers.problem.rows import (
     read_columns,
     row_keys,
 )
-from tpnn.solvers.problem.targets import Targets, centred_offset, scaled, softened
+from tpnn.solvers.problem.training_scale import Targets, centred_offset, scaled, softened
 from tpnn.solvers.solution import Solution
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.encoder import TableEncoder, of_rows
@@ -38,43 +38,30 @@ from tpnn.table.table import Table
 
 Grids = Mapping[Component, FloatArray]
 
+ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
+
 
 @dataclass(frozen=True)
 class BaseModel:
-    """A model to which a fit adds, on the nodes and masses of the problem, in the user's units.
+    """A model to which a fit adds, on the nodes and masses of the problem, in the user's units."""
 
-    Parameters
-    ----------
-    tables, spreads : dict from component to array of shape (M_1, ..., M_d, K)
-        Values of each component on its nodes, and their standard deviations over the bags.
-    intercepts : array of shape (K,)
-        Its intercepts.
-    frozen : set of tuple of int
-        Components of it to which nothing is added.
-    """
-
-    tables: Grids
-    spreads: Grids
-    intercepts: FloatArray
-    frozen: frozenset[Component] = frozenset()
+    tables: Grids  # (M_1, ..., M_d, K)
+    spreads: Grids  # (M_1, ..., M_d, K), standard deviations over the bags
+    intercepts: FloatArray  # (K,)
+    frozen: frozenset[Component] = frozenset()  # components to which nothing is added
 
     def plus(
         self, tables: Grids, spreads: Grids
     ) -> tuple[dict[Component, FloatArray], dict[Component, FloatArray]]:
-        """Tables and spreads of the sum of this model and what a fit found.
+        """Tables and spreads of this model plus a fit.
 
-        What is left of frozen components there, by rounding, is dropped.
+        Frozen components keep their tables: the fit has nothing but rounding errors there.
         """
         sums, deviations = dict(self.tables), dict(self.spreads)
         for component in tables.keys() - self.frozen:
-            known = component in sums
-            sums[component] = tables[component] + (sums[component] if known else 0.0)
-            before = deviations[component] if known else 0.0
-            deviations[component] = np.hypot(before, spreads[component])
+            sums[component] = tables[component] + sums.get(component, 0.0)
+            deviations[component] = np.hypot(deviations.get(component, 0.0), spreads[component])
         return sums, deviations
-
-
-ROWS_PER_BLOCK = 1 << 16  # whose raw scores are computed at a time
 
 
 def _keys(
@@ -107,58 +94,24 @@ class Bagging:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a solver works on.
+    """What a solver works on."""
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Nodes of the features, in the user's order.
-    features : list of int
-        Features in canonical order.
-    codes : Codes
-        Coded distinct rows.
-    components : ComponentSet
-        Subsets S to fit, in the user's order.
-    shapes : dict from feature to shape
-        Shape that the model must have along each of these features.
-    rows : TrainingRows
-        Targets and bag weights of the distinct rows.
-    distinct : DistinctRows
-        Distinct rows of the table.
-    bagging : Bagging
-        How the bags are drawn.
-    objective : Objective
-        The loss.
-    best_constant : array of shape (K,)
-        Its raw score, on the training scale.
-    shift, scale : array of shape (K,) or (1,)
-        y = shift + scale * target.
-    has_offset : bool
-        Whether the user passed an offset.
-    targets : Targets
-        Targets, weights and offsets as the user passed them, for all rows of the table.
-    states : GrowthStates, optional
-        Growths to go on with, and where to keep those that end because their rounds are up.
-    base : BaseModel, optional
-        Model to which the solution is added; its raw scores are part of the offset of the rows.
-    """
-
-    encoder: TableEncoder
-    features: list[int]
-    codes: Codes
-    components: ComponentSet
-    shapes: Mapping[int, str]
-    rows: TrainingRows
+    encoder: TableEncoder  # in the user's order
+    features: list[int]  # in canonical order
+    codes: Codes  # of the distinct rows
+    components: ComponentSet  # to fit, in the user's order
+    shapes: Mapping[int, str]  # by feature
+    rows: TrainingRows  # targets and bag weights of the distinct rows
     distinct: DistinctRows
     bagging: Bagging
     objective: Objective
-    best_constant: FloatArray
-    shift: FloatArray
-    scale: FloatArray
-    has_offset: bool
-    targets: Targets
-    states: GrowthStates | None = None
-    base: BaseModel | None = None
+    best_constant: FloatArray  # (K,), its raw score on the training scale
+    shift: FloatArray  # (K,) or (1,)
+    scale: FloatArray  # (K,) or (1,): y = shift + scale * target
+    has_offset: bool  # whether the user passed an offset
+    targets: Targets  # of all rows of the table, as the user passed them
+    states: GrowthStates | None = None  # growths to go on with; keeps those whose rounds are up
+    base: BaseModel | None = None  # its raw scores are added to the offset of the rows
 
     @classmethod
     def build(
@@ -176,8 +129,8 @@ class Problem:
         keys_of = partial(_keys, encoder, features)
         keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
-        known = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
-        distinct = distinct_rows(keys, known, targets.weights, targets.groups, table.shelf)
+        merged_by = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
+        distinct = distinct_rows(keys, merged_by, targets.weights, targets.groups, table.shelf)
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
         y = softened(y, distinct.weights, distinct.size, objective)
@@ -242,10 +195,9 @@ class Problem:
         return replace(self, rows=rows, bagging=bagging)
 
     def sampled(self, most: int) -> Problem:
-        """Problem of at most so many rows, evenly spaced in their order by content.
+        """Problem of at most ``most`` rows, evenly spaced in canonical order.
 
-        It is the problem itself if it has no more rows, or if a bag would be left without any on
-        one of its sides.
+        The problem itself if it has no more rows, or if one side of a bag would become empty.
         """
         n_rows = len(self.rows.y)
         if n_rows <= most:
@@ -285,8 +237,8 @@ class Problem:
     def freeze(self, solution: Solution, task: Task) -> AnovaModel:
         """Average the bags, undo the training scale and restore the user's order."""
         tables = {
-            tuple(sorted(given)): self._restore_table(given, padded)
-            for given, padded in zip(solution.components, solution.tables, strict=True)
+            tuple(sorted(component)): self._restore_table(component, padded)
+            for component, padded in zip(solution.components, solution.tables, strict=True)
         }
         constants = self.scale * self.by_output(solution.intercepts).mean(0)
         means, spreads = (
@@ -327,18 +279,17 @@ class Problem:
             split = split - split.mean(-1, keepdims=True)
         return split
 
-    def by_bag(self, given: Component, padded: FloatArray) -> FloatArray:
+    def by_bag(self, component: Component, padded: FloatArray) -> FloatArray:
         """Grid of shape (M_1, ..., M_d, n_bags, K) of a grid (M_1, ..., M_d, n_bags * K)."""
-        sizes = (self.encoder.axes[len(given)][feature].n_nodes for feature in given)
+        sizes = (self.encoder.axes[len(component)][feature].n_nodes for feature in component)
         return self.by_output(padded[tuple(map(slice, sizes))])
 
-    def _restore_table(self, given: Component, padded: FloatArray) -> FloatArray:
+    def _restore_table(self, component: Component, padded: FloatArray) -> FloatArray:
         """Grid of shape (M_1, ..., M_d, n_bags, K) with its axes in the user's order."""
-        axes = sorted(range(len(given)), key=given.__getitem__)
-        table = self.by_bag(tuple(given[axis] for axis in axes), padded.transpose(*axes, -1))
+        axes = np.argsort(component)
+        table = self.by_bag(tuple(sorted(component)), padded.transpose(*axes, -1))
         return np.ascontiguousarray(table)
 
-    def _restore_terms(self, given: Component, terms: Terms) -> Terms:
-        axes = sorted(range(len(given)), key=given.__getitem__)
-        component = tuple(given[axis] for axis in axes)
-        return Terms(component, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])
+    def _restore_terms(self, component: Component, terms: Terms) -> Terms:
+        axes, features = np.argsort(component), tuple(sorted(component))
+        return Terms(features, terms.b[axes], terms.gamma[axes], terms.beta * self.scale[0])

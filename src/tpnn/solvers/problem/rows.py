@@ -1,4 +1,8 @@
-"""Scrambled bits, from which row keys, splits into bags and random cuts are made."""
+"""Rows in canonical order: keys of their content, distinct rows, and how bags split them.
+
+A key is 64 scrambled bits of all values of a row. Keys sort the rows, merge copies and decide which
+bags hold a row out, so that the order of rows and columns changes no model.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +20,22 @@ from tpnn._utils.compile import compiled
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import Workers, split
 from tpnn.solvers.problem.sums import totals
-from tpnn.solvers.problem.targets import Targets
+from tpnn.solvers.problem.training_scale import Targets
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.levels import whole_counts
 from tpnn.table.table import Table
+
+KeyArray = NDArray[np.uint64]
+
+# A group of rows with equal features is heavy if it has the mass of so many average rows, or this
+# share of all mass. It may fall on both sides of a split.
+HEAVY_ROWS, HEAVY_SHARE = 10, 0.1
+ROWS_PER_BLOCK = 32_768  # of a few columns, which stay in the L2 cache
+COLUMNS_AT_A_TIME = 8  # doubles in a cache line
+BYTES_AT_A_TIME = 1 << 28  # of columns; fewer columns of a long table
+NEGATIVE_ZERO, NOT_THE_SIGN = np.uint64(1 << 63), np.uint64((1 << 63) - 1)  # bits of doubles
+INFINITY, NOT_A_NUMBER = (np.float64(value).view(np.uint64) for value in (np.inf, np.nan))
+COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
 
 
 @compiled()
@@ -68,18 +84,6 @@ def _column_key(
     return int(np.unique(pairs).sum())  # overflow wraps around
 
 
-KeyArray = NDArray[np.uint64]
-
-HEAVY_ROWS = 10  # a group of rows with equal features is heavy, and may fall on both sides of a
-HEAVY_SHARE = 0.1  # split, if it has the mass of this many average rows or this share of all mass
-ROWS_PER_BLOCK = 32_768  # of a few columns, which stay in the L2 cache
-COLUMNS_AT_A_TIME = 8  # doubles in a cache line
-BYTES_AT_A_TIME = 1 << 28  # of columns; fewer columns of a long table
-NEGATIVE_ZERO, NOT_THE_SIGN = np.uint64(1 << 63), np.uint64((1 << 63) - 1)  # bits of doubles
-INFINITY, NOT_A_NUMBER = (np.float64(value).view(np.uint64) for value in (np.inf, np.nan))
-COMMON_TARGET_SHARE = 0.02  # a target with a larger share of a heavy group falls on both sides
-
-
 def float_bits(values: FloatArray) -> KeyArray:
     """Bits of numbers, identical for equal numbers: there is one NaN, and -0.0 becomes 0.0."""
     return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
@@ -89,13 +93,13 @@ def float_bits(values: FloatArray) -> KeyArray:
 def _mix(bits: Any, keys: Any) -> None:
     """Mix the bits of one column, made equal for equal numbers, into the keys of its rows."""
     for i in range(len(bits)):
-        own = bits[i]
-        if own == NEGATIVE_ZERO:
-            own = np.uint64(0)
-        elif own & NOT_THE_SIGN > INFINITY:
-            own = NOT_A_NUMBER
-        own = scrambled(own + np.uint64(1))
-        keys[i] = scrambled(keys[i] * np.uint64(0x9E3779B97F4A7C15) + own)
+        value = bits[i]
+        if value == NEGATIVE_ZERO:
+            value = np.uint64(0)
+        elif value & NOT_THE_SIGN > INFINITY:
+            value = NOT_A_NUMBER
+        value = scrambled(value + np.uint64(1))
+        keys[i] = scrambled(keys[i] * np.uint64(0x9E3779B97F4A7C15) + value)
 
 
 def columns_at_a_time(n_rows: int, most: int) -> int:
@@ -115,7 +119,7 @@ def read_columns(
 ) -> Iterator[FloatArray]:
     """Yield the columns of features in their order; threads read several long ones at a time.
 
-    Of a table on disk, only as many as there are to be in memory.
+    A table on disk has fewer of them in memory at a time.
     """
     are_few = table.n_rows <= ROWS_PER_BLOCK or not table.is_read_in_parallel
     with Workers(1 if are_few else n_threads) as workers:
@@ -147,33 +151,15 @@ def row_keys(columns: Iterable[FloatArray], n_rows: int, n_threads: int | None =
 
 @dataclass(frozen=True)
 class DistinctRows:
-    """Distinct training rows in canonical order.
+    """Distinct training rows in canonical order."""
 
-    Parameters
-    ----------
-    rows : array of shape (n,)
-        Position of each distinct row in the user's table.
-    weights : array of shape (n,)
-        Total weight of its copies, divided by the weight of all rows.
-    groups : array of shape (n,)
-        Number of the row's group of rows, with equal features or named by the user; 0, 1, 2, ... in
-        order.
-    group_keys, keys : array of shape (n,)
-        Key of the row's group, and key of its features and targets.
-    size : float
-        Number of rows that the table represents: repeated rows count, repetitions of the whole
-        table do not.
-    are_named : bool
-        Whether the user named the groups, so that none is divided.
-    """
-
-    rows: IntArray
-    weights: FloatArray
-    groups: IntArray
-    group_keys: KeyArray
-    keys: KeyArray
-    size: float
-    are_named: bool = False
+    rows: IntArray  # (n,), places in the user's table
+    weights: FloatArray  # (n,), total of the copies of a row, as a share of all rows
+    groups: IntArray  # (n,), 0, 1, 2, ...: rows with equal features, or groups of the user
+    group_keys: KeyArray  # (n,)
+    keys: KeyArray  # (n,), of features and targets
+    size: float  # rows that the table represents; copies of the whole table do not count
+    are_named: bool = False  # whether the groups are the user's, so that none is divided
 
     def take(self, some: IntArray) -> DistinctRows:
         """Return some of the rows, with their weights among all rows."""
@@ -189,25 +175,13 @@ class DistinctRows:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Targets and bag weights of the training rows.
+    """Targets and bag weights of the training rows."""
 
-    Parameters
-    ----------
-    y : array of shape (n, T)
-        Target on the training scale.
-    offset : array of shape (n, 1), or (n, K) if it differs by output
-        Known part of the raw score.
-    training, validation : array of shape (n, n_bags)
-        Weight of each row in the training and held-out loss of each bag; columns sum to one.
-    sizes : array of shape (n_bags,)
-        Number of rows that the training side of each bag represents.
-    """
-
-    y: Float32Array
-    offset: Float32Array
-    training: Float32Array
-    validation: Float32Array
-    sizes: Float32Array
+    y: Float32Array  # (n, T), on the training scale
+    offset: Float32Array  # (n, 1)
+    training: Float32Array  # (n, n_bags), weights in the training loss; columns sum to one
+    validation: Float32Array  # (n, n_bags), weights in the held-out loss; columns sum to one
+    sizes: Float32Array  # (n_bags,): rows that the training side represents
 
     def take(self, some: IntArray) -> TrainingRows:
         """Return some of the rows, whose weights sum to one again on both sides of every bag."""
@@ -238,8 +212,8 @@ def distinct_rows(
     """Merge rows of one group that agree in all features and targets; drop rows of weight zero.
 
     ``targets`` has shape (n_targets, n_rows); by default each row has weight one. ``groups``
-    (n_rows,) are those that the user named; by default rows with equal features are a group. What
-    is as long as the table is kept on the shelf.
+    (n_rows,) are those of the user; by default rows with equal features are a group. Arrays as long
+    as the table are kept on the shelf.
     """
     masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
     group_keys = keys if groups is None else scrambled(groups.astype(np.uint64) + np.uint64(1))
@@ -273,7 +247,7 @@ def _in_order(keys: KeyArray, further: Sequence[FloatArray]) -> IntArray:
     same = in_order[1:] == in_order[:-1]
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     some = order[tied]
-    order[tied] = some[np.lexsort((some, *(part[some] for part in further), keys[some]))]
+    order[tied] = some[np.lexsort((some, *(values[some] for values in further), keys[some]))]
     return order
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray, Int32Array, RealArray
 from tpnn._utils.compile import compiled
 
-SUM_BITS = 52  # of a sum of all rows; 11 more are free for rows that outgrow the largest value
+SUM_BITS = 52  # of a sum over all rows; 11 spare bits for rows that outgrow the largest value
 NUMBER_BITS = 30  # of a single number in 32 bits
 ROWS_PER_BLOCK = 1024  # of all lanes; they stay in the L1 cache
 LARGEST_EXPONENT = 126  # of a scale, so that single precision holds it and its inverse
@@ -99,8 +99,7 @@ def totals(values: RealArray) -> FloatArray:
     array([16777218.])
     """
     scales = np.array([sum_scale(float(size), len(values)) for size in largest_of(values)])
-    found: FloatArray = whole_totals(values, scales) / scales
-    return found
+    return np.asarray(whole_totals(values, scales) / scales)
 
 
 def whole_totals(values: RealArray, scales: FloatArray) -> NDArray[np.int64]:

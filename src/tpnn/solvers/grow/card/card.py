@@ -27,21 +27,11 @@ class CardError(ValueError):
 
 
 class Functions(NamedTuple):
-    """Functions of the driver that compiled loops call; they return 0 or the number of an error.
+    """Functions of the driver that compiled loops call; they return 0 or the number of an error."""
 
-    Parameters
-    ----------
-    launch : ctypes function
-        Start a kernel.
-    copy : ctypes function
-        Copy bytes of the host to the card.
-    wait : ctypes function
-        Wait until a stream of work is done.
-    """
-
-    launch: Any
-    copy: Any
-    wait: Any
+    launch: Any  # starts a kernel
+    copy: Any  # copies bytes of the host to the card
+    wait: Any  # waits until a stream of work is done
 
     @classmethod
     def of(cls, library: Any) -> Functions:
@@ -58,13 +48,7 @@ class Functions(NamedTuple):
 
 
 class Memory(Protocol):
-    """An array on the card.
-
-    Parameters
-    ----------
-    address : int
-        Where it is.
-    """
+    """An array on the card."""
 
     address: int
 
@@ -76,18 +60,10 @@ class Memory(Protocol):
 
 
 class Card(Protocol):
-    """What growth needs of a card.
-
-    Parameters
-    ----------
-    functions : Functions
-        Functions of its driver.
-    kernels : mapping from name to int
-        Handles of the kernels.
-    """
+    """What growth needs of a card."""
 
     functions: Functions
-    kernels: Mapping[str, int]
+    kernels: Mapping[str, int]  # handles, by name
 
     @property
     def n_blocks(self) -> int:

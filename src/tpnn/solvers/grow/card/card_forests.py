@@ -35,17 +35,13 @@ from tpnn.solvers.grow.triples import VISITS_PER_ROUND, CuboidForest
 
 
 class SlopesOnCard:
-    """Slopes of one output of one bag, which a channel leads to.
+    """Slopes of one output of one bag, which a channel leads to."""
 
-    Parameters
-    ----------
-    rows : RowsOnCard
-        Codes of all rows.
-    growth : Growth
-        What grows; its ``sums`` and ``step`` are in memory that the card can reach.
-    """
-
-    def __init__(self, rows: RowsOnCard, growth: Growth) -> None:
+    def __init__(
+        self,
+        rows: RowsOnCard,
+        growth: Growth,  # its ``sums`` and ``step`` are in memory that the card can reach
+    ) -> None:
         self.rows, card = rows, rows.card
         zeros = np.zeros(rows.length, np.float32)
         self.residual, self.hessian = card.filled(zeros), card.filled(zeros)
@@ -64,19 +60,15 @@ class SlopesOnCard:
 
 
 class CardForest(RectangleForest):
-    """Main effects and pairs of one bag, whose rows are on a card.
-
-    Parameters
-    ----------
-    rows : RowsOnCard
-        Codes of all rows.
-    **settings
-        Parameters of ``RectangleForest``; its ``training`` rows are a ``CardSide``.
-    """
+    """Main effects and pairs of one bag, whose rows are on a card."""
 
     training: CardSide
 
-    def __init__(self, rows: RowsOnCard, **settings: Any) -> None:
+    def __init__(
+        self,
+        rows: RowsOnCard,
+        **settings: Any,  # of ``RectangleForest``; its ``training`` rows are a ``CardSide``
+    ) -> None:
         super().__init__(**settings)
         self.training, card = settings["training"], rows.card
         self.columns = Columns(rows.columns[0], rows.columns[-1], rows.bytes[0], rows.bytes[-1])
@@ -132,24 +124,12 @@ TRAINING, HELD_OUT = 1, 2  # sides
 
 
 class TripleBuffers(NamedTuple):
-    """Memory of the host that the card can reach too, and columns on the card.
+    """Memory of the host that the card can reach too, and columns on the card."""
 
-    Parameters
-    ----------
-    step : array of shape (n_entries,), float32
-        Steps.
-    answer : array of shape (2 * n_entries + 1,), int64
-        Sums of residuals and hessians of each entry; then the fall of the held-out loss.
-    columns : array of shape (n_features,), int64
-        Addresses of the codes.
-    code_bytes : int
-        Bytes of a code.
-    """
-
-    step: Any
-    answer: Any
-    columns: Any
-    code_bytes: int
+    step: Any  # (n_entries,)
+    answer: Any  # (2 * n_entries + 1,): sums of residuals and hessians, fall of the held-out loss
+    columns: Any  # (n_features,), addresses of the codes
+    code_bytes: int  # of one code
 
 
 @compiled()
@@ -211,19 +191,14 @@ def grow_triples_on_card(
 
 
 class TripleOnCard:
-    """Raw scores and slopes of one output of one bag, which a channel leads to.
+    """Raw scores and slopes of one output of one bag, which a channel leads to."""
 
-    Parameters
-    ----------
-    rows : RowsOnCard
-        Codes of all rows.
-    most_entries : int
-        Largest number of entries of a triple's volume.
-    side : array of shape (length,), uint8
-        Which side each row is on.
-    """
-
-    def __init__(self, rows: RowsOnCard, most_entries: int, side: NDArray[np.uint8]) -> None:
+    def __init__(
+        self,
+        rows: RowsOnCard,
+        most_entries: int,  # of a triple's volume
+        side: NDArray[np.uint8],  # (length,): which side each row is on
+    ) -> None:
         card, zeros = rows.card, np.zeros(rows.length)
         step = card.shared(np.zeros(most_entries, np.float32))
         answer = card.shared(np.zeros(2 * most_entries + 1, np.int64))
@@ -240,20 +215,16 @@ class TripleOnCard:
 
 
 class CardCuboidForest(CuboidForest):
-    """Triples of one bag, whose rows are on a card.
-
-    Parameters
-    ----------
-    on_card : RowsOnCard
-        Codes of all rows.
-    **settings
-        Parameters of ``CuboidForest``; its two sides are ``CardSide``.
-    """
+    """Triples of one bag, whose rows are on a card."""
 
     training: CardSide
     held_out: CardSide
 
-    def __init__(self, on_card: RowsOnCard, **settings: Any) -> None:
+    def __init__(
+        self,
+        on_card: RowsOnCard,
+        **settings: Any,  # of ``CuboidForest``; its two sides are ``CardSide``
+    ) -> None:
         super().__init__(**settings)
         self.on_card = on_card
         side = np.zeros(on_card.length, np.uint8)

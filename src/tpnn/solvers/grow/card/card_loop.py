@@ -19,56 +19,32 @@ BYTES_PER_SUM, BYTES_PER_VALUE = 8, 4
 
 
 class Channel(NamedTuple):
-    """How a compiled loop reaches a kernel.
+    """How a compiled loop reaches a kernel."""
 
-    Parameters
-    ----------
-    launch, copy, wait : ctypes functions
-        Functions of the driver.
-    kernel, stream : int
-        Handles of the kernel and of its stream of work.
-    n_blocks, n_threads : int
-        Blocks of the kernel, and threads of a block.
-    parameters : int
-        Address of the list of the kernel's parameters, which names ``words`` alone.
-    steps : array of shape (2,), int64
-        Addresses of the last step: in the memory of the host, and on the card.
-    words, numbers : array of shape (n_words,), int64 and float64
-        Structure that the kernel is given: two views of the same memory.
-    last : array of shape (1,), int64
-        Component whose step the rows have not taken yet, or NOTHING.
-    """
-
-    launch: Any
+    launch: Any  # functions of the driver
     copy: Any
     wait: Any
     kernel: int
     stream: int
-    n_blocks: int
-    n_threads: int
-    parameters: int
-    steps: Any
-    words: Any
-    numbers: Any
-    last: Any
+    n_blocks: int  # of the kernel
+    n_threads: int  # of a block
+    parameters: int  # address of the kernel's list of parameters, which names ``words`` alone
+    steps: Any  # (2,), addresses of the last step: on the host, on the card
+    words: Any  # (n_words,), the structure that the kernel reads
+    numbers: Any  # (n_words,), the same memory
+    last: Any  # (1,), component whose step the rows have not taken yet, or NOTHING
 
 
 class OpenChannel:
-    """A channel, and the memory that it names.
+    """A channel, and the memory that it names."""
 
-    Parameters
-    ----------
-    card : Card
-        The card.
-    kernel : str
-        Name of the kernel.
-    n_words : int
-        Words of its structure.
-    step : array of shape (n_cells,), float32
-        Where steps are in memory of the host that the card can reach.
-    """
-
-    def __init__(self, card: Card, kernel: str, n_words: int, step: Any) -> None:
+    def __init__(
+        self,
+        card: Card,
+        kernel: str,  # its name
+        n_words: int,  # of its structure
+        step: Any,  # (n_cells,), in memory of the host that the card can reach
+    ) -> None:
         self._stream, self.step = card.new_stream(), card.filled(np.zeros_like(step))
         words = np.zeros(n_words, np.int64)
         self._parameters = np.array([words.ctypes.data])
@@ -134,19 +110,11 @@ VISIT_WORDS = STEP + 6
 
 
 class Columns(NamedTuple):
-    """Where the codes of the features are on the card.
+    """Where the codes of the features are on the card."""
 
-    Parameters
-    ----------
-    fine, coarse : array of shape (n_features,), int64
-        Addresses of the columns, for main effects and for pairs.
-    fine_bytes, coarse_bytes : int
-        Bytes of a code of each.
-    """
-
-    fine: Any
-    coarse: Any
-    fine_bytes: int
+    fine: Any  # (n_features,), addresses of the columns, for main effects
+    coarse: Any  # the same for pairs
+    fine_bytes: int  # of one code
     coarse_bytes: int
 
 

@@ -21,17 +21,13 @@ ROWS_PER_STEP = 64  # columns are as long as a multiple of it
 
 
 class RowsOnCard:
-    """Codes of all rows on a card.
+    """Codes of all rows on a card."""
 
-    Parameters
-    ----------
-    card : Card
-        The card.
-    codes : list of array of shape (n_features, n_rows), uint8 or uint16
-        Node of every value, at the resolution of each order.
-    """
-
-    def __init__(self, card: Card, codes: Sequence[CodeArray]) -> None:
+    def __init__(
+        self,
+        card: Card,
+        codes: Sequence[CodeArray],  # (n_features, n_rows), at the resolution of each order
+    ) -> None:
         self.card, self.n_rows = card, codes[0].shape[1]
         self.bytes = [part.dtype.itemsize for part in codes]
         self._codes = [card.filled(self.spread(part)) for part in codes]
@@ -55,15 +51,9 @@ class RowsOnCard:
 
 @dataclass(frozen=True, kw_only=True)
 class CardSide(Side):
-    """One side of a bag's split; ``coded`` has the components over all rows.
+    """One side of a bag's split; ``coded`` has the components over all rows."""
 
-    Parameters
-    ----------
-    where : array of shape (n_rows,), int32
-        Number of each row among all rows.
-    """
-
-    where: NDArray[np.int32]
+    where: NDArray[np.int32]  # (n_rows,): number of each row among all rows
 
 
 class SidesOnCard(Sides):
@@ -104,17 +94,7 @@ WORDS = 9  # of the structure of the kernel
 
 
 class CardScores:
-    """Adds up main effects and pairs.
-
-    Parameters
-    ----------
-    rows : RowsOnCard
-        Codes of all rows.
-    plan : Plan
-        Features of the pairs.
-    growth : Growth
-        Main effects (n_features, M1, 1) and pairs (n_pairs, M2, M2), whose sizes are used.
-    """
+    """Adds up main effects and pairs."""
 
     def __init__(self, rows: RowsOnCard, plan: Plan, growth: Growth) -> None:
         self.rows, card = rows, rows.card

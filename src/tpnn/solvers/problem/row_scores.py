@@ -1,7 +1,7 @@
 """Raw scores of training rows by interpolation, as a frozen model computes them.
 
-Solvers see every row at its nearest nodes; a model interpolates between nodes. What is to hold for
-predictions is computed here.
+Solvers see every row at its nearest nodes, but a model interpolates between nodes. The intercept is
+balanced here, because its law is about predictions.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from tpnn.solvers.problem.rows import read_columns
 from tpnn.table.encoder import TableEncoder, of_rows
 from tpnn.table.table import Table
 
+N_STEPS = 100
+LONGEST_NEWTON_STEP = 2.0  # in units of the raw score; longer ones overshoot
+CLOSE_ENOUGH = 1e-12  # relative distance of a sum from its target
+
 
 def training_columns(
     problem: Problem, components: Iterable[Component], rows: IntArray
@@ -31,8 +35,7 @@ def training_columns(
     table, encoder, shelf = problem.codes.table, problem.encoder, problem.codes.shelf
     columns = [np.empty(0) for _ in range(encoder.n_features)]
     for feature in used_features(components):
-        found = of_rows(table, partial(_column, encoder, feature), rows)
-        columns[feature] = shelf.keep(found)
+        columns[feature] = shelf.keep(of_rows(table, partial(_column, encoder, feature), rows))
     return columns
 
 
@@ -103,8 +106,8 @@ def _scores(
 def based(problem: Problem, base: BaseModel) -> Problem:
     """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
     raw = training_scores(base.tables, base.intercepts, problem)
-    known = problem.rows.offset + (raw - problem.shift) / problem.scale
-    offset = problem.codes.shelf.keep(known.astype(np.float32))
+    total = problem.rows.offset + (raw - problem.shift) / problem.scale
+    offset = problem.codes.shelf.keep(total.astype(np.float32))
     return replace(
         problem,
         rows=replace(problem.rows, offset=offset),
@@ -113,16 +116,11 @@ def based(problem: Problem, base: BaseModel) -> Problem:
     )
 
 
-N_STEPS = 100
-LONGEST_NEWTON_STEP = 2.0  # in units of the raw score; longer ones overshoot
-CLOSE_ENOUGH = 1e-12  # relative distance of a sum from what it must be
-
-
 def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
-    """Move the intercepts of a model, all of whose features are there, to balance its predictions.
+    """Move the intercepts of a model until its predictions sum to the targets.
 
-    A model that does not predict means is returned as it is: quantiles, relative risks, and losses
-    that few outliers must not move.
+    The model must still have all features of the problem. Models that do not predict means stay as
+    they are: quantiles, relative risks, and losses that ignore outliers.
     """
     if not problem.objective.predicts_means:
         return model

@@ -1,4 +1,4 @@
-"""Gradient training: full-batch Adam with early stopping for each bag.
+"""Gradient training on the CPU: full-batch Adam with early stopping for each bag.
 
 One step: parameters -> grids of values (torch) -> raw scores of all rows (gather) -> loss and
 gradient of each row -> histograms of the gradient (the adjoint of the gather) -> gradient of the
@@ -59,7 +59,7 @@ class _Part:
             best[bags] = parameter.detach()[bags]
 
     def advance(self, gradient: Float32Array, learning_rate: float) -> None:
-        """Take one Adam step, given the gradient (n_rows, n_bags) of the loss in the raw scores."""
+        """Take one step of Adam, from the gradient (n_rows, n_bags) in the raw scores."""
         sums = self.coded.histogram(gradient, self.first, self.last)
         self.network.zero_grad()
         self.output.backward(torch.tensor(sums))  # a copy, whose alignment is always the same
@@ -104,19 +104,7 @@ ONE_TORCH_THREAD = SharedLimit(_limit_torch)
 
 
 class GradientTraining:
-    """Trains the networks of all orders on one problem.
-
-    Parameters
-    ----------
-    problem : Problem
-        Coded rows, targets and bags.
-    settings : NetworkSettings
-        Kind and number of the bases.
-    schedule : Schedule
-        Learning rate and stopping.
-    limits : Limits
-        When to stop regardless of progress.
-    """
+    """Trains the networks of all orders on one problem."""
 
     def __init__(
         self,

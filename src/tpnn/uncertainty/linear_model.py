@@ -1,7 +1,8 @@
-"""Groups: components whose posteriors are found together, so that no matrix gets too large.
+"""LinearModel: the joint posterior of the coefficients of one output, group by group.
 
-Components of one group are judged given each other, and given the means of all others. The main
-effects belong to every group, as they share features with all the interactions.
+Components are divided into groups, so that no matrix gets too large. The posterior of a group is
+joint for its components, given the means of all others. Main effects belong to every group, because
+they share features with all interactions.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from tpnn.uncertainty.equations import (
 )
 from tpnn.uncertainty.variances import Blocks, variances, widened
 
-MOST_FUNCTIONS = 800  # of a group; of several outputs fewer, so that the time is that of two
-SHARED_PART = 0.5  # of a group that main effects may take in all groups
+MOST_FUNCTIONS = 800  # per group; divided by sqrt(n_outputs), so many outputs take the time of two
+MOST_SHARED = 0.5  # share of a group that main effects may take; else they are not in all groups
+ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
+FEW_ROWS = 0.6  # per function, below which equations of rows are faster to solve
+PURPOSE = "bands"  # what a time limit may leave no time for
+N_SWEEPS = 2  # over the groups, if there are several
+N_GRADIENTS = 3  # steps of conjugate gradients if G is that of some rows
+LARGEST_LOSS = 4.0  # of a posterior mean, relative to zeros; at most 1 in exact arithmetic
 
 
 def groups(
@@ -40,18 +47,18 @@ def groups(
     [[0, 1, 5, 4], [0, 1, 3, 2]]
     """
     shared = [number for number, order in enumerate(orders) if order == 1]
-    if sum(sizes[number] for number in shared) > SHARED_PART * most:
+    if sum(sizes[number] for number in shared) > MOST_SHARED * most:
         shared = []
     others = [number for number in range(len(sizes)) if number not in set(shared)]
     others.sort(key=lambda number: (-strengths[number], number))
     room = most - sum(sizes[number] for number in shared)
     n_groups = max(-(-sum(sizes[number] for number in others) // room), 1)
-    found, taken = [list(shared) for _ in range(n_groups)], np.zeros(n_groups, np.intp)
+    grouped, taken = [list(shared) for _ in range(n_groups)], np.zeros(n_groups, np.intp)
     for number in others:
         emptiest = int(taken.argmin())
-        found[emptiest].append(number)
+        grouped[emptiest].append(number)
         taken[emptiest] += sizes[number]
-    return found
+    return grouped
 
 
 def most_functions(n_outputs: int) -> int:
@@ -59,72 +66,41 @@ def most_functions(n_outputs: int) -> int:
     return int(MOST_FUNCTIONS / np.sqrt(n_outputs))
 
 
-ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
-FEW_ROWS = 0.6  # for each function; equations of rows are then solved in less time
-PURPOSE = "bands"  # what a time limit may leave no time for
-N_SWEEPS = 2  # over the groups, if there are several
-N_GRADIENTS = 3  # conjugate ones, where some rows stand for all
-LARGEST_LOSS = 4.0  # of a posterior mean beside zeros; in exact arithmetic it is at most 1
-
-
 @dataclass(eq=False)
 class Group:
-    """Some components, and what is known of them so far.
+    """Some components, with their prior and the covariance of their coefficients."""
 
-    Parameters
-    ----------
-    numbers : list of int
-        Numbers of the components.
-    columns : array of shape (K,)
-        Places of their functions among all.
-    design : Design
-        Their functions on the rows.
-    blocks : Blocks
-        Coefficients that share a variance.
-    tau : array of shape (n_blocks,), optional
-        Their variances, once they are chosen.
-    diagonal : array of shape (K,)
-        D, the prior precision of each coefficient.
-    covariance : Covariance
-        (G + D)^-1 for the G of some rows.
-    """
-
-    numbers: list[int]
-    columns: IntArray
+    numbers: list[int]  # of the components
+    columns: IntArray  # (K,), places of their functions among all
     design: Design
     blocks: Blocks
-    tau: FloatArray | None = None
-    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))
-    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))
+    tau: FloatArray | None = None  # (n_blocks,), once they are chosen
+    diagonal: FloatArray = field(default_factory=lambda: np.empty(0))  # (K,): D, prior precision
+    covariance: Covariance = field(default_factory=lambda: Factored(np.empty((0, 0))))  # (G + D)^-1
 
 
 class LinearModel:
-    """Solves linear models of one output, each from the coefficients of the one before.
+    """Solves linear models of one output, each from the coefficients of the one before."""
 
-    Parameters
-    ----------
-    design : Design
-        Smooth functions of all components on the rows.
-    fitted : list of array of shape (k,)
-        Coefficients of the fitted components, to start from.
-    most : int
-        Largest number of functions of a group.
-    """
-
-    def __init__(self, design: Design, fitted: Sequence[FloatArray], most: int) -> None:
+    def __init__(
+        self,
+        design: Design,
+        fitted: Sequence[FloatArray],  # (k,) of each component, to start from
+        most: int,  # functions of a group
+    ) -> None:
         self.design, spans = design, design.spans
         scaled = [c / span.deviations for c, span in zip(fitted, spans, strict=True)]
         self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
         self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
-        self.found: list[Coefficients] = []
+        self.posteriors: list[Coefficients] = []
         self.information = 0.0  # about the intercept
         sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
         strengths, places = [float(c @ c) for c in fitted], design.places
         self.groups = []
         for numbers in groups(sizes, orders, strengths, most):
             columns = np.concatenate([places[number] for number in numbers])
-            part = design.of(numbers)
-            self.groups.append(Group(numbers, columns, part, Blocks.of(part.spans)))
+            smaller = design.of(numbers)
+            self.groups.append(Group(numbers, columns, smaller, Blocks.of(smaller.spans)))
 
     def solve(self, response: FloatArray, precision: FloatArray, limits: Limits) -> FloatArray:
         """Find the posterior given observations z (n,) and precisions P; return their fit (n,).
@@ -134,18 +110,19 @@ class LinearModel:
         """
         residual = response - self.design.values(self.beta)
         self.information = float(precision.sum())
-        found: dict[int, Coefficients] = {}
+        by_number: dict[int, Coefficients] = {}
         for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
-            found = {}
+            by_number = {}
             for group in self.groups:
                 limits.check(PURPOSE)
                 if sweep == 0:
                     self._choose_variances(group, residual, precision)
                 joint = self._posterior(group, residual, precision)
                 each = [joint.of(place) for place in group.design.places]
-                found = dict(zip(group.numbers, each, strict=True)) | found
-        self.found = [found[number] for number in range(len(found))]
-        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+                # The first group that has a component gives its posterior.
+                by_number = dict(zip(group.numbers, each, strict=True)) | by_number
+        self.posteriors = [by_number[number] for number in range(len(by_number))]
+        with np.errstate(over="ignore", invalid="ignore"):  # NaN is refused below
             mean = np.average(residual, weights=precision)
             loss, loss_of_zeros = (precision @ rest**2 for rest in (residual - mean, response))
         if not loss <= LARGEST_LOSS * loss_of_zeros:
@@ -154,12 +131,12 @@ class LinearModel:
 
     def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
         """Let the evidence of some rows choose the variances; scale G up to all rows."""
-        part, some = replace(group.design, step=self.step), precision[:: self.step]
-        found = _equations(part, residual[:: self.step], some, self.beta[group.columns])
-        group.tau = variances(found, group.blocks, group.tau)
-        found = found.scaled(float(precision.sum()) / float(some.sum()))
-        group.diagonal = group.blocks.repeated(1 / widened(found, group.blocks, group.tau))
-        group.covariance = found.solved(group.diagonal).covariance
+        design, some = replace(group.design, step=self.step), precision[:: self.step]
+        equations = _equations(design, residual[:: self.step], some, self.beta[group.columns])
+        group.tau = variances(equations, group.blocks, group.tau)
+        equations = equations.scaled(float(precision.sum()) / float(some.sum()))
+        group.diagonal = group.blocks.repeated(1 / widened(equations, group.blocks, group.tau))
+        group.covariance = equations.solved(group.diagonal).covariance
 
     def _posterior(self, group: Group, residual: FloatArray, precision: FloatArray) -> Coefficients:
         """Posterior of a group; its mean replaces the coefficients so far, also in ``residual``.

@@ -36,28 +36,14 @@ class Targets:
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled:
-    """Targets as a solver sees them.
+    """Targets as a solver sees them."""
 
-    Parameters
-    ----------
-    y : array of shape (n, T)
-        Targets on the training scale.
-    offset : array of shape (n, 1)
-        Known part of the raw score.
-    objective : Objective
-        The loss; in units of its dispersion if rescaling y only shifts the raw score.
-    best_constant : array of shape (K,)
-        Raw score of the best constant.
-    shift, scale : array of shape (K,) or (1,)
-        The way back: the raw score in the user's units is shift + scale * raw score.
-    """
-
-    y: FloatArray
-    offset: FloatArray
-    objective: Objective
-    best_constant: FloatArray
-    shift: FloatArray
-    scale: FloatArray
+    y: FloatArray  # (n, T), on the training scale
+    offset: FloatArray  # (n, 1)
+    objective: Objective  # in units of its dispersion if rescaling y only shifts the raw score
+    best_constant: FloatArray  # (K,), its raw score
+    shift: FloatArray  # (K,) or (1,)
+    scale: FloatArray  # (K,) or (1,): raw score of the user = shift + scale * raw score
 
 
 def _check_log_risks(offset: FloatArray) -> None:
