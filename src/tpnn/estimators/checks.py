@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.table.columns import StoredColumns, array_of, is_missing
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow

@@ -23,13 +23,13 @@ from tpnn.estimators.checks import (
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import OBJECTIVES, several_classes
-from tpnn.loss.targets import checked_offset
+from tpnn.loss.row_values import checked_offset
 from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.columns import array_of
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

@@ -20,11 +20,11 @@ from tpnn.estimators.checks import (
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.estimators.warm_start import read_start
 from tpnn.loss.objectives import Objective, resolve
-from tpnn.loss.targets import checked_numbers, checked_offset
+from tpnn.loss.row_values import checked_numbers, checked_offset
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
 from tpnn.solvers.problem.targets import Targets
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

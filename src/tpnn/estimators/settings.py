@@ -12,7 +12,7 @@ from tpnn._utils.rules import check_parameters, is_whole
 from tpnn._utils.threads import threads_of
 from tpnn.anova.components import resolve_feature
 from tpnn.estimators.checks import check_rows, seed_from
-from tpnn.loss.targets import column_offset
+from tpnn.loss.row_values import column_offset
 from tpnn.search.request import Interactions
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow

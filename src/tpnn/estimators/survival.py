@@ -20,12 +20,12 @@ from tpnn.estimators.warm_start import read_start
 from tpnn.explain.metrics.curves import breslow
 from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.loss.targets import checked_offset, checked_survival
+from tpnn.loss.row_values import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.solvers.problem.targets import Targets
 from tpnn.table.axis import read_only
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

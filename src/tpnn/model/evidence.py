@@ -12,7 +12,7 @@ import numpy as np
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import LINKS
-from tpnn.loss.targets import checked_numbers
+from tpnn.loss.row_values import checked_numbers
 
 
 class Baseline(NamedTuple):

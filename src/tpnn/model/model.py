@@ -19,7 +19,7 @@ from tpnn.anova.measure import worst_mean
 from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
-from tpnn.loss.targets import checked_offset, column_offset
+from tpnn.loss.row_values import checked_offset, column_offset
 from tpnn.model import doors, intervals
 from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor

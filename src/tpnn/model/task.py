@@ -27,7 +27,7 @@ from tpnn.loss.objectives import (
     several_classes,
     several_targets,
 )
-from tpnn.loss.targets import checked_numbers, checked_survival, refuse_masked
+from tpnn.loss.row_values import checked_numbers, checked_survival, refuse_masked
 from tpnn.model.codec import Label, storable_labels
 from tpnn.model.evidence import Baseline, Reliability
 from tpnn.table.columns import array_of

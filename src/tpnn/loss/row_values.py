@@ -1,4 +1,4 @@
-"""The offset: a known part of the raw score of each row."""
+"""Values of rows besides the features: offsets, and times with events, read and checked."""
 
 from __future__ import annotations
 

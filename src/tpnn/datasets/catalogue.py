@@ -1,4 +1,4 @@
-"""Load the data sets of the ANOVA-TPNN paper."""
+"""The data sets of the ANOVA-TPNN paper, by name."""
 
 from __future__ import annotations
 
