@@ -30,9 +30,8 @@ def importance_interval(
     band, the interval holds the importance that is shown.
     """
     shown, reach = importance(table, weights), normal_quantile((1 + level) / 2)
-    unit = (
-        max(float(np.abs(table).max()), float(posterior.units.max())) or 1.0
-    )  # no square overflows
+    # In this unit no square overflows.
+    unit = max(float(np.abs(table).max()), float(posterior.units.max())) or 1.0
     table, posterior = table / unit, replace(posterior, units=posterior.units / unit)
     masses = reduce(np.multiply.outer, weights)
     mean = table + posterior.units * (posterior.functions @ posterior.shifts)
