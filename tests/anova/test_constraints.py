@@ -310,7 +310,7 @@ def test_a_linear_feature_is_a_line_and_has_no_interactions(data: Any, settings:
     }
     axis = model.axes((0,))[0]
     rows = np.tile(X[:1], (50, 1))
-    rows[:, 0] = np.linspace(axis.values[0], axis.values[axis.n_regular - 1], 50)
+    rows[:, 0] = np.linspace(axis.values[0], axis.values[-1], 50)
     values = model.raw_scores(rows)
     line = np.interp(rows[:, 0], rows[[0, -1], 0], values[[0, -1]])
     assert np.abs(values - line).max() < 1e-12 * np.abs(values).max()

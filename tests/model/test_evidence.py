@@ -58,7 +58,7 @@ CHANGES: dict[str, Callable[[AnovaModel], AnovaModel]] = {
     "one output": lambda model: model.explain().of(model.output_names[1]).model,
     "finer nodes": finer,
     "edit": lambda model: replace(model.edit("a", between=(-0.5, 0.5), add=1.0), edits=None),
-    "edit of a shape": lambda model: replace(model.edit("a", monotone="increasing"), edits=None),
+    "edit of a shape": lambda model: replace(model.edit("a", shape="increasing"), edits=None),
     "edit without": lambda model: replace(model.edit("a", without=True), edits=None),
     "merge": lambda model: merge([model, two_of(model)]),
     "purify": lambda model: purify(model, X=X[:40]),
