@@ -12,7 +12,7 @@ from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load
 from tpnn.explain.metrics.scores import concordance_estimate
-from tpnn.loss.targets import checked_survival
+from tpnn.loss.row_values import checked_survival
 
 
 @pytest.mark.filterwarnings("error")

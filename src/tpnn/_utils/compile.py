@@ -24,7 +24,7 @@ LOGGER = logging.getLogger("tpnn")
 
 
 class _ForgivingCache(FunctionCache):
-    """Numba's cache of one function; files that cannot be read or written are no error."""
+    """Numba's cache of one function, in which unreadable or unwritable files are no error."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code of a signature, or None if it must be compiled."""
@@ -54,17 +54,14 @@ class _ForgivingCache(FunctionCache):
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorate a function that numba compiles, without the interpreter lock.
 
-    Parameters
-    ----------
-    **options
-        Further options of ``numba.njit``, such as ``fastmath=True``.
+    The options are those of ``numba.njit``, such as ``fastmath=True``.
     """
 
     def decorated(function: Function) -> Function:
         compiled_function: Any = nb.njit(nogil=True, **options)(function)
         try:
             compiled_function._cache = _ForgivingCache(function)  # what cache=True does
-        except RuntimeError:  # numba found no folder that it can write
+        except RuntimeError:  # numba has no folder that it can write
             _say_uncached()
         result: Function = compiled_function
         return result
@@ -73,9 +70,9 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
 
 def is_kept(function: Any) -> bool:
-    """Whether an earlier process has left compiled code of a function that is not out of date.
+    """Whether an earlier process has left compiled code of a function that is still up to date.
 
-    Numba has no public word for it. Where its private one fails, the answer is no.
+    Numba has no public function for it. Where its private one fails, the answer is no.
     """
     try:
         return bool(function._cache._cache_file._load_index())
@@ -102,7 +99,7 @@ def is_notebook() -> bool:
 
 
 def has_screen() -> bool:
-    """Whether somebody sees what is written to stderr: on a terminal or in a notebook."""
+    """Whether a person sees what is written to stderr: on a terminal or in a notebook."""
     on_terminal = sys.stderr is not None and sys.stderr.isatty()  # a window may have no stderr
     return on_terminal or is_notebook()
 
@@ -115,8 +112,8 @@ def _say_on_screen(text: str) -> None:
 class Announcer(Listener):
     """Says in one line that our loops are being compiled, once for each kind of work.
 
-    The line is a record of level INFO of the logger "tpnn". Where nobody listens to that, it goes
-    to the fit that began last, else to the screen.
+    The line is a record of level INFO of the logger "tpnn". If that logger leaves out INFO, the
+    line goes to the fit that began last, else to the screen.
     """
 
     def __init__(self) -> None:
@@ -133,13 +130,12 @@ class Announcer(Listener):
             work, wait = "predict large tables", "a few seconds"
         if work not in self._announced:
             self._announced.add(work)
-            is_kept = not isinstance(event.data["dispatcher"]._cache, NullCache)
-            often = "once for each installation" if is_kept else "in every process"
-            text = f"Compiling the loops that {work}: {wait}, {often}."
-            self.tell(text)
+            has_cache = not isinstance(event.data["dispatcher"]._cache, NullCache)
+            often = "once for each installation" if has_cache else "in every process"
+            self.tell(f"Compiling the loops that {work}: {wait}, {often}.")
 
     def tell(self, text: str) -> None:
-        """Log a line; where nobody listens to the log, pass it to the fit or to the screen."""
+        """Log a line; if the logger leaves out INFO, pass the line to the fit or to the screen."""
         LOGGER.info(text)
         if not LOGGER.isEnabledFor(logging.INFO):
             self.says[-1](text)

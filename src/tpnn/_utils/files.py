@@ -17,7 +17,7 @@ except ImportError:  # on Windows, where an open file cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
 STREAM_FOLDERS = ("/dev", "/dev/fd", "/proc/self/fd")  # such as /dev/stdout, also if it is a file
-MOST_NAME_CHARACTERS = 50  # of the target's name in that of its temporary file
+MOST_NAME_CHARACTERS = 50  # of the target's name in the name of its temporary file
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -30,7 +30,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     Raises
     ------
     TypeError
-        If it is no path.
+        If the path is neither a str nor a path object.
     FileNotFoundError
         If the path is a folder or lies in a folder that does not exist.
     PermissionError
@@ -67,7 +67,7 @@ def _write(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def check_path(path: Any) -> None:
-    """Refuse what cannot be the path of a file; bytes and numbers of open files are none."""
+    """Refuse everything but the path of a file; bytes and numbers of open files are refused too."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise TypeError(
             f"path: must be the path of a file, a str or a pathlib.Path, found {reprlib.repr(path)}"
@@ -121,11 +121,11 @@ def _new_temporary(target: Path) -> IO[bytes]:
 
 def _take_over(temporary: Path, target: Path) -> None:
     """Give a temporary file the owner, where that is allowed, and the mode of its target."""
-    known = target.stat()
+    status = target.stat()
     if hasattr(os, "chown"):
         with contextlib.suppress(OSError):
-            os.chown(temporary, known.st_uid, known.st_gid)
-    os.chmod(temporary, stat.S_IMODE(known.st_mode))
+            os.chown(temporary, status.st_uid, status.st_gid)
+    os.chmod(temporary, stat.S_IMODE(status.st_mode))
 
 
 def _remove_abandoned(target: Path) -> None:

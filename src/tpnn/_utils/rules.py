@@ -11,11 +11,11 @@ import numpy as np
 
 
 class Rule(NamedTuple):
-    """The rule of a parameter in words and as a test, and a value that satisfies it."""
+    """The rule of a parameter."""
 
-    words: str
+    words: str  # follows "must be" in messages
     holds: Callable[[Any], bool]
-    example: Any
+    example: Any  # a value that satisfies the rule
 
 
 def is_whole(value: Any) -> bool:
@@ -44,7 +44,7 @@ def is_not_negative(value: Any) -> bool:
 
 
 def one_of(*values: str) -> Callable[[Any], bool]:
-    """Return a test for being one of the given strings."""
+    """Return a test whether a value is one of these strings."""
     return lambda value: isinstance(value, str) and value in values
 
 
@@ -54,7 +54,7 @@ FLAG = Rule("True or False", lambda value: isinstance(value, bool | np.bool_), F
 
 
 def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule], owner: str = "") -> None:
-    """Raise ValueError for the first value that breaks its rule; those without one are free.
+    """Raise ValueError for the first value that breaks its rule.
 
     The message suggests ``name=value``, or ``solver=owner(name=value)`` for a solver's parameter.
     """
@@ -68,18 +68,17 @@ def check_parameters(values: Mapping[str, Any], rules: Mapping[str, Rule], owner
             )
 
 
-# Packages whose lines say nothing to a user: ours, and those whose functions call or wrap ours.
+# Packages whose lines do not help a user: ours, and those whose functions call or wrap ours.
 PASSED_OVER = ("tpnn", "sklearn", "joblib", "contextlib", "functools")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of something at the innermost line outside of this package and of wrappers around it."""
+    """Warn at the line of the user's own code that called this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _package(frame.f_globals) in PASSED_OVER:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
-def _package(known: dict[str, object]) -> str:
-    """Package of the module that has these global names."""
-    return str(known.get("__name__", "")).partition(".")[0]
+def _package(module_globals: dict[str, object]) -> str:
+    return str(module_globals.get("__name__", "")).partition(".")[0]

@@ -15,15 +15,10 @@ SMALLEST_FILE_BYTES = 1 << 22  # smaller arrays stay in memory
 
 
 class Shelf:
-    """Makes arrays that many rows fill: in memory, or in files that are mapped into memory.
+    """Makes large arrays: in memory, or in files of a folder that are mapped into memory.
 
     The system keeps as much of a mapped file in memory as there is room for. The files have no
     names, so nothing is left behind when the arrays are gone, however the process ends.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Folder of the files; by default arrays are in memory.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -35,7 +30,7 @@ class Shelf:
         return self.folder is not None
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Array whose values are still to be set; those of a file are zero."""
+        """Array whose values are still to be set; in a file they are zero."""
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if not self.is_on_disk or n_bytes <= SMALLEST_FILE_BYTES:
             return np.empty(shape, dtype)
@@ -51,7 +46,7 @@ class Shelf:
         return array
 
     def keep(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an array with the given values; the array itself if it may stay in memory."""
+        """Return an array with these values; the same array if it may stay in memory."""
         if not self.is_on_disk or values.nbytes <= SMALLEST_FILE_BYTES:
             return values
         kept = self.empty(values.shape, values.dtype)

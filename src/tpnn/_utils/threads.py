@@ -21,22 +21,13 @@ class Workers:
 
     The threads of an OpenMP pool spin while they wait; these sleep, so a fit also runs well on a
     machine whose cores are busy with something else.
-
-    Parameters
-    ----------
-    n_threads : int, optional
-        Number of threads; by default the number of cores that this process may use.
-    prepare : callable, optional
-        Called once in every thread before it starts to work.
-    on_error : callable, optional
-        Called when a task raises or is interrupted, before waiting for the other threads.
     """
 
     def __init__(
         self,
-        n_threads: int | None = None,
-        prepare: Callable[[], object] | None = None,
-        on_error: Callable[[], object] = lambda: None,
+        n_threads: int | None = None,  # None for all cores that this process may use
+        prepare: Callable[[], object] | None = None,  # called first in every thread
+        on_error: Callable[[], object] = lambda: None,  # called when a task raises, before waiting
     ) -> None:
         self.n_threads = n_threads or available_cores()
         self._on_error = on_error
@@ -97,12 +88,7 @@ class SharedLimit:
     """A process-wide setting that holds while at least one fit is running.
 
     Two concurrent fits must not undo each other's setting, so the first one to enter applies it and
-    the last one to leave undoes it.
-
-    Parameters
-    ----------
-    apply : callable
-        Applies the setting and returns a function that undoes it.
+    the last one to leave undoes it. ``apply`` returns a function that undoes the setting.
     """
 
     def __init__(self, apply: Callable[[], Callable[[], object]]) -> None:
@@ -147,5 +133,5 @@ def split(size: int, longest: int) -> list[tuple[int, int]]:
     >>> split(5, 3)
     [(0, 2), (2, 5)]
     """
-    parts = -(-size // longest)
-    return list(pairwise(size * part // parts for part in range(parts + 1))) if parts else []
+    n_pieces = -(-size // longest)
+    return list(pairwise(size * i // n_pieces for i in range(n_pieces + 1))) if n_pieces else []

@@ -78,25 +78,15 @@ class ComponentSet:
 class InteractionRules:
     """Which interactions a model may or must have, besides those that a search finds.
 
-    Parameters
-    ----------
-    forbidden : tuple of tuple of int
-        No component may contain all features of one of these.
-    groups : tuple of tuple of int
-        Features may interact only within one of these groups; empty where all features may.
-    required : tuple of tuple of int
-        Always included.
-
-    Examples
-    --------
     >>> rules = InteractionRules(forbidden=((0, 1),), groups=((0, 1, 2),), required=())
     >>> [rules.permit(s) for s in [(0,), (0, 2), (0, 1), (0, 1, 2), (2, 3)]]
     [True, True, False, False, False]
     """
 
-    forbidden: tuple[Component, ...] = ()
+    forbidden: tuple[Component, ...] = ()  # no component contains all features of one of these
+    # features interact only within one of these; () sets no limit
     groups: tuple[Component, ...] = ()
-    required: tuple[Component, ...] = ()
+    required: tuple[Component, ...] = ()  # always included
 
     def permit(self, component: Component) -> bool:
         """Whether a component may be in the model; main effects always may."""
@@ -129,7 +119,7 @@ def resolve_interactions(
     order: int | None,
     argument: str = "interactions",
 ) -> list[Component]:
-    """Turn interactions given by name or index into components, checking each.
+    """Turn interactions, each by name or index of its features, into components, checking each.
 
     No interaction may have more than ``order`` features; None sets no limit. Messages begin with
     the name ``argument``.
@@ -137,7 +127,7 @@ def resolve_interactions(
     >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
     [(0, 1), (1, 2)]
     """
-    return [_resolve_one(tuple(given), feature_names, order, argument) for given in interactions]
+    return [_resolve_one(tuple(one), feature_names, order, argument) for one in interactions]
 
 
 def resolve_components(
@@ -146,62 +136,58 @@ def resolve_components(
     order: int,
     argument: str = "components",
 ) -> ComponentSet:
-    """Turn components of a model, given by name or index, into a set; none may occur twice.
+    """Turn components of a model, by name or index, into a set; none may occur twice.
 
     >>> resolve_components([("b",), (1, "a")], ["a", "b", "c"], order=2).components
     ((1,), (0, 1))
     """
-    found: dict[Component, tuple[int | str, ...]] = {}
+    listed_as: dict[Component, tuple[int | str, ...]] = {}
     for features in map(tuple, listed):
         component = _resolve_one(features, feature_names, order, argument, fewest=1)
-        if component in found:
+        if component in listed_as:
             raise ValueError(
-                f"{argument}: each may be listed once, found {found[component]} and {features}. "
+                f"{argument}: each may be listed once, found {listed_as[component]} and "
+                f"{features}. "
                 "Remove one of the two."
             )
-        found[component] = features
-    return ComponentSet(tuple(found))
+        listed_as[component] = features
+    return ComponentSet(tuple(listed_as))
 
 
 def _resolve_one(
-    given: tuple[int | str, ...],
+    features: tuple[int | str, ...],
     feature_names: Sequence[str],
     order: int | None,
     argument: str,
     fewest: int = 2,
 ) -> Component:
-    numbers = {name: number for number, name in enumerate(feature_names)}
-    found = [
-        numbers.get(feature) if isinstance(feature, str) else _index(feature, len(feature_names))
-        for feature in given
-    ]
-    if None in found:
-        unknown = given[found.index(None)]
+    indices = [_index(feature, feature_names) for feature in features]
+    if None in indices:
+        unknown = features[indices.index(None)]
         raise ValueError(
             f"{argument}: features must be names or indices of columns, found {unknown!r} in "
-            f"{given}. The columns are {list(feature_names)[:10]}."
+            f"{features}. The columns are {list(feature_names)[:10]}."
         )
-    component = tuple(sorted(number for number in found if number is not None))
+    component = tuple(sorted(index for index in indices if index is not None))
     for one, other in pairwise(component):
         if one == other:
             raise ValueError(
                 f"{argument}: each must name different features, found {feature_names[one]!r} "
-                f"twice in {given}. Name it once."
+                f"twice in {features}. Name it once."
             )
     most = len(feature_names) if order is None else order
     if not fewest <= len(component) <= most:
         rule = f"at least {fewest}" if order is None else f"{fewest} to order={order}"
         remedy = "Change it." if order is None else "Change it, or raise order."
         raise ValueError(
-            f"{argument}: each must name {rule} different features, found {given}. {remedy}"
+            f"{argument}: each must name {rule} different features, found {features}. {remedy}"
         )
     return component
 
 
 def resolve_feature(feature: Any, feature_names: Sequence[str], argument: str) -> int:
-    """Index of a feature given by name or index; errors begin with ``argument``."""
-    known = {name: number for number, name in enumerate(feature_names)}
-    index = known.get(feature) if isinstance(feature, str) else _index(feature, len(known))
+    """Index of a feature, by name or index; errors begin with ``argument``."""
+    index = _index(feature, feature_names)
     if index is None:
         raise ValueError(
             f"{argument}: features must be names or indices of columns, found {feature!r}. "
@@ -210,6 +196,8 @@ def resolve_feature(feature: Any, feature_names: Sequence[str], argument: str) -
     return index
 
 
-def _index(feature: Any, n_features: int) -> int | None:
+def _index(feature: Any, feature_names: Sequence[str]) -> int | None:
+    if isinstance(feature, str):
+        return feature_names.index(feature) if feature in feature_names else None
     whole = isinstance(feature, Integral) and not isinstance(feature, bool)
-    return int(feature) if whole and 0 <= feature < n_features else None
+    return int(feature) if whole and 0 <= feature < len(feature_names) else None

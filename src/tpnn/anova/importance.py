@@ -12,7 +12,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.measure import product_mean
 from tpnn.anova.posterior import LEVEL, Uncertainty, normal_quantile
 
-N_DRAWS, DRAWS_AT_ONCE = 200, 50  # of whole components
+N_DRAWS, DRAWS_AT_ONCE = 200, 50  # draws of whole components
 
 
 def importance(table: FloatArray, weights: Sequence[FloatArray]) -> float:
@@ -21,40 +21,43 @@ def importance(table: FloatArray, weights: Sequence[FloatArray]) -> float:
 
 
 def importance_interval(
-    table: FloatArray, weights: Sequence[FloatArray], known: Uncertainty, level: float = LEVEL
+    table: FloatArray, weights: Sequence[FloatArray], posterior: Uncertainty, level: float = LEVEL
 ) -> tuple[float, float]:
     """Interval of the importance of the truth g behind a grid f.
 
     With s = sign(f) the importance is at least E[s g], a normal variable, whose quantile is the
     lower end, or zero. The upper end is the quantile of E|g| over draws of the posterior. Like a
-    band, the interval holds what is shown.
+    band, the interval holds the importance that is shown.
     """
     shown, reach = importance(table, weights), normal_quantile((1 + level) / 2)
-    unit = max(float(np.abs(table).max()), float(known.units.max())) or 1.0  # no square overflows
-    table, known = table / unit, replace(known, units=known.units / unit)
+    # In this unit no square overflows.
+    unit = max(float(np.abs(table).max()), float(posterior.units.max())) or 1.0
+    table, posterior = table / unit, replace(posterior, units=posterior.units / unit)
     masses = reduce(np.multiply.outer, weights)
-    mean = table + known.units * (known.functions @ known.shifts)
-    least, error = _signed_mean(np.sign(table) * masses[..., None], mean, known)
-    draws = [_drawn(masses, mean, known, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
+    mean = table + posterior.units * (posterior.functions @ posterior.shifts)
+    least, error = _signed_mean(np.sign(table) * masses[..., None], mean, posterior)
+    draws = [_drawn(masses, mean, posterior, seed) for seed in range(N_DRAWS // DRAWS_AT_ONCE)]
     upper = float(np.quantile(np.concatenate(draws), (1 + level) / 2))
     return min(unit * max(least - reach * error, 0.0), shown), max(unit * upper, shown)
 
 
-def _signed_mean(signs: FloatArray, mean: FloatArray, known: Uncertainty) -> tuple[float, float]:
+def _signed_mean(
+    signs: FloatArray, mean: FloatArray, posterior: Uncertainty
+) -> tuple[float, float]:
     """Mean and standard error of E[s g], averaged over the outputs.
 
     ``signs`` (M_1, ..., M_d, n_outputs) are signs times masses. The errors of the outputs are taken
     to agree, which makes the standard error too large rather than too small.
     """
     nodes = tuple(range(signs.ndim - 1))
-    sums = np.tensordot(known.functions, signs, (nodes, nodes))  # (k, n_outputs)
-    smooth = np.einsum("io,oij->oj", sums, known.roots)
-    variances = (smooth**2).sum(-1) + (signs**2 * known.rough).sum(nodes)
-    errors = known.units * np.sqrt(variances)
+    sums = np.tensordot(posterior.functions, signs, (nodes, nodes))  # (k, n_outputs)
+    smooth = np.einsum("io,oij->oj", sums, posterior.roots)
+    variances = (smooth**2).sum(-1) + (signs**2 * posterior.rough).sum(nodes)
+    errors = posterior.units * np.sqrt(variances)
     return float((signs * mean).sum(nodes).mean()), float(errors.mean())
 
 
-def _drawn(masses: FloatArray, mean: FloatArray, known: Uncertainty, seed: int) -> FloatArray:
+def _drawn(masses: FloatArray, mean: FloatArray, posterior: Uncertainty, seed: int) -> FloatArray:
     """E|g| of some draws of the smooth part, in the mean over the rough part, (n_draws,).
 
     Of a normal variable E|N(mean, v)| <= sqrt(mean^2 + 2 v / pi), which is exact where the mean is
@@ -63,10 +66,10 @@ def _drawn(masses: FloatArray, mean: FloatArray, known: Uncertainty, seed: int) 
     rng, total = np.random.default_rng(seed), np.zeros(DRAWS_AT_ONCE)
     n_outputs = mean.shape[-1]
     for output in range(n_outputs):
-        normal = rng.normal(size=(known.roots.shape[-1], DRAWS_AT_ONCE))
-        curves = known.functions @ (known.roots[output] @ normal) * known.units[output]
+        normal = rng.normal(size=(posterior.roots.shape[-1], DRAWS_AT_ONCE))
+        curves = posterior.functions @ (posterior.roots[output] @ normal) * posterior.units[output]
         curves += mean[..., output, None]
-        rough = known.units[output] ** 2 * known.rough[..., output, None]
+        rough = posterior.units[output] ** 2 * posterior.rough[..., output, None]
         sizes = np.sqrt(curves**2 + 2 / np.pi * rough)
         total += masses.ravel() @ sizes.reshape(masses.size, -1)
     return np.asarray(total / n_outputs)

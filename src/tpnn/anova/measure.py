@@ -14,32 +14,18 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.table.axis import Axis
 
-SMALLEST_RELATIVE_SPREAD = 1e-6  # of the largest value of the model; a smaller one is rounding
+SMALLEST_RELATIVE_SPREAD = 1e-6  # to the largest value of the model; below, it is rounding
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """Nodes and masses of p features, padded to the same number of nodes M.
+    """Nodes and masses of p features, padded to the same number of nodes M."""
 
-    Parameters
-    ----------
-    positions : array of shape (p, M)
-        Rank position of each node in [0, 1].
-    weights : array of shape (p, M)
-        Mass of each node; each row sums to one.
-    sizes : array of shape (p,)
-        Number of real nodes of each feature.
-    nominal : array of shape (p,)
-        Whether the nodes of a feature have no order.
-    missing : array of shape (p,)
-        Whether the last real node of a feature stands for missing values.
-    """
-
-    positions: FloatArray
-    weights: FloatArray
-    sizes: IntArray
-    nominal: BoolArray
-    missing: BoolArray
+    positions: FloatArray  # (p, M): rank position of each node in [0, 1]
+    weights: FloatArray  # (p, M): mass of each node; each row sums to one
+    sizes: IntArray  # (p,): number of real nodes
+    nominal: BoolArray  # (p,): whether the nodes have no order
+    missing: BoolArray  # (p,): whether the last real node stands for missing values
 
     @property
     def n_nodes(self) -> int:
@@ -48,7 +34,7 @@ class Marginal:
 
     @property
     def free(self) -> BoolArray:
-        """Nodes with a logit of their own, (p, M): levels without order and missing values."""
+        """Nodes with a logit of their own, (p, M): levels without order, and missing values."""
         nodes = np.arange(self.n_nodes)
         last = self.missing[:, None] & (nodes == self.sizes[:, None] - 1)
         free: BoolArray = last | (self.nominal[:, None] & (nodes < self.sizes[:, None]))
@@ -56,13 +42,7 @@ class Marginal:
 
     def of_features(self, features: IntArray) -> Marginal:
         """Measure of some of the features, padded as before."""
-        return Marginal(
-            self.positions[features],
-            self.weights[features],
-            self.sizes[features],
-            self.nominal[features],
-            self.missing[features],
-        )
+        return Marginal(*(array[features] for array in vars(self).values()))
 
     @classmethod
     def of(cls, axes: Sequence[Axis]) -> Marginal:

@@ -4,8 +4,8 @@ Around the shown component f the posterior of the truth has, on the nodes, mean 
 
     m = f + Phi d,    C = Phi R R' Phi' + diag(v).
 
-Phi are products of a few smooth functions of the features, d and R the mean and a root of the
-covariance of their coefficients, and v is the variance of what is rough. The band is f +- h with
+Phi are products of a few smooth functions of the features. Their coefficients have the mean d, and
+R is a root of their covariance. v is the variance of the rough part. The band is f +- h with
 P(|N(m - f, C)| <= h) = level at every node: 1.96 standard errors where m = f, more elsewhere. Over
 many fits it covers the truth over that share of the data on average, as the bands of smoothing
 splines do (Nychka, 1988). The simultaneous band f +- c h holds whole curves with that probability.
@@ -25,10 +25,10 @@ import numpy as np
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 
 POINTWISE, SIMULTANEOUS = "pointwise", "simultaneous"
-LEVEL = 0.95  # of bands, unless another one is asked for
-FARTHEST_RATIO = 8.0  # of bias to standard error; beyond it one tail is all that counts
+LEVEL = 0.95  # default level of bands
+FARTHEST_RATIO = 8.0  # of bias to standard error; beyond it only one tail counts
 N_RATIOS, N_BISECTIONS = 400, 60
-N_DRAWS, DRAWS_AT_ONCE = 1000, 100  # of whole curves
+N_DRAWS, DRAWS_AT_ONCE = 1000, 100  # draws of whole curves
 N_FREE = 8  # nu, degrees of freedom of the variances of whole curves
 SMALLEST_ERROR = 1e-300
 LARGEST_SHARE = 1 - 2.0**-53
@@ -36,27 +36,13 @@ LARGEST_SHARE = 1 - 2.0**-53
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """Posterior of the values of a component, or of differences of them, on all of its nodes.
+    """Posterior of the values of a component, or of differences of them, on all of its nodes."""
 
-    Parameters
-    ----------
-    functions : array of shape (M_1, ..., M_d, k)
-        Smooth functions Phi.
-    shifts : array of shape (k, n_outputs)
-        Mean d of their coefficients for each output.
-    roots : array of shape (n_outputs, k, k)
-        Root R of their covariance for each output.
-    rough : array of shape (M_1, ..., M_d, n_outputs)
-        Variance v of the rough part.
-    units : array of shape (n_outputs,)
-        All of these are in this unit of the raw score of each output.
-    """
-
-    functions: FloatArray
-    shifts: FloatArray
-    roots: FloatArray
-    rough: FloatArray
-    units: FloatArray
+    functions: FloatArray  # (M_1, ..., M_d, k): smooth functions Phi
+    shifts: FloatArray  # (k, n_outputs): mean d of their coefficients
+    roots: FloatArray  # (n_outputs, k, k): root R of their covariance
+    rough: FloatArray  # (M_1, ..., M_d, n_outputs): variance v of the rough part
+    units: FloatArray  # (n_outputs,): the others are in this unit of the raw score
 
     def errors(self) -> FloatArray:
         """Return the standard errors, the roots of the diagonal of C, shape of ``rough``."""
@@ -71,8 +57,8 @@ class Uncertainty:
     def minus(self, weights: FloatArray) -> Uncertainty:
         """Differences to a weighted mean over the nodes, such as the value at a reference.
 
-        With the weights u (M_1, ..., M_d) the errors of the rough part, which are independent, have
-        the variance v (1 - 2 u) + sum(u^2 v).
+        The errors of the rough part are independent. With weights u (M_1, ..., M_d) their
+        differences have the variance v (1 - 2 u) + sum(u^2 v).
         """
         u, nodes = weights[..., None], tuple(range(weights.ndim))
         rough = self.rough * (1 - 2 * u) + (u**2 * self.rough).sum(nodes)
@@ -117,27 +103,14 @@ class Uncertainty:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """Posterior of one component, with the smooth functions of each feature apart.
+    """Posterior of one component, with the smooth functions of each feature apart."""
 
-    Parameters
-    ----------
-    factors : tuple of array of shape (M_j, k)
-        Smooth functions of each feature; their products are Phi.
-    shifts : array of shape (k, n_outputs)
-        Mean of their coefficients for each output.
-    roots : array of shape (n_outputs, k, k)
-        Root of their covariance for each output.
-    rough : array of shape (M_1, ..., M_d, n_outputs)
-        Variance of the rough part.
-    units : array of shape (n_outputs,)
-        Unit of the raw score of each output in which shifts, roots and the roots of ``rough`` are
-        at most 1, so that single precision holds them whatever the target.
-    """
-
-    factors: tuple[Float32Array, ...]
-    shifts: Float32Array
-    roots: Float32Array
-    rough: Float32Array
+    factors: tuple[Float32Array, ...]  # (M_j, k) each; their products are Phi
+    shifts: Float32Array  # (k, n_outputs), as in Uncertainty
+    roots: Float32Array  # (n_outputs, k, k)
+    rough: Float32Array  # (M_1, ..., M_d, n_outputs)
+    # (n_outputs,): the unit of the raw score in which shifts, roots and the roots of
+    # ``rough`` are at most 1, so that single precision holds them whatever the target
     units: FloatArray
 
     def __repr__(self) -> str:
@@ -158,13 +131,13 @@ class Posterior:
             np.abs(roots).max((1, 2), initial=0.0),
             np.sqrt(rough.reshape(-1, rough.shape[-1]).max(0, initial=0.0)),
         ]
-        own = np.maximum(np.max(largest, axis=0), SMALLEST_ERROR)
+        unit = np.maximum(np.max(largest, axis=0), SMALLEST_ERROR)
         return cls(
             factors=tuple(factor.astype(np.float32) for factor in factors),
-            shifts=(shifts / own).astype(np.float32),
-            roots=(roots / own[:, None, None]).astype(np.float32),
-            rough=(rough / own / own).astype(np.float32),
-            units=scale * own,
+            shifts=(shifts / unit).astype(np.float32),
+            roots=(roots / unit[:, None, None]).astype(np.float32),
+            rough=(rough / unit / unit).astype(np.float32),
+            units=scale * unit,
         )
 
     @classmethod
@@ -172,10 +145,8 @@ class Posterior:
         """Posterior of a component (M_1, ..., M_d, n_outputs) that is known without error."""
         *nodes, n_outputs = shape
         factors = tuple(np.zeros((size, 0), np.float32) for size in nodes)
-        shifts, roots = (
-            np.zeros((0, n_outputs), np.float32),
-            np.zeros((n_outputs, 0, 0), np.float32),
-        )
+        shifts = np.zeros((0, n_outputs), np.float32)
+        roots = np.zeros((n_outputs, 0, 0), np.float32)
         return cls(factors, shifts, roots, np.zeros(shape, np.float32), np.ones(n_outputs))
 
     @property
@@ -183,11 +154,11 @@ class Posterior:
         """All arrays."""
         return (*self.factors, self.shifts, self.roots, self.rough, self.units)
 
-    def of_output(self, place: int) -> Posterior:
+    def of_output(self, output: int) -> Posterior:
         """Posterior of one output."""
-        one = slice(place, place + 1)
-        shifts, roots, rough = self.shifts[:, one], self.roots[one], self.rough[..., one]
-        return Posterior(self.factors, shifts, roots, rough, self.units[one])
+        k = slice(output, output + 1)
+        shifts, roots, rough = self.shifts[:, k], self.roots[k], self.rough[..., k]
+        return Posterior(self.factors, shifts, roots, rough, self.units[k])
 
     def uncertainty(self) -> Uncertainty:
         """Posterior on all nodes, in double precision."""
@@ -197,7 +168,7 @@ class Posterior:
 
 
 def check_level(level: Any) -> None:
-    """Refuse a level that is no share between 0 and 1."""
+    """Refuse a level that is not a number between 0 and 1."""
     if not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(
             f"level: must be a number above 0 and below 1, found {level!r}. "
@@ -206,7 +177,7 @@ def check_level(level: Any) -> None:
 
 
 def check_kind(kind: Any) -> None:
-    """Refuse what is no kind of band."""
+    """Refuse an unknown kind of band."""
     if kind not in (POINTWISE, SIMULTANEOUS):
         raise ValueError(
             f"kind: must be 'pointwise' or 'simultaneous', found {kind!r}. Pass 'simultaneous' "
@@ -230,7 +201,7 @@ def folded_quantiles(ratio: FloatArray, level: float) -> FloatArray:
 def _reaches(level: float) -> FloatArray:
     """Reaches at evenly spaced ratios, by bisection.
 
-    They are few and kept, so the standard library will do, and the runtime needs no scipy.
+    They are few and kept, so the standard library is fast enough, and the runtime needs no scipy.
     """
     below = np.vectorize(NormalDist().cdf, otypes=[float])
     ratio = np.linspace(0, FARTHEST_RATIO, N_RATIOS)
@@ -243,7 +214,7 @@ def _reaches(level: float) -> FloatArray:
 
 
 def normal_quantile(share: float) -> float:
-    """Quantile of the standard normal distribution; of a share that rounds to 1, a large one.
+    """Quantile of the standard normal distribution, finite even for a share that rounds to 1.
 
     >>> round(normal_quantile(0.975), 4), round(normal_quantile(1.0), 1)
     (1.96, 8.2)

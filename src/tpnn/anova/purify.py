@@ -21,18 +21,12 @@ from tpnn.table.axis import Axis
 def purify_tables(
     tables: Mapping[Component, FloatArray], axes: Mapping[int, Sequence[Axis]]
 ) -> tuple[FloatArray, dict[Component, FloatArray]]:
-    """Intercept and pure tables with the same sum as the given ones.
+    """Intercept and pure tables with the same sum as ``tables``.
 
-    Tables may have further axes behind those of their features, such as bags; the intercept has
-    those axes alone.
-
-    Parameters
-    ----------
-    tables : dict from component to array of shape (M_1, ..., M_d)
-        Values on the nodes of the component's order; every non-empty subset of a component that
-        receives a part must be a component too.
-    axes : dict from order to the axis of every feature
-        Where the tables live; the nodes of an order are nodes of every lower order.
+    A table (M_1, ..., M_d, ...) has the values on the nodes of its component's order, and may have
+    further axes behind them, such as bags; the intercept has these axes alone. Every non-empty
+    subset of a component must be a component too. The nodes of an order are nodes of every lower
+    order.
     """
     intercept: FloatArray = np.zeros(())
     pure: dict[Component, FloatArray] = {s: np.zeros(table.shape) for s, table in tables.items()}
@@ -40,16 +34,16 @@ def purify_tables(
         if not table.any():  # nothing to move
             intercept = intercept + np.zeros(table.shape[len(component) :])
             continue
-        own = [axes[len(component)][feature] for feature in component]
+        coarse = [axes[len(component)][feature] for feature in component]
         for size in range(len(component) + 1):
             for kept in combinations(range(len(component)), size):
-                part = part_of(table, [axis.weights for axis in own], kept)
+                part = part_of(table, [axis.weights for axis in coarse], kept)
                 target = tuple(component[axis] for axis in kept)
                 if not target:
                     intercept = intercept + part
                     continue
                 finer = [axes[size][feature] for feature in target]
-                pure[target] += moved(part, [own[axis] for axis in kept], finer)
+                pure[target] += moved(part, [coarse[axis] for axis in kept], finer)
     return intercept, pure
 
 

@@ -34,15 +34,15 @@ MONOTONE = {"increasing": 1.0, "decreasing": -1.0}
 CURVED = {"convex": 1.0, "concave": -1.0}
 LINEAR = "linear"  # both convex and concave; the nodes of interactions end too soon for a line
 SIGNS = MONOTONE | CURVED
-SHAPES = (*SIGNS, LINEAR)  # the one list of them
-N_SWEEPS = 5  # over the constrained features, while clipping
+SHAPES = (*SIGNS, LINEAR)
+N_SWEEPS = 5  # passes over the constrained features that clip interactions
 RELATIVE_RAMP = 1e-7  # of the largest value: a slope that keeps rounding from breaking a shape
-SMALLEST_MASS = 1e-12  # of a node in a projection, which needs positive ones
-USABLE_SHARE = 0.99  # of a main effect's rise that interactions may use up
-SMALLEST_NEED = 1e-300  # keeps a division by no need from being 0 / 0
+SMALLEST_MASS = 1e-12  # a projection needs positive masses of all nodes
+USABLE_SHARE = 0.99  # how much of a main effect's rise interactions may use up
+SMALLEST_NEED = 1e-300  # instead of 0, by which nothing can be divided
 LARGEST_SLOPE = 1e300  # differences of larger ones could overflow
 SMALLEST_NODE, MAGNIFICATION = 1e-250, 2.0**700  # nodes that are all smaller are magnified
-N_ROUNDINGS = 16  # units in the last place of the largest value that a change of slope may be off
+N_ROUNDINGS = 16  # error of a change of slope, in units in the last place of the largest value
 
 
 class Certificate(NamedTuple):
@@ -84,7 +84,7 @@ def certificate(
     """Smallest step of f along a feature over all inputs."""
     if shape == LINEAR:
         ways = [certificate(tables, axes, feature, curved) for curved in CURVED]
-        return min(ways, key=lambda found: found.minimum)._replace(shape=LINEAR)
+        return min(ways, key=lambda way: way.minimum)._replace(shape=LINEAR)
     large = _magnified(axes, [feature])
     margins = _margins(tables, large, feature, shape)
     if len(margins) == 0:
@@ -105,10 +105,10 @@ def _magnified(
     tiny = [j for j in features if _is_tiny(axes[1][j])]
     if not tiny:
         return axes
-    larger = {order: list(own) for order, own in axes.items()}
-    for own in larger.values():
+    larger = {order: list(of_order) for order, of_order in axes.items()}
+    for of_order in larger.values():
         for j in tiny:
-            own[j] = replace(own[j], values=own[j].values * MAGNIFICATION)
+            of_order[j] = replace(of_order[j], values=of_order[j].values * MAGNIFICATION)
     return larger
 
 
@@ -129,15 +129,14 @@ def _rounded(
 
 
 def _oriented(table: FloatArray, component: Component, feature: int) -> FloatArray:
-    """Table as (M_j, product of the others) with the given feature first."""
+    """Table as (M_j, product of the others), with the axis of one feature first."""
     moved = np.moveaxis(table, component.index(feature), 0)
     return moved.reshape(len(moved), -1)
 
 
 def _steps(values: FloatArray, axis: Axis, shape: str) -> FloatArray:
     """Find the steps between nodes, or the changes of slope at them, of values (M, ...)."""
-    known = values[axis.regular]
-    steps = np.diff(known, axis=0) * SIGNS[shape]
+    steps = np.diff(values[axis.regular], axis=0) * SIGNS[shape]
     if shape not in CURVED:
         return steps
     widths = np.diff(axis.values).reshape(-1, *[1] * (values.ndim - 1))
@@ -194,10 +193,10 @@ def constrained(
 ) -> tuple[float, Tables]:
     """Nearby pure tables whose sum has the shapes, and what moves into the intercept.
 
-    Main effects are projected; interactions are clipped where a main effect cannot make up for
-    them. Whatever still breaks a shape, by curvature, rounding or a conflict between features, is
-    repaired last. Every subset of a component must be a component too; a feature without
-    components, or with no value but missing ones, has every shape. A linear feature must have no
+    Main effects are projected. Interactions are clipped where a main effect cannot make up for
+    them. A shape may still be broken by curvature, rounding or a conflict between features; that is
+    repaired last. Every subset of a component must be a component too. A feature without
+    components, or with missing values only, has every shape. A linear feature must have no
     interactions.
     """
     shaped = dict(tables)
@@ -207,6 +206,7 @@ def constrained(
     for feature, shape in shapes.items():
         shaped[feature,] = project_main(shaped[feature,], axes[1][feature], shape)
     shapes = {j: shape for j, shape in shapes.items() if shape != LINEAR}  # nothing bends a line
+    # Clipping along one feature may break the shape along another, so it is repeated.
     for _ in range(N_SWEEPS):
         for feature, shape in shapes.items():
             if shape not in CURVED:
@@ -215,6 +215,7 @@ def constrained(
         shift += float(moved)
         if all((_margins(shaped, axes, j, shape) >= 0).all() for j, shape in shapes.items()):
             return shift, shaped
+    # The sweeps did not end. From here on nothing is purified again, so each repair lasts.
     for feature, shape in shapes.items():
         shift += _repair(shaped, axes, feature, shape)
     for feature, shape in shapes.items():
@@ -227,15 +228,15 @@ def project_main(table: FloatArray, axis: Axis, shape: str) -> FloatArray:
     """Nearest main effect of the given shape under the masses of the nodes, centred."""
     from sklearn.isotonic import isotonic_regression
 
-    known, weights = table[axis.regular], axis.weights[axis.regular]
+    values, weights = table[axis.regular], axis.weights[axis.regular]
     if not weights.all():  # nodes that an edit has added
         weights = np.maximum(weights, SMALLEST_MASS)
-    if len(known) == 0:  # missing values have no order
-        fitted = known
+    if len(values) == 0:  # missing values have no order
+        fitted = values
     elif shape == LINEAR:
-        fitted = _line(axis.values, known, weights)
+        fitted = _line(axis.values, values, weights)
     else:
-        raised = known * SIGNS[shape]
+        raised = values * SIGNS[shape]
         if shape in CURVED:
             raised = _convex(axis.values, raised, weights)
         else:
@@ -334,9 +335,9 @@ def _linearised(
 def _interpolated(x: FloatArray, nodes: FloatArray, values: FloatArray) -> FloatArray:
     """Interpolate linearly; take the lower node where two nodes are too close for a slope."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.interp(x, nodes, values)
+        between = np.interp(x, nodes, values)
     lower = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, None)
-    return np.where(np.isfinite(found), found, values[lower])
+    return np.where(np.isfinite(between), between, values[lower])
 
 
 def _with_steps(
@@ -382,7 +383,7 @@ def _repair(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, sh
 def _bend(tables: Tables, axes: Mapping[int, Sequence[Axis]], feature: int, shape: str) -> float:
     """Bend a main effect where f still bends the wrong way, in place; returns what moves.
 
-    What is left after the repair is rounding of the projection; the bends are as small.
+    After the repair only rounding errors of the projection are left; the bends are as small.
     """
     axis = axes[1][feature]
     margins = _margins(tables, axes, feature, shape)

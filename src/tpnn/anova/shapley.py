@@ -20,24 +20,13 @@ from tpnn.anova.components import Component
 
 @dataclass(frozen=True)
 class ShapValues:
-    """Shapley values of the raw score, with the fields of ``shap.Explanation``.
+    """Shapley values of the raw score, with the fields of ``shap.Explanation``."""
 
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_features[, n_features][, n_outputs])
-        Contribution of each feature, or of each pair of features;
-        ``base_values + values.sum(1)`` is the raw score.
-    base_values : array of shape (n_rows[, n_outputs])
-        The intercept.
-    data : array of shape (n_rows, n_features)
-        The rows explained.
-    feature_names : list of str
-        Names of the features.
-    """
-
+    # (n_rows, n_features[, n_features][, n_outputs]); with base_values they sum to the raw
+    # score
     values: FloatArray
-    base_values: FloatArray
-    data: NDArray[Any]
+    base_values: FloatArray  # (n_rows[, n_outputs]): the intercept
+    data: NDArray[Any]  # (n_rows, n_features): the rows explained
     feature_names: list[str]
 
     def __repr__(self) -> str:
@@ -79,18 +68,10 @@ def interaction_weights(components: Sequence[Component], n_features: int) -> Flo
 
 
 def share(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """Share component scores among features.
+    """Share component scores (n_rows, n_components[, n_outputs]) among features.
 
-    Parameters
-    ----------
-    scores : array of shape (n_rows, n_components[, n_outputs])
-        Component scores.
-    weights : array of shape (n_components, n_features[, n_features])
-        Share of each feature, or of each pair, in each component.
-
-    Returns
-    -------
-    array of shape (n_rows, n_features[, n_features][, n_outputs])
+    ``weights`` (n_components, n_features[, n_features]) has the share of each feature, or of each
+    pair, in each component. The answer is (n_rows, n_features[, n_features][, n_outputs]).
     """
     flat = weights.reshape(len(weights), -1)
     shared = np.moveaxis(np.tensordot(scores, flat, axes=(1, 0)), -1, 1)

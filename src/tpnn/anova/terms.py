@@ -15,22 +15,12 @@ RELATIVE_STEP_WIDTH = 1e-3  # gamma over the smallest gap between nodes: exact i
 
 
 class Terms(NamedTuple):
-    """TPNN terms of one component with d features: sum_k beta_k prod_j phi(u_j | b_jk, gamma_jk).
+    """TPNN terms of one component: sum_k beta_k prod_j phi(u_j | b_jk, gamma_jk)."""
 
-    Parameters
-    ----------
-    features : tuple of int or of str
-        The d features.
-    b, gamma : array of shape (d, K)
-        Centre and width of each basis on the rank scale.
-    beta : array of shape (K,)
-        Coefficients.
-    """
-
-    features: tuple[Any, ...]
-    b: FloatArray
-    gamma: FloatArray
-    beta: FloatArray
+    features: tuple[Any, ...]  # d numbers or names
+    b: FloatArray  # (d, K): centre of each basis on the rank scale
+    gamma: FloatArray  # (d, K): its width
+    beta: FloatArray  # (K,): coefficients
 
     def __repr__(self) -> str:
         """Say how many terms there are, without their numbers.
@@ -70,7 +60,7 @@ def _gap(positions: FloatArray) -> float:
     return float(gaps[gaps > 0].min(initial=1.0))
 
 
-N_SIGMOIDS = {1: 24, 2: 8}  # of a feature, by order
+N_SIGMOIDS = {1: 24, 2: 8}  # per feature, by order
 SIGMOID_WIDTHS = {1: 0.05, 2: 0.12}  # gamma on the rank scale, by order
 SMALLEST_MASS = 1e-300  # keeps a feature that is always missing from dividing by zero
 
@@ -88,10 +78,10 @@ def dictionary(marginal: Marginal, order: int) -> Float32Array:
     steps[marginal.nominal] = np.eye(marginal.n_nodes, count)
     if marginal.missing.any():
         rows, last = np.flatnonzero(marginal.missing), marginal.sizes[marginal.missing] - 1
-        known = marginal.weights.copy()
-        known[rows, last] = 0.0
-        mass = known.sum(1, keepdims=True).clip(SMALLEST_MASS)
-        means = np.einsum("fm,fmd->fd", known, steps) / mass
+        present = marginal.weights.copy()
+        present[rows, last] = 0.0
+        mass = present.sum(1, keepdims=True).clip(SMALLEST_MASS)
+        means = np.einsum("fm,fmd->fd", present, steps) / mass
         steps = np.concatenate([steps, np.zeros_like(steps[:, :, :1])], axis=2)
         steps[rows, last, :count] = means[rows]  # sigmoids say nothing about missing values
         steps[rows, last, count] = 1.0

@@ -1,6 +1,6 @@
 """Data sets and synthetic functions of the ANOVA-TPNN paper."""
 
-from tpnn.datasets.loading import load
+from tpnn.datasets.catalogue import load
 from tpnn.datasets.synthetic import (
     Synthetic,
     make_synthetic,

@@ -12,41 +12,22 @@ from tpnn._utils.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of a synthetic function.
+    """One summand of a synthetic function."""
 
-    Parameters
-    ----------
-    features : tuple of int
-        The features of the term, counted from 0, in the order of the arguments of `function`.
-    function : callable
-        Vectorised function of ``len(features)`` arrays that broadcast against each other.
-    even : bool
-        Whether the term is even in each of its features, whose ranges are symmetric about 0.
-        Means are then taken over the upper half of each range, where the term has no kink.
-    diagonal_kink : bool
-        Whether the term has two features and a kink where they are equal.
-    """
-
-    features: tuple[int, ...]
-    function: Callable[..., FloatArray]
+    features: tuple[int, ...]  # counted from 0, in the order of the arguments of `function`
+    function: Callable[..., FloatArray]  # vectorised; its arguments broadcast against each other
+    # Whether the term is even in each of its features, whose ranges are symmetric about 0.
+    # Means are then taken over the upper half of each range, where the term has no kink.
     even: bool = False
-    diagonal_kink: bool = False
+    diagonal_kink: bool = False  # whether it has two features and a kink where they are equal
 
 
 @dataclass(frozen=True)
 class SyntheticFunction:
-    r"""A function :math:`f(x) = \sum_i t_i(x_{T_i})` of independent uniform features.
+    r"""A function :math:`f(x) = \sum_i t_i(x_{T_i})` of independent uniform features."""
 
-    Parameters
-    ----------
-    bounds : tuple of (float, float)
-        Lower and upper end of the uniform distribution of each feature.
-    terms : tuple of Term
-        The summands :math:`t_i` with their features :math:`T_i`.
-    """
-
-    bounds: tuple[tuple[float, float], ...]
-    terms: tuple[Term, ...]
+    bounds: tuple[tuple[float, float], ...]  # ends of the uniform distribution of each feature
+    terms: tuple[Term, ...]  # the summands t_i
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the values at the rows of `x`, shape (n, p), as an array of shape (n,)."""

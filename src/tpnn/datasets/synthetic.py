@@ -153,22 +153,22 @@ def _component(function: SyntheticFunction, features: tuple[int, ...], x: FloatA
             continue
         for size in range(len(features) + 1):
             sign = (-1) ** (len(features) - size)
-            for given in combinations(features, size):
-                component += sign * _conditional_mean(term, function, given, x)
+            for fixed in combinations(features, size):
+                component += sign * _conditional_mean(term, function, fixed, x)
     return component
 
 
 def _conditional_mean(
-    term: Term, function: SyntheticFunction, given: tuple[int, ...], x: FloatArray
+    term: Term, function: SyntheticFunction, fixed: tuple[int, ...], x: FloatArray
 ) -> FloatArray:
-    """Return E[t(X) | X_given = x_given] at the rows of `x`, shape (n, p)."""
-    if not given:
+    """Return E[t(X) | X_fixed = x_fixed] at the rows of `x`, shape (n, p)."""
+    if not fixed:
         return np.full(len(x), _mean(term, function))
-    free = len(term.features) - len(given)
-    points, inverse = np.unique(x[:, given], axis=0, return_inverse=True)  # (u, given), (n,)
+    free = len(term.features) - len(fixed)
+    points, inverse = np.unique(x[:, fixed], axis=0, return_inverse=True)  # (u, fixed), (n,)
     chunks = 1 + len(points) * _N_NODES.get(free, 1) ** free // _MAX_EVALUATIONS
     means = [
-        _integral(term, function, dict(zip(given, chunk.T, strict=True)), free)
+        _integral(term, function, dict(zip(fixed, chunk.T, strict=True)), free)
         for chunk in np.array_split(points, chunks)
     ]
     return np.concatenate(means)[inverse.reshape(-1)]
@@ -203,22 +203,12 @@ def _breaks(term: Term, bounds: tuple[float, float], fixed: dict[int, FloatArray
 
 
 def _rule(breaks: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return nodes and weights of a mean over adjacent intervals, with `count` nodes in each.
+    r"""Return nodes and weights (..., k * count) of a mean over k adjacent intervals.
 
-    Gauss-Legendre nodes u in (0, 1) are mapped to :math:`10 u^3 - 15 u^4 + 6 u^5`, which is flat
-    at both ends, so that square roots and logarithms at the ends of an interval do no harm.
-
-    Parameters
-    ----------
-    breaks : array of shape (..., k + 1)
-        Ends of the k intervals, increasing along the last axis.
-    count : int
-        Number of nodes in each interval.
-
-    Returns
-    -------
-    nodes, weights : arrays of shape (..., k * count)
-        The weights sum to 1.
+    Gauss-Legendre nodes u in (0, 1) are mapped to :math:`10 u^3 - 15 u^4 + 6 u^5`, which is flat at
+    both ends, so that square roots and logarithms at the ends of an interval do no harm. `breaks`
+    (..., k + 1) are the ends of the intervals, each of which has `count` nodes. The weights sum to
+    1.
     """
     u, w = np.polynomial.legendre.leggauss(count)  # on (-1, 1), (count,) each
     u = (u + 1) / 2

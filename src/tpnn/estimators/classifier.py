@@ -26,7 +26,7 @@ from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
 from tpnn.table.columns import array_of
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

@@ -23,7 +23,7 @@ from tpnn.solvers.cluster.storage import StatesInStorage, Storage
 from tpnn.solvers.grow.backend import growing_at
 from tpnn.solvers.grow.solver import Grow
 from tpnn.table.columns import is_in_files
-from tpnn.table.files.reading import reading_by
+from tpnn.table.files.reading import using_reader
 from tpnn.table.files.source import Source
 
 Estimator = TypeVar("Estimator", TPNNRegressor, TPNNClassifier)
@@ -101,7 +101,7 @@ def fit(
     connect(ray)
     team = Cluster(ray, folder, min(int(workers), opened.n_rows))
     states, reader = StatesInStorage(folder), partial(read_by, folder, team)
-    with team, growing_at(ClusterBackend(folder, team)), reading_by(reader):
+    with team, growing_at(ClusterBackend(folder, team)), using_reader(reader):
         return estimator.fit(
             source, target, weight, offset=offset, groups=groups, checkpoint=states
         )

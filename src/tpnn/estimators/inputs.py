@@ -19,7 +19,7 @@ from tpnn._utils.rules import check_parameters, is_whole
 from tpnn._utils.threads import threads_of
 from tpnn.anova.components import resolve_feature
 from tpnn.estimators.warm_start import WarmStart
-from tpnn.loss.targets import checked_numbers, checked_offset, column_offset, refuse_masked
+from tpnn.loss.row_values import checked_numbers, checked_offset, column_offset, refuse_masked
 from tpnn.model.model import AnovaModel
 from tpnn.search.request import Interactions
 from tpnn.solvers.descent.solver import Descent

@@ -19,10 +19,10 @@ from tpnn.estimators.inputs import (
 )
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.loss.objectives import Objective, resolve
-from tpnn.loss.targets import checked_numbers
+from tpnn.loss.row_values import checked_numbers
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

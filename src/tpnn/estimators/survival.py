@@ -19,11 +19,11 @@ from tpnn.estimators.parameters import documented
 from tpnn.explain.metrics.curves import breslow
 from tpnn.explain.metrics.scores import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.loss.targets import checked_survival
+from tpnn.loss.row_values import checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.table.axis import read_only
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 
 @documented

@@ -24,7 +24,7 @@ from tpnn.estimators.parameters import documented
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.explain.report import Report, write_report
 from tpnn.loss.links import LINKS
-from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.task import unit_of
 from tpnn.table.table import Table
 

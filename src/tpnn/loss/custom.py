@@ -13,10 +13,8 @@ TorchLoss = Callable[[Any, Any], Any]
 def torch_formulas(function: TorchLoss) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Loss and slopes, as in :mod:`tpnn.loss.formulas`, of a torch function.
 
-    Parameters
-    ----------
-    function : callable (y, raw) -> tensor
-        Loss of each row, of the shape of ``raw``, (n, n_bags); y has shape (n, 1).
+    The function takes y (n, 1) and raw scores (n, n_bags), and returns the loss of each row in the
+    shape of the raw scores.
     """
     try:
         import torch
@@ -41,13 +39,13 @@ def torch_formulas(function: TorchLoss) -> tuple[Callable[..., Any], Callable[..
                 "Compute it from raw with torch functions, without detach."
             )
         pair = _autograd_slopes(value, scores, torch)
-        return pair if xp is torch else tuple(part.numpy() for part in pair)
+        return pair if xp is torch else tuple(tensor.numpy() for tensor in pair)
 
     return loss, slopes
 
 
 def _autograd_slopes(value: Any, scores: Any, torch: Any) -> tuple[Any, Any]:
-    """First and second derivatives; the second is 1 everywhere where no row has a positive one."""
+    """First and second derivatives; if no second one is positive, all of them are 1."""
     (first,) = torch.autograd.grad(value.sum(), scores, create_graph=True)
     second = torch.ones_like(scores)
     if first.requires_grad:

@@ -103,7 +103,7 @@ def tweedie_deviance(y: FloatArray, raw: FloatArray, power: float) -> FloatArray
 
 
 def pinball_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any, levels: AnyArray) -> AnyArray:
-    """Level q times the part of y above f, or 1 - q times the part below; summed over levels."""
+    """Level q times the excess of y over f, or 1 - q times that of f over y; summed over levels."""
     residual = y - raw
     levels = xp.asarray(levels, dtype=raw.dtype)
     loss = levels * residual.clip(min=0) + (1 - levels) * (-residual).clip(min=0)
@@ -156,14 +156,14 @@ def cox_slopes(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> Deriva
 
 
 def _until(y: AnyArray, order: AnyArray) -> AnyArray:
-    """Place of the last row, by increasing time, that is not later than each row."""
+    """Last row, counted by increasing time, that is not later than each row."""
     return np.searchsorted(y[order[::-1], 0], y[:, 0], side="right") - 1
 
 
 def _risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray, ...]:
-    """Rows by falling time, relative risks, and the risk of all who live at each row's time.
+    """Rows by falling time, relative risks, and the risk of all rows alive at each row's time.
 
-    The last two have shape (n, n_bags); the risk of those alive is weighted.
+    The last two have shape (n, n_bags); the risk of the rows alive is weighted.
     """
     order, last = _by_falling_time(y)
     risk = np.exp(raw - raw.max(0))
@@ -173,7 +173,7 @@ def _risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray,
 
 
 def _by_falling_time(y: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Rows by falling time, and the place of the last row of each one's risk set."""
+    """Rows by falling time, and the position of the last row of each row's risk set."""
     order = np.argsort(-y[:, 0], kind="stable")
     times = y[order, 0]
     return order, np.searchsorted(-times, -times, side="right") - 1  # tied times share a risk set
@@ -185,7 +185,7 @@ def _is_wide(raw: AnyArray) -> bool:
 
 
 def _log_risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Rows by falling time, and the log risk (n, n_bags) of all who live at each row's time."""
+    """Rows by falling time, and the log risk (n, n_bags) of all rows alive at each row's time."""
     order, last = _by_falling_time(y)
     with np.errstate(divide="ignore"):  # weights may be zero
         logs = np.log(weights.astype(np.float64)) + raw
@@ -195,7 +195,7 @@ def _log_risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyAr
 
 
 def _log_expected(y: AnyArray, raw: AnyArray, weights: AnyArray) -> AnyArray:
-    """Expect so many events of each row (n, n_bags), summed by logarithms."""
+    """Return the expected number of events of each row (n, n_bags), summed by logarithms."""
     order, alive = _log_risk_sets(y, raw, weights)
     with np.errstate(divide="ignore"):
         hazard = (np.log(weights.astype(np.float64) * y[:, 1:]) - alive)[order[::-1]]

@@ -10,32 +10,18 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 
 SMALLEST_MEAN = 1e-12  # the logit of a class without weight must stay finite
-LARGEST_SCORE = 300.0  # sums of exponentials of larger ones could overflow
+LARGEST_SCORE = 300.0  # sums of exponentials of larger scores could overflow
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link g with f(x) = g(E[Y | x]).
+    """A link g with f(x) = g(E[Y | x])."""
 
-    Parameters
-    ----------
-    name : str
-        Name under which a saved model refers to it.
-    kind : {"numbers", "rates", "classes", "quantiles"}
-        What models with this link predict.
-    forward : callable
-        g, from means to raw scores.
-    inverse : callable
-        g^-1, from raw scores to means; several outputs are on the last axis.
-    ratio : str
-        What exp(effect) is called where it is a factor, on the mean or on the odds; else empty.
-    """
-
-    name: str
-    kind: str
-    forward: Callable[[FloatArray], FloatArray]
-    inverse: Callable[[FloatArray], FloatArray]
-    ratio: str = ""
+    name: str  # in saved models
+    kind: str  # what is predicted: "numbers", "rates", "classes" or "quantiles"
+    forward: Callable[[FloatArray], FloatArray]  # g, from means to raw scores
+    inverse: Callable[[FloatArray], FloatArray]  # g^-1; several outputs are on the last axis
+    ratio: str = ""  # name of exp(effect) where it is a factor, on the mean or on the odds
 
     def errors_of_means(self, means: FloatArray, raw: FloatArray, errors: FloatArray) -> FloatArray:
         """Turn standard errors of raw scores into those of means, by the inverse's derivative.
@@ -51,8 +37,7 @@ class Link:
         if self.name == "softmax":  # sum over l of (p_k [k = l] - p_k p_l)^2 se_l^2
             squares = errors**2
             others = (means**2 * squares).sum(-1, keepdims=True) - means**2 * squares
-            found: FloatArray = means * np.sqrt((1 - means) ** 2 * squares + others)
-            return found
+            return np.asarray(means * np.sqrt((1 - means) ** 2 * squares + others))
         return errors
 
 

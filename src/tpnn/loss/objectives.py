@@ -25,7 +25,7 @@ HUBER_THRESHOLD = 0.5  # standard deviations of the target
 TWEEDIE_POWER = 1.5
 QUARTILE_RANGE = 1.349  # interquartile range of a normal distribution, in standard deviations
 N_NEWTON_STEPS, N_HALVINGS = 30, 40
-MANY_ROWS, SMALLEST_STEP = 1_000_000, 1e-12  # of many rows, a smaller step is the last
+MANY_ROWS, SMALLEST_STEP = 1_000_000, 1e-12  # with many rows, a smaller step is the last
 SMALLEST_DISPERSION = 1e-12  # below it the target is a constant
 MAX_MEAN_DEVIANCES = 3.0  # a bound on Pearson's statistic, which a few large values inflate
 NOT_NEGATIVE = "numbers of at least 0, not all 0"
@@ -33,78 +33,38 @@ NOT_NEGATIVE = "numbers of at least 0, not all 0"
 
 @dataclass(frozen=True)
 class Objective:
-    """What training minimises: sum of weight * loss(y, f(x)).
+    """What training minimises: sum of weight * loss(y, f(x))."""
 
-    Parameters
-    ----------
-    name : str
-        Value of the estimator's ``objective``.
-    link : Link
-        Link between the raw score f(x) and the prediction.
-    loss : callable (y, raw, weights, xp) -> array
-        Loss of each row; broadcasts over bags, and sums over outputs where there are several.
-        ``xp`` is the library the arrays belong to, NumPy or torch.
-    derivatives : callable (y, raw, weights, xp) -> pair of arrays
-        First derivative of the loss in the raw score, and a positive second derivative: the true
-        one, its expectation, or that of a parabola above the loss.
-    reweightings : int
-        Number of least squares problems that a second-order method solves in turn.
-    standardised : bool
-        Whether training sees y shifted and scaled: to mean 0 and standard deviation 1 for squared
-        error, by the median and quartiles, which no outlier moves, for the others.
-    rule, accepts : str and callable
-        Which targets are valid, in words and as a test of the array.
-    n_outputs : int
-        Number of outputs K of the model.
-    couples_rows : bool
-        Whether a row's loss depends on the other rows and their weights.
-    couples_outputs : bool
-        Whether a step in one output changes the slopes of the others.
-    levels : sequence of float, optional
-        Quantiles that are estimated.
-    steep : bool
-        Whether the second derivative has no bound, so that Newton steps need a limit.
-    power : float, optional
-        Power of the Tweedie deviance that the loss is half of.
-    is_damped : bool
-        Whether the second derivative may be far below the curvature of the loss at a distance, so
-        that Newton steps are halved until the loss does not rise.
-    predicts_means : bool
-        Whether predictions are means, so that their sums should be those of the targets. Quantiles
-        and relative risks are no means, and the constant of a robust or custom loss is not to be
-        moved by a few outliers.
-    has_intervals : bool
-        Whether predictions say where targets lie, so that intervals around them make sense.
-    degree, factor : int and float
-        How the loss is reported: ``factor`` times the loss, in the unit of y to the power
-        ``degree``. That of squared error is the mean square, in the squared unit.
-    words : str
-        What the documentation says of it.
-    parameter : Parameter, optional
-        What the loss can be told besides its name.
-    """
-
-    name: str
+    name: str  # value of the estimator's ``objective``
     link: Link
+    # (y, raw, weights, xp) -> loss of each row, for each bag, summed over the outputs
     loss: Callable[..., AnyArray]
+    # the same -> first and positive second derivative, as in formulas
     derivatives: Callable[..., Derivatives]
-    reweightings: int
+    reweightings: int  # number of least squares problems that a second-order method solves in turn
+    # Whether training sees y shifted and scaled: to mean 0 and standard deviation 1 for
+    # squared error, for the others by the median and quartiles, which no outlier moves.
     standardised: bool
-    rule: str = "finite numbers"
-    accepts: Callable[[AnyArray], bool] = lambda y: True
-    n_outputs: int = 1
-    couples_rows: bool = False
-    couples_outputs: bool = False
-    levels: tuple[float, ...] | None = None
-    steep: bool = False
-    power: float | None = None
+    rule: str = "finite numbers"  # which targets are valid
+    accepts: Callable[[AnyArray], bool] = lambda y: True  # the same as a test
+    n_outputs: int = 1  # number of outputs K of the model
+    couples_rows: bool = False  # whether a row's loss depends on the other rows and their weights
+    couples_outputs: bool = False  # whether a step in one output changes the slopes of the others
+    levels: tuple[float, ...] | None = None  # quantiles that are estimated
+    steep: bool = False  # the second derivative has no bound, so Newton steps need a limit
+    power: float | None = None  # power of the Tweedie deviance of which the loss is half
+    # Whether the second derivative may be far below the curvature of the loss at a distance,
+    # so that Newton steps are halved until the loss does not rise.
     is_damped: bool = False
+    # Whether predictions are means, so that they should have the sum of the targets.
+    # Quantiles and relative risks are no means, and a few outliers should not move the
+    # constant of a robust or custom loss.
     predicts_means: bool = False
-    has_intervals: bool = False
-    degree: int = 0
-    factor: float = 1.0
-    words: str = ""
-    parameter: Parameter | None = None
+    has_intervals: bool = False  # whether intervals around predictions make sense
+    degree: int = 0  # the reported loss is in the unit of y to this power,
+    factor: float = 1.0  # and this many times the loss
+    words: str = ""  # description in the documentation
+    parameter: Parameter | None = None  # a value that the loss takes besides its name
 
     @property
     def kind(self) -> str:
@@ -134,8 +94,8 @@ class Objective:
     def reported(self, unit: float = 1.0) -> Objective:
         """Return the loss as people read it, of y and raw scores in the user's unit.
 
-        It is the mean over several outputs, and the deviance where the loss is half of one.
-        ``unit`` is the spread of y, in which a standardised loss counts residuals.
+        It is the mean over several outputs, and the deviance if the loss is half a deviance. A
+        standardised loss measures residuals in ``unit``, the spread of y.
         """
         factor = self.factor / (1 if self.couples_outputs else self.n_outputs)
 
@@ -157,7 +117,7 @@ class Objective:
         """Divide the loss of a mean by the dispersion of y around raw scores (n, 1).
 
         The dispersion is about 1 for counts. So the loss of rates, or of amounts in any unit, is
-        comparable with penalties that are in rows, as that of a standardised target is.
+        comparable with penalties in rows, as the loss of a standardised target is.
         """
         dispersion = self._dispersion(y, raw, weights)
         unit = dispersion if dispersion > SMALLEST_DISPERSION else 1.0
@@ -231,7 +191,7 @@ def _check_finite(losses: AnyArray, gradient: AnyArray, hessian: AnyArray) -> No
 
 
 def weighted_quantiles(values: AnyArray, weights: AnyArray, levels: Any) -> AnyArray:
-    """Smallest values (n,) that at least these shares of the weights do not exceed."""
+    """Smallest of the values (n,) up to which at least these shares of the weights lie."""
     order = np.argsort(values)
     below = np.cumsum(weights[order]) / weights.sum()
     return values[order][np.minimum(np.searchsorted(below, levels), len(values) - 1)]
@@ -241,8 +201,8 @@ def mean_and_deviation(y: FloatArray, weights: FloatArray) -> tuple[FloatArray, 
     """Mean and standard deviation of every column of y (n, T); the latter is 1 if y is constant."""
     mean = np.where((y == y[0]).all(0), y[0], weights @ y)  # the sum of equal values is rounded
     centred = y - mean
-    largest = np.maximum(centred.max(0), -centred.min(0))  # squares of huge values must not
-    largest[largest == 0] = 1.0  # overflow
+    largest = np.maximum(centred.max(0), -centred.min(0))  # in this unit no square overflows
+    largest[largest == 0] = 1.0
     centred /= largest
     centred **= 2
     deviation = largest * np.sqrt(weights @ centred)
@@ -258,7 +218,7 @@ def median_and_quartiles(y: FloatArray, weights: FloatArray) -> tuple[FloatArray
 
 
 class Parameter(NamedTuple):
-    """What a loss can be told besides its name, as ``{"name": "huber", "threshold": 1.0}``."""
+    """A value that a loss takes besides its name, as in {"name": "huber", "threshold": 1.0}."""
 
     name: str
     rule: Rule
@@ -424,7 +384,7 @@ OBJECTIVES = {
 def regression_objectives() -> dict[str, Objective]:
     """Losses that a regressor can be asked for, by name; those of other tasks are left out."""
     kinds = ("numbers", "rates")
-    return {name: known for name, known in OBJECTIVES.items() if known.kind in kinds}
+    return {name: one for name, one in OBJECTIVES.items() if one.kind in kinds}
 
 
 def is_objective(value: Any) -> bool:

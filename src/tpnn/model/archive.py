@@ -33,9 +33,9 @@ from tpnn.model.codec import Document
 FORMAT_NAME = "tpnn-model"
 JSON_FORMAT = "tpnn-model-json"
 FORMAT_VERSION = 1
-SMALLEST_SIZE_LIMIT = 1 << 28  # bytes, unpacked, of a file of any size,
+SMALLEST_SIZE_LIMIT = 1 << 28  # bytes that a file of any size may unpack to,
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
-MOST_USES = 1001  # of a number, on average: by a model and by each of its earlier versions
+MOST_USES = 1001  # average uses of a number: by a model and by each of its earlier versions
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a limit
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
 JSON_BEGINNINGS = (b"{", b" ", b"\n")
@@ -50,15 +50,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def write_archive(path: str | os.PathLike[str], document: Document) -> None:
     """Write a document so that a crash leaves either the old file or the new one."""
-    found: list[tuple[list[Any], NDArray[Any]]] = []
+    arrays: list[tuple[list[Any], NDArray[Any]]] = []  # each with the keys that lead to it
     header = {
         "format": FORMAT_NAME,
         "version": FORMAT_VERSION,
-        "document": _without_arrays(document, [], found),
+        "document": _without_arrays(document, [], arrays),
     }
-    header["arrays"], arrays = _pooled(found)
+    header["arrays"], numbers = _pooled(arrays)
     entries = {"header.json": json.dumps(header).encode()}
-    for name, array in arrays.items():
+    for name, array in numbers.items():
         content = io.BytesIO()
         np.lib.format.write_array(content, array, allow_pickle=False)
         entries[f"{name}.npy"] = content.getvalue()
@@ -67,32 +67,32 @@ def write_archive(path: str | os.PathLike[str], document: Document) -> None:
     write_file(path, buffer.getvalue())
 
 
-def _without_arrays(part: Any, place: list[Any], found: list[Any]) -> Any:
-    """Document with null for each array, which is added with its place to ``found``."""
-    if isinstance(part, np.ndarray):
-        found.append((place, part))
+def _without_arrays(value: Any, keys: list[Any], arrays: list[Any]) -> Any:
+    """Document with null for each array; ``arrays`` gets it with the keys that lead to it."""
+    if isinstance(value, np.ndarray):
+        arrays.append((keys, value))
         return None
-    if isinstance(part, dict):
-        return {key: _without_arrays(item, [*place, key], found) for key, item in part.items()}
-    if isinstance(part, list):
-        return [_without_arrays(item, [*place, i], found) for i, item in enumerate(part)]
-    return part
+    if isinstance(value, dict):
+        return {key: _without_arrays(item, [*keys, key], arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_arrays(item, [*keys, i], arrays) for i, item in enumerate(value)]
+    return value
 
 
-def _pooled(found: Sequence[tuple[list[Any], NDArray[Any]]]) -> tuple[list[Any], Arrays]:
-    """Where each array belongs, its type, first number and shape; and all numbers by type."""
+def _pooled(arrays: Sequence[tuple[list[Any], NDArray[Any]]]) -> tuple[list[Any], Arrays]:
+    """Keys, type, first number and shape of each array; and all numbers by type."""
     listed, starts = [], {}
     pieces: dict[str, list[NDArray[Any]]] = {}
     sizes: dict[str, int] = {}
-    for place, array in found:
+    for keys, array in arrays:
         flat, name = np.ascontiguousarray(array).ravel(), array.dtype.name
         key = name, hashlib.sha256(flat.tobytes()).digest()
         if key not in starts:
             starts[key] = sizes.get(name, 0)
             sizes[name] = starts[key] + flat.size
             pieces.setdefault(name, []).append(flat)
-        listed.append([place, name, starts[key], array.shape])
-    return listed, {name: np.concatenate(parts) for name, parts in pieces.items()}
+        listed.append([keys, name, starts[key], array.shape])
+    return listed, {name: np.concatenate(flats) for name, flats in pieces.items()}
 
 
 def json_text(document: Document) -> str:
@@ -109,7 +109,7 @@ def _lists(array: NDArray[Any]) -> Any:
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
-    """Document of a file, after checking that it is complete, unchanged and not newer."""
+    """Document of a file, after checks that it is complete, unchanged and not newer."""
     if Path(path).is_dir():
         raise IsADirectoryError(
             f"path: must be a file written by AnovaModel.save, found the folder "
@@ -168,7 +168,7 @@ def _joined(header: Mapping[str, Any], entries: Mapping[str, bytes]) -> Document
 
 
 def _array(data: bytes) -> NDArray[Any]:
-    """Array of an entry; nothing is allocated for numbers that its header promises and lacks."""
+    """Array of an entry; no memory is allocated for numbers that the entry does not contain."""
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     shape, is_fortran, dtype = ARRAY_HEADERS[version](file)
@@ -195,7 +195,7 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Content of an entry; no more is unpacked than the size that it promises."""
+    """Content of an entry; at most the size that its header states is unpacked."""
     with archive.open(entry) as file:
         return file.read(entry.file_size)
 

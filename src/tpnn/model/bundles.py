@@ -5,8 +5,8 @@ Components whose features all lie in bundles A and B add up to one table over th
     sum of f_S(x_S) over these S  =  table[code_A(x), code_B(x)].
 
 39 features of two values each have 780 components up to order 2, but 8 bundles with 36 tables. A
-row with a value that is not a node of a bundled feature is interpolated in the components' own
-tables.
+row with a value that is not a node of a bundled feature is interpolated in the tables of the
+components themselves.
 """
 
 from __future__ import annotations
@@ -27,34 +27,26 @@ from tpnn.table.table import NOMINAL
 
 Axes = Mapping[int, Sequence[Axis]]
 
-MAX_CODES = 32  # of a bundle: a table of two bundles stays in the fastest cache
+MAX_CODES = 32  # per bundle: a table of two bundles stays in the fastest cache
 MAX_ROWS_ONE_BY_ONE = 50  # for more rows it is faster to compare whole columns
 MIN_COMPONENTS_PER_TABLE = 2  # on average, for bundles to be worth their codes
 
 
 class Bundle:
-    """Features coded together: a code is a combination of their nodes.
-
-    Parameters
-    ----------
-    features : sequence of int
-        Its features.
-    axes : sequence of Axis
-        Their axes.
-    """
+    """Features coded together: a code is a combination of their nodes."""
 
     def __init__(self, features: Sequence[int], axes: Sequence[Axis]) -> None:
         sizes = [axis.n_nodes for axis in axes]
         self.n_codes = math.prod(sizes)
         combinations = np.unravel_index(np.arange(self.n_codes), sizes)
         self.nodes = dict(zip(features, combinations, strict=True))  # of each code
-        strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+        strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
         self.points = {
             feature: [(value, node * stride) for value, node in _points(axis)]
             for feature, axis, stride in zip(features, axes, strides, strict=True)
         }
-        self._parts = {  # NaN, which equals nothing, is found as None
-            feature: {None if np.isnan(value) else value: part for value, part in points}
+        self._digits = {  # by value; None stands for NaN, which equals nothing
+            feature: {None if np.isnan(value) else value: digit for value, digit in points}
             for feature, points in self.points.items()
         }
 
@@ -70,28 +62,28 @@ class Bundle:
         n_rows = len(columns[0])
         if n_rows <= MAX_ROWS_ONE_BY_ONE:
             return self._code_one_by_one(columns)
-        codes, known = np.zeros(n_rows, np.uint8), np.ones(n_rows, bool)
+        codes, coded = np.zeros(n_rows, np.uint8), np.ones(n_rows, bool)
         for feature, points in self.points.items():
             x = np.ascontiguousarray(columns[feature])
-            found = np.zeros(n_rows, bool)
-            for value, part in points:
+            on_node = np.zeros(n_rows, bool)
+            for value, digit in points:
                 here = np.isnan(x) if np.isnan(value) else x == value
-                found |= here
-                codes += here.view(np.uint8) * np.uint8(part)
-            known &= found
-        return codes, known
+                on_node |= here
+                codes += here.view(np.uint8) * np.uint8(digit)
+            coded &= on_node
+        return codes, coded
 
     def _code_one_by_one(
         self, columns: Sequence[FloatArray]
     ) -> tuple[NDArray[np.uint8], BoolArray]:
         """Codes of a few rows, each value looked up."""
-        parts = [
-            [found.get(value if value == value else None) for value in columns[feature].tolist()]
-            for feature, found in self._parts.items()
+        digits = [
+            [digit_of.get(x if x == x else None) for x in columns[feature].tolist()]
+            for feature, digit_of in self._digits.items()
         ]
-        known = np.array([None not in row for row in zip(*parts, strict=True)], bool)
-        codes = [sum(part or 0 for part in row) for row in zip(*parts, strict=True)]
-        return np.array(codes, np.uint8), known
+        coded = np.array([None not in row for row in zip(*digits, strict=True)], bool)
+        codes = [sum(digit or 0 for digit in row) for row in zip(*digits, strict=True)]
+        return np.array(codes, np.uint8), coded
 
 
 def _points(axis: Axis) -> list[tuple[float, int]]:
@@ -136,28 +128,18 @@ def join(
         if len(component) > 2 or not owner.keys() >= set(component):
             joined[component] = table
             continue
-        places = sorted({owner[feature] for feature in component})
+        owners = sorted({owner[feature] for feature in component})
         nodes = [bundles[owner[feature]].nodes[feature] for feature in component]
-        if len(places) == 2:
-            first = owner[component[0]] == places[0]
+        if len(owners) == 2:
+            first = owner[component[0]] == owners[0]
             nodes = [nodes[0][:, None], nodes[1]] if first else [nodes[0], nodes[1][:, None]]
-        key = tuple(n_features + place for place in places)
+        key = tuple(n_features + b for b in owners)
         joined[key] = joined.get(key, 0.0) + table[tuple(nodes)]
     return dict(sorted(joined.items(), key=lambda item: len(item[0])))
 
 
 class SumPredictor:
-    """Sum of all components on rows.
-
-    Parameters
-    ----------
-    axes : dict of int to sequence of Axis
-        For each order, the axis of every feature.
-    tables : dict of component to array of shape (..., n_outputs)
-        Tables of the components.
-    plain : Predictor
-        The predictor of the components' own tables.
-    """
+    """Sum of all components on rows; ``plain`` predicts from the tables of the components."""
 
     def __init__(
         self, axes: Axes, tables: Mapping[Component, FloatArray], plain: Predictor
@@ -176,27 +158,27 @@ class SumPredictor:
         if not self.bundles:
             self.plain.add(columns, sums)
             return
-        codes, known = self._coded(columns, sums.shape[1])
-        others = np.flatnonzero(~known)
-        theirs = sums[:, others]
+        codes, coded = self._coded(columns, sums.shape[1])
+        others = np.flatnonzero(~coded)
+        other_sums = sums[:, others]
         self.joined.add([*columns, *codes], sums)
         if len(others):
-            self.plain.add([column[others] for column in columns], theirs)
-            sums[:, others] = theirs
+            self.plain.add([column[others] for column in columns], other_sums)
+            sums[:, others] = other_sums
 
     def _coded(self, columns: Sequence[FloatArray], n_rows: int) -> tuple[FloatArray, BoolArray]:
-        """Codes of every bundle (n_bundles, n_rows), and the rows that have them."""
-        codes, known = np.empty((len(self.bundles), n_rows)), np.empty(n_rows, bool)
+        """Codes of every bundle (n_bundles, n_rows), and which rows they hold for."""
+        codes, coded = np.empty((len(self.bundles), n_rows)), np.empty(n_rows, bool)
         loops = ACCOUNT.loops(n_rows, sum(len(bundle.nodes) for bundle in self.bundles))
         points = [bundle.points for bundle in self.bundles]
         work = loops.CompiledCodes(points).code if loops else self._code_rows
 
         def code_rows(rows: slice) -> None:
-            codes[:, rows], known[rows] = work([column[rows] for column in columns])
+            codes[:, rows], coded[rows] = work([column[rows] for column in columns])
 
         in_tasks(code_rows, n_rows)
-        return codes, known
+        return codes, coded
 
     def _code_rows(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, BoolArray]:
-        codes, known = zip(*(bundle.code(columns) for bundle in self.bundles), strict=True)
-        return np.stack(codes).astype(np.float64), np.logical_and.reduce(known)
+        codes, coded = zip(*(bundle.code(columns) for bundle in self.bundles), strict=True)
+        return np.stack(codes).astype(np.float64), np.logical_and.reduce(coded)

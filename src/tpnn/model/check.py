@@ -190,20 +190,20 @@ def _check_offset_column(model: AnovaModel) -> None:
 
 
 def _check_provenance(model: AnovaModel) -> None:
-    known = model.provenance
-    if known is None:
+    fit = model.provenance
+    if fit is None:
         return
-    texts = (known.version, known.date, known.fingerprint, *known.targets)
+    texts = (fit.version, fit.date, fit.fingerprint, *fit.targets)
     _require(all(map(_is_name, texts)), "provenance: a text must not be too long")
-    _require(model.link.name in TASK_LINKS.get(known.task, ()), "the task must fit the link")
-    formed = re.fullmatch(DATE_FORM, known.date)
-    formed = formed and re.fullmatch(FINGERPRINT_FORM, known.fingerprint)
+    _require(model.link.name in TASK_LINKS.get(fit.task, ()), "the task must fit the link")
+    formed = re.fullmatch(DATE_FORM, fit.date)
+    formed = formed and re.fullmatch(FINGERPRINT_FORM, fit.fingerprint)
     _require(bool(formed), "provenance: date and fingerprint must have their form")
-    counted = all(0 < size <= MOST_ROWS for size in (known.n_rows, known.n_columns))
+    counted = all(0 < size <= MOST_ROWS for size in (fit.n_rows, fit.n_columns))
     _require(counted, "provenance: there must be rows and columns")
-    moderate = _is_setting(dict(known.settings), DEEPEST_SETTING)
+    moderate = _is_setting(dict(fit.settings), DEEPEST_SETTING)
     _require(moderate, "provenance: settings must be JSON values of moderate size")
-    _require(_is_setting(dict(known.scores), 1), "provenance: scores must be finite numbers")
+    _require(_is_setting(dict(fit.scores), 1), "provenance: scores must be finite numbers")
 
 
 def _is_name(value: Any) -> bool:
@@ -257,29 +257,29 @@ def _check_tests(model: AnovaModel) -> None:
 
 
 def _check_calibration(model: AnovaModel) -> None:
-    known = model.evidence.calibration
-    if known is None:
+    calibration = model.evidence.calibration
+    if calibration is None:
         return
     sizes = tuple(axis.n_nodes for axis in model.encoder.axes[1])
     arrays: list[RealArray] = []
-    map_arrays(arrays.append, known)
+    map_arrays(arrays.append, calibration)
     _require(all(map(_is_finite, arrays)), "calibration: numbers must be finite")
-    _check_scores(known, sizes, model.n_outputs)
-    means = all(len({array.shape for array in one}) == 1 for one in known.reliability)
+    _check_scores(calibration, sizes, model.n_outputs)
+    means = all(len({array.shape for array in one}) == 1 for one in calibration.reliability)
     _require(means, "calibration: every group of rows must have its means")
-    for scale in filter(None, (known.scale, known.errors)):
+    for scale in filter(None, (calibration.scale, calibration.errors)):
         _check_scale(scale, sizes, model.n_outputs)
-    has_scale = len(known.scores) > 0 and model.link.name not in ("logit", "softmax")
-    _require(has_scale == (known.scale is not None), "a scale is for intervals of numbers")
+    has_scale = len(calibration.scores) > 0 and model.link.name not in ("logit", "softmax")
+    _require(has_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
 
 
-def _check_scores(known: Calibration, sizes: tuple[int, ...], n_outputs: int) -> None:
-    width = 1 if known.scale is None else n_outputs
-    for scores in (known.scores, *(group.scores for group in known.groups)):
+def _check_scores(calibration: Calibration, sizes: tuple[int, ...], n_outputs: int) -> None:
+    width = 1 if calibration.scale is None else n_outputs
+    for scores in (calibration.scores, *(group.scores for group in calibration.groups)):
         _require(scores.ndim == 2 and scores.shape[1] == width, "scores must be those of outputs")
         rising = (np.diff(scores, axis=0) >= 0).all() and (scores >= 0).all()
         _require(bool(rising), "calibration: scores must be sorted and not negative")
-    for feature, node, _ in known.groups:
+    for feature, node, _ in calibration.groups:
         inside = 0 <= feature < len(sizes) and 0 <= node < sizes[feature]
         _require(inside, "calibration: groups must be nodes of features")
 

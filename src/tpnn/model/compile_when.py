@@ -1,9 +1,8 @@
-"""When compiled loops are worth their price: numba takes a moment to load, and seconds to compile.
+"""When to compile: numba takes a moment to load, and seconds to compile.
 
-NumPy computes the same bits, so the only question is time. Who predicts one large table is done
-sooner with NumPy, who predicts many of them is not, and nobody knows in advance. So the work that
-NumPy has done is counted, and once it took as long as getting the loops would, they are got. That
-costs at most twice the time of somebody who knew.
+NumPy computes the same bits, so only time counts. Compiling pays off after many predictions, and
+nobody knows in advance how many there will be. So the work that NumPy has done is counted, and the
+loops are compiled once it took as long as compiling does: at worst twice the optimum.
 """
 
 from __future__ import annotations
@@ -20,39 +19,34 @@ SECONDS_TO_COMPILE = 3.0
 
 
 class Account:
-    """What NumPy has spent on large tables, against the price of compiled loops."""
+    """Counts the work of NumPy on large tables, and gets compiled loops once they pay off."""
 
     def __init__(self) -> None:
         self.n_cells = 0
-        self.module: Any = None  # the compiled loops, once they are paid
+        self.module: Any = None  # the compiled loops
         self._is_closed = False  # numba is absent, or fails
 
     def loops(self, n_rows: int, cells_per_row: int) -> Any:
-        """Return the module of compiled loops where they are worth their price, else None.
+        """Return the module of compiled loops where they pay off, else None.
 
-        Parameters
-        ----------
-        n_rows : int
-            Rows that are to be predicted now.
-        cells_per_row : int
-            Cells of tables that each row needs.
+        Each of the rows that are to be predicted reads so many cells of tables.
         """
         if n_rows < MIN_COMPILED_ROWS or self._is_closed:
             return None
         if self.module is None:
             self.n_cells += n_rows * cells_per_row
-            self._buy()
+            self._compile_if_due()
         return self.module
 
-    def _buy(self) -> None:
-        """Get the loops if NumPy would need as long for what it has been asked for."""
+    def _compile_if_due(self) -> None:
+        """Get the loops if NumPy has already worked for as long as that takes."""
         spent = self.n_cells / NUMPY_CELLS_PER_SECOND
-        price = SECONDS_TO_LOAD + (0.0 if "numba" in sys.modules else SECONDS_TO_IMPORT)
-        if spent < price:
+        wait = SECONDS_TO_LOAD + (0.0 if "numba" in sys.modules else SECONDS_TO_IMPORT)
+        if spent < wait:
             return
         try:
             loops = import_module("tpnn.model.interpolate_numba")
-            if spent >= price + SECONDS_TO_COMPILE or loops.are_kept():
+            if spent >= wait + SECONDS_TO_COMPILE or loops.are_kept():
                 import_module("tpnn._utils.compile").announcer()  # compiling takes seconds: say so
                 loops.warm_up()
                 self.module = loops

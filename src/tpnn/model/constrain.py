@@ -1,4 +1,4 @@
-"""Constrain: the nearby model whose sum has given shapes along some features."""
+"""Constrain: the nearby model whose sum has a shape along some features."""
 
 from __future__ import annotations
 
@@ -20,20 +20,11 @@ RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
 
 def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
-    """Nearby model that has the given shapes, with certificates of at least zero.
+    """Nearby model that has these shapes, by feature, with certificates of at least zero.
 
-    Components are added where clipped interactions leave something of lower order, such as the
-    main effect of a feature that has a shape. The interactions of a linear feature are left out.
-    Spreads, posteriors and tests stay as they were: they say how much the bags differed before this
-    projection, which moves their mean alone, how far from it the truth may be, and what the rows
-    say.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    shapes : dict from str or int to str
-        One of ``SHAPES``, by feature.
+    Components are added where clipped interactions leave something of lower order, such as the main
+    effect of a feature that has a shape. The interactions of a linear feature are left out.
+    Spreads, posteriors and tests stay as they were: the projection moves the mean of the bags only.
     """
     names = model.feature_names
     indices = {resolve_feature(j, names, "shapes"): shape for j, shape in shapes.items()}
@@ -72,16 +63,16 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
 def _shaped(
     model: AnovaModel, tables: Tables, shapes: Mapping[int, str], features: Sequence[int]
 ) -> tuple[float, Tables]:
-    """Constrain the tables of one output, with features in the given order.
+    """Constrain the tables of one output, with features in a fixed order.
 
     So the order of the columns of a table changes no bit.
     """
-    given = {
+    ordered = {
         s: np.transpose(tables[tuple(sorted(s))], np.argsort(np.argsort(s)))
         for s in canonical(tables, features)
     }
     in_order = {feature: shapes[feature] for feature in features if feature in shapes}
-    shift, shaped = constrained(given, model.encoder.axes, in_order)
+    shift, shaped = constrained(ordered, model.encoder.axes, in_order)
     return shift, {tuple(sorted(s)): np.transpose(t, np.argsort(s)) for s, t in shaped.items()}
 
 
@@ -91,7 +82,7 @@ def _has_shape(component: Component, shapes: Mapping[int, str]) -> bool:
 
 
 def rounding_error(tables: Iterable[FloatArray]) -> float:
-    """Size up to which a value is rounding error, so that a component below it is none.
+    """Size up to which values are rounding error; a component below it is left out.
 
     >>> rounding_error([np.array([1.0, -2.0]), np.array([0.5])])
     2e-12
@@ -101,7 +92,7 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
 
 
 def _with_subsets(model: AnovaModel) -> AnovaModel:
-    """Add all subsets of the components, zero where they are new, and known to be so."""
+    """Add all subsets of the components; new ones are zero without error."""
     components, evidence = model.components.with_subsets(), model.evidence
     sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
     zeros = {s: np.zeros((*sizes[s], model.n_outputs)) for s in components}

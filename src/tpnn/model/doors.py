@@ -77,9 +77,13 @@ def to_table(model: AnovaModel) -> pd.DataFrame:
 
 
 def rating_tables(
-    model: AnovaModel, X: Any = None, y: Any = None, max_bands: int = 8, base: str = "mode",
+    model: AnovaModel,
+    X: Any = None,
+    y: Any = None,
+    max_bands: int = 8,
+    base: str = "mode",
     offset: Any = None,
-) -> RatingTables:  # fmt: skip
+) -> RatingTables:
     """Write base rate and relativities; see ``tpnn.export.sheets.rating.rating_tables``."""
     from tpnn.export.sheets.rating import rating_tables
 

@@ -20,7 +20,7 @@ def digest(model: AnovaModel) -> str:
     """
     column = model.encoder.offset_column
     names, features = model.feature_names, model.encoder.features
-    words: dict[str, Any] = {
+    header: dict[str, Any] = {
         "link": model.link.name,
         "outputs": list(model.output_names),
         "classes": list(model.classes),
@@ -31,7 +31,7 @@ def digest(model: AnovaModel) -> str:
             for component in model.components
         ],
     }
-    whole = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    whole = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     _add(whole, model.intercepts)
     for component, table in model.by_component().items():
         for axis in model.axes(component):
@@ -59,12 +59,12 @@ def edit_words(edit: Mapping[str, Any]) -> str:
     >>> edit_words({"component": ["age"], "between": {"age": [18.0, 21.0]}, "add": 0.2})
     'age: add=0.2, between={"age": [18.0, 21.0]}'
     """
-    what = [key for key in edit if key not in ("component", *PLACES)]
-    parts = [f"{key}={json.dumps(edit[key])}" for key in (*what, *PLACES) if key in edit]
-    return f"{' x '.join(edit['component'])}: {', '.join(parts)}"
+    changes = [key for key in edit if key not in ("component", *PLACES)]
+    texts = [f"{key}={json.dumps(edit[key])}" for key in (*changes, *PLACES) if key in edit]
+    return f"{' x '.join(edit['component'])}: {', '.join(texts)}"
 
 
-FIRST = "0" * 64  # what stands for the hash before the first
+FIRST = "0" * 64  # in place of the hash before the first record
 MOST_EDITS = 1000
 TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
 Record = dict[str, Any]
@@ -104,10 +104,10 @@ def first_break(model: AnovaModel) -> str | None:
 
 def check_log(model: AnovaModel) -> None:
     """Refuse a model whose log was tampered with."""
-    found = first_break(model)
-    if found is not None:
+    fault = first_break(model)
+    if fault is not None:
         raise ValueError(
-            f"edits: the log of a model must be a whole chain, found that {found}. "
+            f"edits: the log of a model must be a whole chain, but {fault}. "
             "Load a file that is as it was saved."
         )
 

@@ -1,4 +1,4 @@
-"""Evidence: what the rows of a fit say about its model. A model that is changed has to lose it."""
+"""Evidence: what the rows of a fit say about its model; a changed model loses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import LINKS
-from tpnn.loss.targets import checked_numbers
+from tpnn.loss.row_values import checked_numbers
 
 
 class Baseline(NamedTuple):
@@ -65,28 +65,15 @@ class Reliability(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Calibration:
-    """What held-out rows say about the predictions of a model.
+    """Predictions of a model beside the targets of held-out rows."""
 
-    Parameters
-    ----------
-    scores : array of shape (n_scores, n_outputs)
-        Score at the ranks 1, 2, ... of n_scores + 1, sorted; one column for the classes, no rows
-        without intervals.
-    groups : tuple of GroupScores
-        The same for each value of features that have few.
-    scale : Scale, optional
-        Scale of the residuals of numbers; None for classes.
-    reliability : tuple of Reliability
-        Predictions beside targets, for each output.
-    errors : Scale, optional
-        Standard error of the raw score.
-    """
-
+    # (n_scores, n_outputs): the score at the ranks 1, 2, ... of n_scores + 1, sorted; one
+    # column for classes, no rows without intervals
     scores: Float32Array = field(default_factory=lambda: np.empty((0, 1), np.float32))
-    groups: tuple[GroupScores, ...] = ()
-    scale: Scale | None = None
-    reliability: tuple[Reliability, ...] = ()
-    errors: Scale | None = None
+    groups: tuple[GroupScores, ...] = ()  # the same for each value of features that have few
+    scale: Scale | None = None  # of the residuals of numbers; None for classes
+    reliability: tuple[Reliability, ...] = ()  # predictions beside targets, for each output
+    errors: Scale | None = None  # standard error of the raw score
 
     def __repr__(self) -> str:
         return f"Calibration({len(self.scores)} scores, {len(self.groups)} groups)"
@@ -100,11 +87,11 @@ class Calibration:
         """Scores at each node of a feature."""
         return {group.node: group.scores for group in self.groups if group.feature == feature}
 
-    def renumbered(self, place: Mapping[int, int]) -> Calibration:
+    def renumbered(self, number: Mapping[int, int]) -> Calibration:
         """Give features other numbers."""
-        groups = tuple(group._replace(feature=place[group.feature]) for group in self.groups)
+        groups = tuple(group._replace(feature=number[group.feature]) for group in self.groups)
         scale, errors = (
-            one and one._replace(features=tuple(place[j] for j in one.features))
+            one and one._replace(features=tuple(number[j] for j in one.features))
             for one in (self.scale, self.errors)
         )
         return replace(self, groups=groups, scale=scale, errors=errors)

@@ -22,21 +22,11 @@ Number = TypeVar("Number", np.intp, np.float64)
 
 @dataclass(frozen=True)
 class FlatTable:
-    """One output of one component, null nodes included.
-
-    Parameters
-    ----------
-    component : tuple of int
-        Its features.
-    cells : array of shape (n_cells,)
-        Values in row-major order, with zeros behind so that a neighbour can always be read.
-    strides : tuple of int
-        Cells from one node to the next along each axis.
-    """
+    """One output of one component, null nodes included."""
 
     component: Component
-    cells: FloatArray
-    strides: tuple[int, ...]
+    cells: FloatArray  # (n_cells,): values in row-major order, and zeros for neighbours of the last
+    strides: tuple[int, ...]  # cells from one node to the next along each axis
 
 
 def flatten_table(component: Component, table: FloatArray) -> list[FlatTable]:
@@ -47,7 +37,7 @@ def flatten_table(component: Component, table: FloatArray) -> list[FlatTable]:
     cells = np.zeros((n_outputs, math.prod(shape) + sum(strides)))
     grids = cells[:, : math.prod(shape)].reshape(n_outputs, *shape)
     grids[:, *map(slice, sizes)] = np.moveaxis(table, -1, 0)
-    return [FlatTable(component, own, strides) for own in cells]
+    return [FlatTable(component, output, strides) for output in cells]
 
 
 def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
@@ -57,36 +47,22 @@ def flatten_tables(tables: Mapping[Component, FloatArray]) -> list[FlatTable]:
 
 @dataclass(frozen=True)
 class TableStack:
-    """Tables of one order, one after the other, so that one call interpolates in many of them.
+    """Tables of one order, one after the other, so that one call interpolates in many of them."""
 
-    Parameters
-    ----------
-    first : int
-        Number of the first table among all tables of a predictor.
-    cells : array of shape (n_cells,)
-        Cells of all tables.
-    starts : array of shape (n_tables, 1)
-        Where each table begins.
-    strides : array of shape (order, n_tables, 1)
-        Cells from one node to the next along each axis.
-    places : array of shape (order, n_tables)
-        Row of ``nodes`` and ``fractions`` that belongs to each axis.
-    """
+    first: int  # number of the first table among all tables of a predictor
+    cells: FloatArray  # (n_cells,): cells of all tables
+    starts: IntArray  # (n_tables, 1): where each table begins
+    strides: IntArray  # (order, n_tables, 1): cells from one node to the next along each axis
+    places: IntArray  # (order, n_tables): row of ``nodes`` and ``fractions`` of each axis
 
-    first: int
-    cells: FloatArray
-    starts: IntArray
-    strides: IntArray
-    places: IntArray
-
-    def values(self, part: slice, nodes: IntArray, fractions: FloatArray) -> FloatArray:
+    def values(self, tables: slice, nodes: IntArray, fractions: FloatArray) -> FloatArray:
         """Multilinear interpolation in some of the tables, (n_tables, n_rows).
 
         ``nodes`` and ``fractions`` (n_axes, n_rows) say where each row lies along every axis.
         """
-        strides, places = self.strides[:, part], self.places[:, part]
+        strides, places = self.strides[:, tables], self.places[:, tables]
         along = [_picked(fractions, place) for place in places]
-        base = _picked(nodes, places[-1]) + self.starts[part]  # the last stride is 1
+        base = _picked(nodes, places[-1]) + self.starts[tables]  # the last stride is 1
         for place, stride in zip(places[:-1], strides[:-1], strict=True):
             base += _picked(nodes, place) * stride
 

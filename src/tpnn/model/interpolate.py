@@ -1,8 +1,4 @@
-"""Flat tables: the cells of a component in a row, and interpolation between them, in NumPy.
-
-Every table gets one more node per axis, the *null node*, where it is zero: a level or a missing
-value that fit has not seen falls there and contributes nothing.
-"""
+"""Predictor: values of components on rows, by NumPy or, for many rows, by compiled loops."""
 
 from __future__ import annotations
 
@@ -32,15 +28,7 @@ def in_tasks(work: Callable[[slice], None], n_rows: int) -> None:
 
 
 class Predictor:
-    """Values of components on rows.
-
-    Parameters
-    ----------
-    axes : dict of int to sequence of Axis
-        For each order, the axis of every feature.
-    tables : list of FlatTable
-        What is interpolated, lower orders first.
-    """
+    """Values of tables on rows; tables of lower orders come first."""
 
     def __init__(self, axes: Mapping[int, Sequence[Axis]], tables: Sequence[FlatTable]) -> None:
         self.axes, self.tables = axes, tables
@@ -65,7 +53,7 @@ class Predictor:
         in_tasks(add_rows, n_rows)
 
     def _compiled_work(self, n_rows: int) -> Any:
-        """Compiled ``_add_rows`` where that is worth its price, else None."""
+        """Compiled ``_add_rows`` where that pays off, else None."""
         module = ACCOUNT.loops(n_rows, self.cells_per_row)
         if module is None or not self.tables:
             return None

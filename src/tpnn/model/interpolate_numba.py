@@ -110,15 +110,7 @@ LOOPS = {1: _add_mains, 2: _add_pairs, 3: _add_triples}  # by order
 
 
 class CompiledTables:
-    """All tables of a model, laid out for the compiled loops.
-
-    Parameters
-    ----------
-    axes : dict of int to sequence of Axis
-        For each order, the axis of every feature.
-    tables : list of FlatTable
-        What is interpolated.
-    """
+    """All tables of a model, laid out for the compiled loops."""
 
     def __init__(self, axes: Mapping[int, Sequence[Axis]], tables: Sequence[FlatTable]) -> None:
         orders = sorted({len(table.component) for table in tables})
@@ -166,12 +158,10 @@ def _add_stack(stack: TableStack, nodes: Int32Array, along: FloatArray, sums: Fl
 
 
 class CompiledCodes:
-    """Codes of bundles of features, as ``Bundle.code`` finds them.
+    """Codes of bundles of features, as ``Bundle.code`` computes them.
 
-    Parameters
-    ----------
-    bundles : sequence of dict from feature to points
-        For each feature of each bundle, the values that are nodes and what each adds to the code.
+    A bundle has, for each of its features, the values that are nodes and what each adds to the
+    code.
     """
 
     def __init__(self, bundles: Sequence[Mapping[int, Sequence[tuple[float, int]]]]) -> None:

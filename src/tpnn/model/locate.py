@@ -17,15 +17,7 @@ from tpnn.table.axis import Axis
 
 
 class Locator:
-    """Nodes of several axes, laid out one axis after the other.
-
-    Parameters
-    ----------
-    features : sequence of int
-        Column that each axis belongs to.
-    axes : sequence of Axis
-        The axes.
-    """
+    """Nodes of several axes, one axis after the other; ``features`` are their columns."""
 
     def __init__(self, features: Sequence[int], axes: Sequence[Axis]) -> None:
         self.features = sorted(set(features))
@@ -45,14 +37,14 @@ class Locator:
         x = np.array([columns[feature] for feature in self.features])
         finite = np.isfinite(x)
         is_odd = not finite.all()
-        known = np.where(finite, x, 0.0) if is_odd else x
-        point = np.minimum(np.maximum(known[self.rows], self.firsts), self.lasts)
+        filled = np.where(finite, x, 0.0) if is_odd else x
+        point = np.minimum(np.maximum(filled[self.rows], self.firsts), self.lasts)
         lower = np.empty(point.shape, np.intp)
-        for place, groups in enumerate(self.groups):
+        for axis, groups in enumerate(self.groups):
             if groups is None:
-                lower[place] = self.inner[place].searchsorted(point[place], "right")
+                lower[axis] = self.inner[axis].searchsorted(point[axis], "right")
             else:
-                lower[place] = groups[point[place].astype(np.intp)]
+                lower[axis] = groups[point[axis].astype(np.intp)]
         cells = self.starts + lower
         fraction = (point / 2 - self.halves.take(cells)) / self.steps.take(cells)
         if is_odd:
@@ -77,7 +69,7 @@ def _half_steps(axis: Axis) -> FloatArray:
 
 
 def ends_of(axis: Axis) -> tuple[float, float]:
-    """Between which values an axis is searched: its outer nodes; levels are not."""
+    """Outer nodes of an axis, between which values are searched; levels are not searched."""
     if axis.groups is not None:
         return -np.inf, np.inf
     return (axis.values[0], axis.values[-1]) if len(axis.values) else (0.0, 0.0)

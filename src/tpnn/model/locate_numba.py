@@ -23,46 +23,25 @@ PLAIN, LEVELS, ODD = 0, 1, 2  # how a feature is located; an odd one is left to 
 
 
 class Places(NamedTuple):
-    """Nodes of all features at all orders, laid out for ``locate_rows``.
+    """Nodes of all features at all orders, laid out for ``locate_rows``."""
 
-    Parameters
-    ----------
-    kinds : array of shape (n_features,)
-        PLAIN, LEVELS or ODD.
-    nodes, starts : arrays
-        Nodes of one feature after the other, those of all its orders together, and where each
-        feature begins. Infinite nodes follow those of a feature: no search needs to stop at them.
-    lasts : array of shape (n_features,)
-        Last finite node.
-    guesses : array of shape (n_features, N_BUCKETS + 1)
-        A node at or below every value of a bucket.
-    halvings : array of shape (n_features,)
-        How often the interval above a guess must be halved to find the node.
-    own, own_starts : arrays
-        For each node of all orders the node of one order at or below it, or the node of each
-        level; where each (order, feature) begins.
-    halves, steps, axis_starts : arrays
-        Half of each node and of the distance to the next one; where each (order, feature) begins.
-    ends : array of shape (n_orders, n_features, 2)
-        First and last node.
-    missing, unseen : array of shape (n_orders, n_features)
-        Nodes of missing values and of levels that fit has not seen.
-    """
-
-    kinds: Any
+    kinds: Any  # (n_features,): PLAIN, LEVELS or ODD
+    # Nodes of one feature after the other, the nodes of all its orders together. Infinite
+    # nodes follow them, so that no search needs to stop at the end.
     nodes: Any
-    starts: Any
-    lasts: Any
-    guesses: Any
-    halvings: Any
+    starts: Any  # where each feature begins in ``nodes``
+    lasts: Any  # (n_features,): last finite node
+    guesses: Any  # (n_features, N_BUCKETS + 1): a node at or below every value of a bucket
+    halvings: Any  # (n_features,): how often to halve the interval above a guess
+    # for each of ``nodes`` the node of one order at or below it, or the node of each level
     own: Any
-    own_starts: Any
-    halves: Any
-    steps: Any
-    axis_starts: Any
-    ends: Any
-    missing: Any
-    unseen: Any
+    own_starts: Any  # where each (order, feature) begins in ``own``
+    halves: Any  # half of each node
+    steps: Any  # half of the distance to the next node
+    axis_starts: Any  # where each (order, feature) begins in both
+    ends: Any  # (n_orders, n_features, 2): first and last node
+    missing: Any  # (n_orders, n_features): node of missing values
+    unseen: Any  # the same for levels that fit has not seen
 
 
 @compiled()

@@ -19,7 +19,7 @@ from tpnn.anova.measure import worst_mean
 from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
 from tpnn.loss.links import Link
-from tpnn.loss.targets import checked_offset, column_offset
+from tpnn.loss.row_values import checked_offset, column_offset
 from tpnn.model import doors, intervals
 from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor
@@ -56,19 +56,13 @@ class Basis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EditLog:
-    """All edits of a model, oldest first, and what is needed to undo them.
+    """All edits of a model, oldest first, and the models that undoing them restores."""
 
-    Parameters
-    ----------
-    records : tuple of dict
-        The chain: for each edit its number, the edit itself, why, by whom and when, what it
-        changed, its effect on held-out rows, the digests of the model before and after, the hash
-        of the record before, and its own.
-    formers : tuple of AnovaModel
-        The model before each edit, without its log; empty for a model that was read from JSON.
-    """
-
+    # The chain: for each edit its number, the edit itself, why, by whom and when, what it
+    # changed, its effect on held-out rows, the digests of the model before and after, the
+    # hash of the record before, and its own.
     records: tuple[Record, ...]
+    # the model before each edit, without its log; empty if read from JSON
     formers: tuple[AnovaModel, ...] = ()
 
 
@@ -434,13 +428,13 @@ def pruned(model: AnovaModel) -> AnovaModel:
     kept = [j for j, name in enumerate(model.feature_names) if name in wanted]
     if len(kept) in (0, model.encoder.n_features):
         return model
-    place = {feature: number for number, feature in enumerate(kept)}
+    number = {feature: position for position, feature in enumerate(kept)}
 
     def moved(component: Component) -> Component:
-        return tuple(place[feature] for feature in component)
+        return tuple(number[feature] for feature in component)
 
     terms, evidence = model.basis.terms, model.evidence
-    calibration = evidence.calibration and evidence.calibration.renumbered(place)
+    calibration = evidence.calibration and evidence.calibration.renumbered(number)
     return replace(
         model,
         encoder=model.encoder.pick(kept),

@@ -1,4 +1,4 @@
-"""What fitted estimators and loaded models answer alike, one mixin for each task."""
+"""Methods shared by fitted estimators and loaded models, one mixin for each task."""
 
 from __future__ import annotations
 

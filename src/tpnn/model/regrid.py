@@ -1,4 +1,4 @@
-"""Lifting: a model's grids of values on other nodes, such as those it shares with other models."""
+"""Regrid: a model's grids of values on other nodes, such as those it shares with other models."""
 
 from __future__ import annotations
 
@@ -16,18 +16,12 @@ from tpnn.table.levels import level_text
 
 
 def lifted(model: AnovaModel, encoder: TableEncoder) -> dict[Component, FloatArray]:
-    """Grids (M_1, ..., M_d, n_outputs) of a model on other nodes.
+    """Grids (M_1, ..., M_d, n_outputs) of a model on the nodes of another encoder.
 
-    The components are those of the model, with the numbers of the other features. On nodes that are
-    those of the model and more, the function is the same everywhere. Components are pure under the
-    masses of the model and in general not under other ones.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    encoder : TableEncoder
-        Nodes of all features of the model, at all its orders.
+    The encoder has all features of the model, at all its orders. The components are those of the
+    model, with the numbers of the encoder's features. If its nodes include all nodes of the model,
+    the function is the same everywhere. Components are pure under the masses of the model, in
+    general not under others.
     """
     place_of = {name: place for place, name in enumerate(encoder.feature_names)}
     grids = {}

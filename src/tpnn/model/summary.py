@@ -28,9 +28,9 @@ HEADINGS = (
 )  # fmt: skip
 NOTES = (
     "importance: E|f|, with an interval of 95 %; share: of the variance; edf: effective degrees of "
-    "freedom; loss without: held-out loss if the component is left out; p-value: of the hypothesis "
-    "that it is zero, given the others, times the number of components it was chosen from if a "
-    "search or a selection chose it; shape: proved for all inputs; concurvity: share that other "
+    "freedom; loss without: held-out loss if the component is left out; p-value: of the test that "
+    "the component is zero, given the others, times the number of candidates if it was selected; "
+    "shape: proved for all inputs; concurvity: share that other "
     "components could imitate.",
 )
 NO_TESTS = (

@@ -27,7 +27,7 @@ from tpnn.loss.objectives import (
     several_classes,
     several_targets,
 )
-from tpnn.loss.targets import checked_numbers, checked_survival, refuse_masked
+from tpnn.loss.row_values import checked_numbers, checked_survival, refuse_masked
 from tpnn.model.codec import Label, storable_labels
 from tpnn.model.evidence import Baseline, Reliability
 from tpnn.table.columns import array_of
@@ -40,24 +40,13 @@ N_GROUPS = 10
 
 @dataclass(frozen=True)
 class Task:
-    """What to predict.
+    """What to predict."""
 
-    Parameters
-    ----------
-    objective : Objective
-        The loss, with its link. A frozen model that was fitted to a function has squared error.
-    outputs : tuple of str
-        Names of several outputs.
-    classes : tuple of label
-        Labels of a classifier, sorted; empty where a file does not say them.
-    baseline : Baseline, optional
-        Cumulative baseline hazard of a survival model.
-    """
-
+    # the loss, with its link; squared error for a model that was fitted to a function
     objective: Objective
-    outputs: tuple[str, ...] = ()
-    classes: tuple[Label, ...] = ()
-    baseline: Baseline | None = None
+    outputs: tuple[str, ...] = ()  # names of several outputs
+    classes: tuple[Label, ...] = ()  # labels of a classifier, sorted; empty where a file has none
+    baseline: Baseline | None = None  # cumulative baseline hazard of a survival model
 
     @classmethod
     def of(cls, model: AnovaModel) -> Task:
@@ -90,10 +79,9 @@ class Task:
         return "hazard ratio" if self.kind == "survival" else self.link.ratio
 
     def told(self, y: Any) -> Task:
-        """Add what only targets say: times with events, and labels that a file does not have.
+        """Add what only targets tell: times with events, and labels that a file does not have.
 
-        Labels of two classes are then the two sorted ones, those of more classes are found by the
-        names of the outputs.
+        Two labels are taken in sorted order; more labels are matched by the names of the outputs.
         """
         if self.kind == "rates" and self.objective.n_outputs == 1 and _is_pair(y):
             return replace(self, objective=COX)

@@ -5,8 +5,8 @@ training uses the nearer one. The mass of the training rows is shared between th
 same proportion, so that a function that averages to zero over the nodes averages to zero over the
 training rows, exactly. Levels and missing values have nodes of their own.
 
-Regular nodes are those of values, and are numbered like them. Where missing values have their node
-is known here and in the few modules that tests/test_architecture.py names; others ask the axis.
+Regular nodes are the nodes of values, and have the same numbers as these. Only this module, and the
+few that tests/test_architecture.py names, use the number of the node of missing values.
 """
 
 from __future__ import annotations
@@ -24,39 +24,24 @@ from tpnn.table.table import NOMINAL, NUMBER
 
 UNSEEN_LEVEL = np.inf  # a level that fit has not seen, among numbers that are finite or NaN
 OTHERS = "(other levels)"
-VALUE_SHARE = 0.6  # of values in positions that blend ranks and values
+VALUE_SHARE = 0.6  # weight of values in positions that blend ranks and values
 OUTER_RANKS = (0.1, 0.9)  # the lower and the upper tenth
-CLIP_RANGES = 3.0  # values are clipped at this many times the range between them beyond them
+CLIP_RANGES = 3.0  # values are clipped at this many times the range between the outer ranks
 
 
 @dataclass(frozen=True, repr=False)
 class Axis:
-    """One feature seen through M nodes. Its arrays are read-only.
+    """One feature seen through M nodes. Its arrays are read-only."""
 
-    Parameters
-    ----------
-    values : array of shape (n_values,)
-        Regular nodes in the feature's own unit, increasing, or numbers of levels.
-    weights : array of shape (M,)
-        Share of the training mass at each node; the measure of the sum-to-zero law.
-    kind : {"number", "date", "duration", "ordered", "nominal"}
-        What the values stand for.
-    levels : tuple, optional
-        Label of every regular node of a feature with levels.
-    groups : array of shape (n_levels,), optional
-        Node of each level of a nominal feature.
-    has_missing : bool
-        Whether there is a node for missing values.
-    has_unseen : bool
-        Whether the last regular node stands for levels that fit has not seen.
-    """
-
+    # (n_values,): regular nodes in the feature's unit, increasing, or numbers of levels
     values: FloatArray
+    # (M,): share of the training mass at each node, the measure of the sum-to-zero law
     weights: FloatArray
-    kind: str = NUMBER
-    levels: tuple[Any, ...] | None = None
-    groups: IntArray | None = None
-    has_missing: bool = False
+    kind: str = NUMBER  # what the values stand for, one of the five of ``tpnn.table.table``
+    levels: tuple[Any, ...] | None = None  # label of every regular node of a feature with levels
+    groups: IntArray | None = None  # (n_levels,): node of each level of a nominal feature
+    has_missing: bool = False  # whether there is a node for missing values
+    # whether the last regular node stands for levels that fit has not seen
     has_unseen: bool = False
 
     def __post_init__(self) -> None:
@@ -98,7 +83,7 @@ class Axis:
 
     @property
     def seen(self) -> slice:
-        """Nodes of values that fit has seen: all regular ones but that of unseen levels."""
+        """Nodes of values that fit has seen: all regular nodes but the node of unseen levels."""
         return slice(0, len(self.values) - self.has_unseen)
 
     @property
@@ -122,7 +107,7 @@ class Axis:
         return len(self.values) - 1 if self.has_unseen else self.n_nodes
 
     def with_missing(self, entries: NDArray[Any], entry: Any) -> NDArray[Any]:
-        """Entries of all nodes, (M, ...), from those of regular nodes and that of missing values.
+        """Append the entry of missing values to the entries of regular nodes, if it has a node.
 
         >>> Axis(np.arange(2.0), np.ones(3) / 3, has_missing=True).with_missing(np.ones(2), 0.0)
         array([1., 1., 0.])
@@ -150,7 +135,7 @@ class Axis:
     def positions(self) -> FloatArray:
         """Mid-rank of each node among the non-missing values, in [0, 1]: the argument of bases.
 
-        NOTE[DIFF] ranks are those of the training rows, whatever rows are scored later.
+        NOTE[DIFF] ranks are taken among the training rows, whatever rows are scored later.
         """
         regular = self.weights[self.regular]
         ranks = (np.cumsum(regular) - regular / 2) / (regular.sum() or 1.0)
@@ -160,9 +145,9 @@ class Axis:
     def blended_positions(self) -> FloatArray:
         """Mean of rank and value of each node, both in [0, 1]: where smooth functions are smooth.
 
-        Ranks alone flatten the tails, where small tables have their signal; values alone are at the
-        mercy of outliers, so they are clipped. Ranks serve if there are no values to speak of:
-        levels without order, or a single value from the lower to the upper of the outer ranks.
+        Ranks alone flatten the tails, where small tables have their signal. Values alone follow
+        outliers, so they are clipped. Only ranks are used for levels without order, and where one
+        value fills the range between the outer ranks.
         """
         positions = self.positions
         if self.is_nominal or self._is_nearly_constant():
@@ -201,19 +186,19 @@ class Axis:
     def locate(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         """Lower node of each value and how far it lies towards the next one, in [0, 1).
 
-        Values beyond the outer nodes stay on them, so that nothing is extrapolated. What fit has
-        not seen, a new level or a first missing value, is on node M, where every component is zero,
-        unless it has a node.
+        Values beyond the outer nodes stay on them, so that nothing is extrapolated. A new level, or
+        the first missing value, is on its own node if the axis has one, else on node M, where every
+        component is zero.
         """
-        missing, unknown = np.isnan(x), np.isinf(x)
-        odd = missing | unknown
-        lower, fraction = self._locate_known(np.where(odd, 0.0, x) if odd.any() else x)
+        missing, unseen = np.isnan(x), np.isinf(x)
+        odd = missing | unseen
+        lower, fraction = self._locate_finite(np.where(odd, 0.0, x) if odd.any() else x)
         lower[missing] = self.missing_node
-        lower[unknown] = self.unseen_node
+        lower[unseen] = self.unseen_node
         fraction[odd] = 0.0
         return lower, fraction
 
-    def _locate_known(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
+    def _locate_finite(self, x: FloatArray) -> tuple[IntArray, FloatArray]:
         fraction = np.zeros(len(x))
         if self.groups is not None:
             return self.groups[x.astype(np.intp)], fraction
@@ -322,17 +307,12 @@ def make_axis(
     """
     from tpnn.table.axis_numba import share_masses
 
-    n_missing = int(np.isnan(values[-1]))
-    n_known, n_nodes = len(values) - n_missing, len(nodes)
-    total = masses.sum()
-    weights = np.zeros(n_nodes + 1)  # one more, to which the last node gives nothing
-    share_masses(values[:n_known], masses, total, nodes, weights)
-    return Axis(
-        values=nodes,
-        weights=np.append(weights[:n_nodes], masses[n_known:] / total),
-        kind=kind,
-        has_missing=bool(n_missing),
-    )
+    has_missing = bool(np.isnan(values[-1]))
+    n_present, total = len(values) - has_missing, masses.sum()
+    weights = np.zeros(len(nodes) + 1)  # one more, to which the last node gives nothing
+    share_masses(values[:n_present], masses, total, nodes, weights)
+    weights = np.append(weights[:-1], masses[n_present:] / total)
+    return Axis(values=nodes, weights=weights, kind=kind, has_missing=has_missing)
 
 
 def nested_axes(
@@ -343,8 +323,8 @@ def nested_axes(
     So a piecewise linear function on coarse nodes is one on fine nodes too.
     """
     axes: dict[int, Axis] = {}
-    n_known = len(values) - int(np.isnan(values[-1]))
-    nodes, weights = values[:n_known], masses[:n_known]
+    n_present = len(values) - int(np.isnan(values[-1]))
+    nodes, weights = values[:n_present], masses[:n_present]
     for size in sorted(set(sizes), reverse=True):
         nodes = place_nodes(nodes, weights, size)
         axis = make_axis(values, masses, nodes, kind)
@@ -366,14 +346,14 @@ def nominal_axes(
     Values marked as ``rare``, and the rarest where there are more levels than nodes, share the last
     node.
     """
-    known = ~np.isnan(values)
-    numbers = values[known].astype(np.intp)
+    present = ~np.isnan(values)
+    numbers = values[present].astype(np.intp)
     level_masses, apart = np.zeros(len(levels)), np.zeros(len(levels), bool)
-    level_masses[numbers], apart[numbers] = masses[known], ~rare[known]
+    level_masses[numbers], apart[numbers] = masses[present], ~rare[present]
     order = np.lexsort((-level_masses, ~apart))
     most = min(int(apart.sum()) + 1, len(levels))
     return [
-        _nominal_axis(level_masses, order, min(size, most), levels, masses[~known])
+        _nominal_axis(level_masses, order, min(size, most), levels, masses[~present])
         for size in sizes
     ]
 

@@ -22,26 +22,27 @@ def _sort_keys(keys: Any, spare: Any) -> Any:
         for digit in range(N_DIGITS):
             counts[digit, (keys[i] >> np.uint64(8 * digit)) & last] += one
     for digit in range(N_DIGITS):
-        shift, places = np.uint64(8 * digit), counts[digit]
-        if places.max() == np.uint64(len(keys)):
+        shift, starts = np.uint64(8 * digit), counts[digit]
+        if starts.max() == np.uint64(len(keys)):
             continue  # all keys have the same digit
         begin = np.uint64(0)
         for value in range(N_DIGIT_VALUES):
-            begin, places[value] = begin + places[value], begin
+            begin, starts[value] = begin + starts[value], begin
         for i in range(len(keys)):
             key = keys[i]
             value = (key >> shift) & last
-            spare[places[value]] = key
-            places[value] += one
+            spare[starts[value]] = key
+            starts[value] += one
         keys, spare = spare, keys
     return keys
 
 
 @compiled()
 def sort_column(x: Any) -> Any:
-    """Sort values of double precision, NaN last, -0.0 and numbers below the smallest size as 0.0.
+    """Sort doubles, NaN last, with -0.0 and numbers below the smallest size as 0.0.
 
-    The bits of positive numbers increase with the number, those of negative ones decrease.
+    The bits of a positive number increase with the number, the bits of a negative one decrease.
+    Turned around accordingly, they are keys that sort like the numbers.
     """
     values = np.empty(len(x))
     for i in range(len(x)):
@@ -64,15 +65,15 @@ def run_lengths(ordered: Any) -> Any:
 
     The values are moved to the front of the array that is passed.
     """
-    n_known = len(ordered)
-    while n_known > 0 and np.isnan(ordered[n_known - 1]):
-        n_known -= 1
-    n_missing, n_runs = len(ordered) - n_known, min(n_known, 1)
-    for i in range(1, n_known):
+    n_present = len(ordered)
+    while n_present > 0 and np.isnan(ordered[n_present - 1]):
+        n_present -= 1
+    n_missing, n_runs = len(ordered) - n_present, min(n_present, 1)
+    for i in range(1, n_present):
         n_runs += ordered[i] != ordered[i - 1]
     counts = np.zeros(n_runs + (n_missing > 0))
     run = 0
-    for i in range(n_known):
+    for i in range(n_present):
         run += i > 0 and ordered[i] != ordered[run]
         ordered[run] = ordered[i]
         counts[run] += 1.0

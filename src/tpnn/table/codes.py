@@ -16,55 +16,43 @@ from tpnn._utils.arrays import CodeArray, FloatArray, Int32Array, IntArray
 from tpnn._utils.compile import compiled
 from tpnn._utils.threads import Workers
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import TableEncoder, elsewhere, one_reader
+from tpnn.table.encoder import TableEncoder, one_reader, remote_table
 from tpnn.table.table import Table
 
 MAX_NODES_PER_BYTE = 256
-N_BUCKETS = 1024  # of equal width, where a search begins
+N_BUCKETS = 1024  # buckets of equal width, in which a search begins
 SMALLEST_RANGE = 1e-300  # buckets of a smaller range would divide by zero
 ROWS_PER_BLOCK = 2048  # values and places of one block stay in the L1 cache
 
 
 class Places(NamedTuple):
-    """Where the values of one feature fall.
+    """Where the values of one feature fall."""
 
-    Parameters
-    ----------
-    ends : array of shape (n_places - 1 + padding,)
-        Largest value of each place but the last, increasing, followed by infinity.
-    first, last : float
-        Smallest and largest of them.
-    scale : float
-        Number of buckets, divided by half the distance between the two.
-    guesses : array of shape (N_BUCKETS + 1,)
-        A place at or below that of every value of a bucket.
-    halvings : int
-        How often the interval above a guess must be halved to find the place.
-    """
-
+    # (n_places - 1 + padding,): largest value of each place but the last, then inf
     ends: FloatArray
-    first: float
-    last: float
-    scale: float
+    first: float  # smallest end
+    last: float  # largest end
+    scale: float  # number of buckets, divided by half the distance from first to last
+    # (N_BUCKETS + 1,): a place at or below the place of every value of a bucket
     guesses: Int32Array
-    halvings: int
+    halvings: int  # how often the interval above a guess must be halved to find the place
 
 
 @compiled()
-def _find_places(x: Any, places: Any, missing: int, found: Any) -> None:
+def _find_places(x: Any, places: Any, missing: int, numbers: Any) -> None:
     """Count the ends below each value, by bucket, then by halving; NaN is at ``missing``."""
     ends, first, last = places.ends, places.first, places.last
     for low in range(0, len(x), ROWS_PER_BLOCK):
         high = min(low + ROWS_PER_BLOCK, len(x))
         for i in range(low, high):
             point = min(x[i], last) if x[i] > first else first
-            found[i] = places.guesses[np.int32((point / 2 - first / 2) * places.scale)]
+            numbers[i] = places.guesses[np.int32((point / 2 - first / 2) * places.scale)]
         for step in range(places.halvings):
             half = np.int32(1 << (places.halvings - 1 - step))
             for i in range(low, high):  # a product, because a condition would become a branch
-                found[i] += half * np.int32(ends[found[i] + half - 1] < x[i])
+                numbers[i] += half * np.int32(ends[numbers[i] + half - 1] < x[i])
         for i in range(low, high):
-            found[i] = missing if np.isnan(x[i]) else found[i]
+            numbers[i] = missing if np.isnan(x[i]) else numbers[i]
 
 
 @compiled()
@@ -99,20 +87,20 @@ def lay_out(ends: FloatArray) -> Places:
 def _placed(x: FloatArray, axes: Sequence[Axis]) -> tuple[Int32Array, list[IntArray]]:
     """Place of each value (n,), and the node of each place at the orders of the axes.
 
-    The last place is that of missing values.
+    Missing values are in the last place.
     """
     groups = axes[0].groups
     if groups is not None:
-        known = np.arange(float(len(groups)))
+        values = np.arange(float(len(groups)))
         whole = np.where(np.isfinite(x), x, 0.0).astype(np.int32)
-        found = np.where(np.isnan(x), np.int32(len(known)), whole)
+        numbers = np.where(np.isnan(x), np.int32(len(values)), whole)
     else:
         ends = np.unique(np.concatenate([axis.ends for axis in axes]))
-        known = np.append(ends, np.inf)  # each place by its largest value
-        found = np.empty(len(x), np.int32)
-        _find_places(np.ascontiguousarray(x), lay_out(ends), len(known), found)
-    shown = np.append(known, np.nan)
-    return found, [axis.codes(shown) for axis in axes]
+        values = np.append(ends, np.inf)  # the largest value of each place stands for it
+        numbers = np.empty(len(x), np.int32)
+        _find_places(np.ascontiguousarray(x), lay_out(ends), len(values), numbers)
+    values = np.append(values, np.nan)
+    return numbers, [axis.codes(values) for axis in axes]
 
 
 def code_rows(
@@ -122,9 +110,9 @@ def code_rows(
 
     Columns are coded by several threads.
     """
-    other = elsewhere(table)
-    if other is not None:
-        return other.codes(table, encoder, rows)
+    remote = remote_table(table)
+    if remote is not None:
+        return remote.codes(table, encoder, rows)
     codes: dict[int, CodeArray] = {
         order: table.shelf.empty((len(axes), len(rows)), _code_type(axes))
         for order, axes in encoder.axes.items()
@@ -134,8 +122,8 @@ def code_rows(
     def code(feature: int) -> None:
         with reading:
             x = encoder.numbers(table, feature)
-        found, nodes = _placed(x, [axes[feature] for axes in encoder.axes.values()])
-        chosen = found[rows]
+        places, nodes = _placed(x, [axes[feature] for axes in encoder.axes.values()])
+        chosen = places[rows]
         for by_feature, of_place in zip(codes.values(), nodes, strict=True):
             _take(of_place.astype(by_feature.dtype), chosen, by_feature[feature])
 

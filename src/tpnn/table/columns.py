@@ -1,4 +1,4 @@
-"""StoredColumns: a table in files, whose columns are read one at a time."""
+"""Columns of whatever the user passed: frames of any library, arrays, records, tables in files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tpnn._utils.arrays import CodeArray, FloatArray, IntArray
 from tpnn._utils.shelf import Shelf
 
 
-class Elsewhere(Protocol):
-    """Whoever makes passes over a stored table in place of this process; tables are ``Table``s."""
+class RemoteTable(Protocol):
+    """Other processes that make the passes over a stored ``Table``."""
 
     @property
     def is_there(self) -> bool:
@@ -31,40 +31,23 @@ class Elsewhere(Protocol):
         """Results of ``work(table, feature, reading)`` for all features."""
 
     def of_rows(self, table: Any, work: Callable[..., Any], rows: IntArray | None) -> Any:
-        """Array of ``work(table, rows, n_threads)``, put together from parts of the table."""
+        """Array of ``work(table, rows, n_threads)``, joined from ranges of rows."""
 
     def codes(self, table: Any, encoder: Any, rows: IntArray) -> dict[int, CodeArray]:
-        """Nearest nodes of the given rows at each order, (n_features, len(rows))."""
+        """Nearest nodes of these rows at each order, (n_features, len(rows))."""
 
 
 class StoredColumns(ABC):
-    """A table that is not in memory; a column is read from files whenever it is asked for.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        Names of the columns.
-    n_rows : int
-        Number of rows.
-    shelf : Shelf
-        Where large arrays that are made of the columns are kept.
-    elsewhere : Elsewhere, optional
-        Who makes passes over all rows, if not this process.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of rows and of columns.
-    """
+    """A table that is not in memory; a column is read from files whenever it is asked for."""
 
     def __init__(
         self,
         columns: tuple[str, ...],
         n_rows: int,
-        shelf: Shelf,
-        elsewhere: Elsewhere | None = None,
+        shelf: Shelf,  # for large arrays that are made of the columns
+        remote: RemoteTable | None = None,  # None if this process makes the passes
     ) -> None:
-        self.columns, self.shelf, self.elsewhere = columns, shelf, elsewhere
+        self.columns, self.shelf, self.remote = columns, shelf, remote
         self.shape = (n_rows, len(columns))
 
     @abstractmethod
@@ -73,13 +56,13 @@ class StoredColumns(ABC):
 
 
 LARGEST_EXACT_INTEGER = 2**53  # beyond it not every whole number is a double
-SMALLEST_SIZE = 2.0**-1020  # of a number whose half, and every difference of halves, is exact
+SMALLEST_SIZE = 2.0**-1020  # halves of larger numbers, and differences of halves, are exact
 NUMBER_KINDS = "biuf"  # NumPy's kinds of numbers
-MAX_FEW_ROWS = 100  # of frames that are read as a whole
+MAX_FEW_ROWS = 100  # frames of fewer rows are read as a whole
 
 
 def frame_in_memory(X: Any) -> Any:
-    """Return a data frame of any library, or None for arrays, lists and what else NumPy reads.
+    """Return a data frame of any library, or None for arrays, lists and all else that NumPy reads.
 
     Records and dicts of columns are data frames, too.
     """
@@ -91,7 +74,7 @@ def frame_in_memory(X: Any) -> Any:
         return X
     if is_in_files(X):
         raise TypeError(
-            f"X: a table in memory is needed, found {_words_of_files(X)}. Pass it to "
+            f"X: a table in memory is needed, found {_described_files(X)}. Pass it to "
             "predict_batches, which reads some rows at a time, or read it yourself."
         )
     if _is_pandas(X):  # the most frequent one, at once
@@ -121,7 +104,7 @@ def is_in_files(X: Any) -> bool:
     return is_dataset or isinstance(X, str | os.PathLike)
 
 
-def _words_of_files(X: Any) -> str:
+def _described_files(X: Any) -> str:
     is_path = isinstance(X, str | os.PathLike)
     return f"the path {os.fspath(X)!r}" if is_path else f"a {type(X).__name__} of pyarrow"
 
@@ -135,9 +118,9 @@ def _is_pandas(X: Any) -> bool:
 def few_numbers(frame: Any) -> NDArray[Any] | None:
     """Matrix of a pandas frame that has few rows and nothing but numbers, else None.
 
-    To take a column out of a frame costs more than to predict a row, whereas a whole frame is taken
-    at once. Columns of several types get one that holds all their values; only whole numbers that
-    are too large for it may not.
+    To take one column out of a frame takes longer than to predict a row, so the whole frame is
+    taken at once. Columns of several types get a common one that holds all their values, unless
+    whole numbers are too large for it.
     """
     if not _is_pandas(frame) or len(frame) > MAX_FEW_ROWS:
         return None
@@ -149,7 +132,7 @@ def few_numbers(frame: Any) -> NDArray[Any] | None:
 
 
 def column_labels(frame: Any) -> tuple[Any, ...]:
-    """Return what a data frame calls its columns: strings or, in pandas, anything."""
+    """Labels of the columns of a data frame: strings or, in pandas, anything."""
     if isinstance(frame, Records | Columns | StoredColumns):
         return frame.columns
     import narwhals as nw
@@ -269,20 +252,7 @@ def frame_of_dicts(X: Any) -> Records | Columns:
 
 
 class Columns:
-    """A dict from the names of columns to arrays of one length.
-
-    Parameters
-    ----------
-    columns : dict from str to array of shape (n_rows,)
-        The columns.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        Their names.
-    shape : tuple of int
-        Number of rows and of columns.
-    """
+    """A dict from the names of columns to arrays of one length."""
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         lengths = {len(values) for values in columns.values()}
@@ -304,20 +274,8 @@ class Records:
     """A list of records, read column by column.
 
     A column that is asked for must be a key of every record; a missing value is None. So the
-    prediction of a record does not depend on the other ones, and a misspelt key is noticed. Keys
-    that nobody asks for may be anywhere.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        The records.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        All keys, in the order in which they appear.
-    shape : tuple of int
-        Number of records, and of keys.
+    prediction of a record does not depend on the other ones, and a misspelt key is noticed. Other
+    keys may be in any record.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -328,7 +286,7 @@ class Records:
                     "Pass dicts from column names to values, or no dict at all."
                 )
         self._rows = rows
-        self.columns = tuple(dict.fromkeys(chain.from_iterable(rows)))
+        self.columns = tuple(dict.fromkeys(chain.from_iterable(rows)))  # in order of appearance
         self.shape = (len(rows), len(self.columns))
         _check_keys(self.columns)
 
@@ -416,5 +374,5 @@ def require_pandas(method: str) -> None:
         is_there = False
     if not is_there:
         raise ImportError(
-            f"{method}: pandas is needed, found that it is not installed. Run: pip install pandas"
+            f"{method}: needs pandas, which is not installed. Run: pip install pandas"
         )

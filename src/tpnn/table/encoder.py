@@ -17,29 +17,20 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import warn
 from tpnn._utils.threads import Workers
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
-from tpnn.table.columns import Elsewhere, StoredColumns, all_finite
+from tpnn.table.columns import RemoteTable, StoredColumns, all_finite
 from tpnn.table.levels import as_levels, described, level_numbers, level_types, whole_counts
 from tpnn.table.table import NOMINAL, NUMBER, ORDERED, Column, OffsetColumn, Table
 
-MAX_LEVEL_NODES = 65_534  # of a nominal feature in its main effect; codes have two bytes
+MAX_LEVEL_NODES = 65_534  # nodes of a nominal main effect; codes have two bytes
 
 
 class Feature(NamedTuple):
-    """What fit learned about a column.
+    """A column as fit has seen it."""
 
-    Parameters
-    ----------
-    kind : {"number", "date", "duration", "ordered", "nominal"}
-        What its values stand for.
-    levels : tuple
-        Labels of its levels where it has levels.
-    are_text : bool
-        Whether levels are compared as text, so that 1, 1.0 and "1" are one level. The labels are
-        strings then.
-    """
-
-    kind: str
-    levels: tuple[Any, ...] = ()
+    kind: str  # what its values stand for
+    levels: tuple[Any, ...] = ()  # labels of its levels, if it has levels
+    # Whether levels are compared as text, so that 1, 1.0 and "1" are one level. Labels are
+    # strings then.
     are_text: bool = False
 
 
@@ -51,18 +42,10 @@ class KeptFeatures(NamedTuple):
 
 
 class LevelRules(NamedTuple):
-    """How levels are treated.
+    """How levels are treated."""
 
-    Parameters
-    ----------
-    nominal : collection of int
-        Columns of numbers that are names rather than amounts.
-    least_rows : int
-        Levels of fewer rows than this share one node.
-    """
-
-    nominal: Collection[int] = ()
-    least_rows: int = 1
+    nominal: Collection[int] = ()  # columns of numbers that are names rather than amounts
+    least_rows: int = 1  # levels of fewer rows share one node
 
 
 DEFAULT_RULES = LevelRules()
@@ -70,20 +53,10 @@ DEFAULT_RULES = LevelRules()
 
 @dataclass(frozen=True)
 class Placing:
-    """Places the nodes of a column.
+    """Places the nodes of a column."""
 
-    Parameters
-    ----------
-    max_nodes : dict of int to int
-        For each order of interaction, the largest number of nodes of a feature.
-    weights : array of shape (n_rows,), optional
-        Mass of each row.
-    rules : LevelRules
-        How levels are treated.
-    """
-
-    max_nodes: Mapping[int, int]
-    weights: FloatArray | None
+    max_nodes: Mapping[int, int]  # largest number of nodes of a feature, for each order
+    weights: FloatArray | None  # (n_rows,): mass of each row
     rules: LevelRules
 
     def __call__(self, table: Table, number: int, reading: Reading) -> tuple[Feature, list[Axis]]:
@@ -93,13 +66,13 @@ class Placing:
             read = table.levels(number) if is_nominal else table.column(number)
         column = _training_column(read, is_nominal, self.weights)
         values, masses = distinct(column.values, self.weights)
-        known, max_nodes = Feature(column.kind, column.levels), self.max_nodes
+        feature = Feature(column.kind, column.levels)
         if column.kind != NOMINAL:
-            sizes = list(max_nodes.values())
-            return known, nested_axes(values, masses, sizes, column.kind, column.levels)
-        sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in max_nodes.items()]
+            sizes = list(self.max_nodes.values())
+            return feature, nested_axes(values, masses, sizes, column.kind, column.levels)
+        sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in self.max_nodes.items()]
         rare = distinct(column.values, self._counts)[1] < self.rules.least_rows
-        return known, nominal_axes(values, masses, sizes, column.levels, rare)
+        return feature, nominal_axes(values, masses, sizes, column.levels, rare)
 
     @cached_property
     def _counts(self) -> FloatArray | None:
@@ -108,31 +81,16 @@ class Placing:
 
 @dataclass(frozen=True, repr=False)
 class TableEncoder:
-    """Nodes of every feature, at one resolution per order of interaction.
+    """Nodes of every feature, at one resolution per order of interaction."""
 
-    Parameters
-    ----------
-    names : tuple of str, or None
-        Feature names where the training table had them.
-    axes : dict of int to tuple of Axis
-        For each order of interaction, the axis of every feature. Read-only.
-    features : tuple of Feature
-        Kind and levels of every feature.
-    offset_column : OffsetColumn, optional
-        Column of the training table that is the offset of each row, and not a feature.
-    labels : tuple of str, optional
-        What the training table called all its columns, as text, where it was a data frame without
-        names that are strings: columns of new tables are found by these, too.
-    kept : KeptFeatures, optional
-        Which features of the training table these are, where they are not all.
-    """
-
-    names: tuple[str, ...] | None
-    axes: Mapping[int, tuple[Axis, ...]]
+    names: tuple[str, ...] | None  # of the features, if the training table had names
+    axes: Mapping[int, tuple[Axis, ...]]  # of all features, for each order; read-only
     features: tuple[Feature, ...]
-    offset_column: OffsetColumn | None = None
+    offset_column: OffsetColumn | None = None  # the training table's offset, which is no feature
+    # All columns as the training table called them, as text, if it was a data frame whose
+    # names are not strings. Columns of new tables are found by these, too.
     labels: tuple[str, ...] | None = None
-    kept: KeptFeatures | None = None
+    kept: KeptFeatures | None = None  # None if these are all features of the training table
 
     def __post_init__(self) -> None:
         self.__setstate__(vars(self))
@@ -157,26 +115,15 @@ class TableEncoder:
     ) -> TableEncoder:
         """Place the nodes of every column by its weighted distribution.
 
-        Parameters
-        ----------
-        table : Table
-            Training rows.
-        max_nodes : dict of int to int
-            For each order of interaction, the largest number of nodes of a feature; a nominal
-            feature's main effect has a node for every level.
-        weights : array of shape (n_rows,), optional
-            Mass of each row; rows of mass zero are ignored.
-        rules : LevelRules
-            How levels are treated.
-        n_threads : int, optional
-            Number of threads; by default the number of cores that this process may use.
+        For each order, ``max_nodes`` is the largest number of nodes of a feature; the main effect
+        of a nominal feature has a node for every level. Rows with weight (n_rows,) zero are
+        ignored.
         """
-        found = by_column(table, Placing(dict(max_nodes), weights, rules), n_threads)
-        features, by_feature = zip(*found, strict=True)
-        by_order = zip(*by_feature, strict=True)
-        axes_of = dict(zip(max_nodes, by_order, strict=True))
+        placed = by_column(table, Placing(dict(max_nodes), weights, rules), n_threads)
+        features, by_feature = zip(*placed, strict=True)
+        axes = dict(zip(max_nodes, zip(*by_feature, strict=True), strict=True))
         labels = None if table.names else table.labels
-        return cls(table.names, axes_of, tuple(features), table.offset_column, labels)
+        return cls(table.names, axes, tuple(features), table.offset_column, labels)
 
     @property
     def n_features(self) -> int:
@@ -195,18 +142,18 @@ class TableEncoder:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the training table: all features, and the offset if it has one."""
+        """Number of columns of the training table: all features, and the offset if there is one."""
         n_features = self.n_features if self.kept is None else self.kept.n_features
         return n_features + (self.offset_column is not None)
 
     def read(self, X: Any, reader: str = "AnovaModel") -> Table:
         """Read a table to predict on: columns are found by name, or by position without names.
 
-        Names may be numbers. Where one table only counts its columns, 0, 1, 2, ..., as a data frame
+        Names may be numbers. If one table only counts its columns, 0, 1, 2, ..., as a data frame
         made from an array does, and no name is shared, columns are found by position, too.
 
-        The column of an offset is set aside. A table with names may lack it, since components do
-        not need it; predictions do. ``reader`` is the class that error messages name.
+        The column of an offset is set aside. A table with names may lack it, because only
+        predictions need it, components do not. ``reader`` is the class that error messages name.
         """
         table = X if isinstance(X, Table) else Table(X)
         if self.kept is not None and table.picked == self.kept.places:
@@ -214,9 +161,9 @@ class TableEncoder:
         if self.names is not None and table.names is not None:
             table = self._set_aside(table, table.names)
             return table if table.names == self.names else table.reorder(self.names)
-        known, found = None if self.kept else self.column_names or self.labels, table.labels
-        if known and found and known != found and _are_matched_by_name(known, found):
-            table = table.reorder(known)
+        labels = None if self.kept else self.column_names or self.labels
+        if labels and table.labels and _are_matched_by_name(labels, table.labels):
+            table = table.reorder(labels)
         if table.n_columns != self.n_columns:
             raise ValueError(
                 f"X: the number of columns must be that of fit: X has {table.n_columns} features, "
@@ -228,7 +175,7 @@ class TableEncoder:
 
     @property
     def column_names(self) -> tuple[str, ...] | None:
-        """Names of all columns, that of an offset among them, where they have names."""
+        """Names of all columns, with the offset among them; None where they have no names."""
         column = self.offset_column
         if self.names is None or column is None or column.name is None:
             return self.names
@@ -261,19 +208,19 @@ class TableEncoder:
     def numbers(self, table: Table, feature: int) -> FloatArray:
         """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""
         column = table.column(feature)
-        known, name = self.features[feature], table.name(feature)
+        kind, levels, are_text = self.features[feature]
         if self._is_empty(feature):
             return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
-        if column.kind == known.kind and not column.levels:
+        if column.kind == kind and not column.levels:
             return column.values
         if np.isnan(column.values).all():
             return column.values
-        if known.kind in (NOMINAL, ORDERED):
-            return as_levels(table.levels(feature), known.levels, known.are_text, name)
-        if known.kind == NUMBER and level_types(column.levels) == {float}:
+        if kind in (NOMINAL, ORDERED):
+            return as_levels(table.levels(feature), levels, are_text, table.name(feature))
+        if kind == NUMBER and level_types(column.levels) == {float}:
             return level_numbers(column)
         raise TypeError(
-            f"X: column {name!r} must hold what it held in fit, {known.kind}s, found "
+            f"X: column {table.name(feature)!r} must hold what it held in fit, {kind}s, found "
             f"{described(column)}. Convert it."
         )
 
@@ -317,7 +264,7 @@ class TableEncoder:
         return replace(self, axes=axes)
 
     def pick(self, features: Sequence[int]) -> TableEncoder:
-        """Leave out all features but the given ones, which no table needs to have then."""
+        """Keep some features only; new tables need no columns of the others."""
         before = self.kept or KeptFeatures(tuple(range(self.n_features)), self.n_features)
         return replace(
             self,
@@ -344,16 +291,16 @@ class TableEncoder:
         return name, axis.weights.tobytes(), kind
 
 
-def _are_matched_by_name(known: tuple[str, ...], found: tuple[str, ...]) -> bool:
-    """Whether columns that are called differently are matched by what they are called.
+def _are_matched_by_name(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    """Whether columns of two tables are matched by their labels, and not by position.
 
     >>> _are_matched_by_name(("0", "1"), ("1", "0")), _are_matched_by_name(("0", "1"), ("a", "b"))
     (True, False)
     """
-    counted = [labels == tuple(map(str, range(len(labels)))) for labels in (known, found)]
+    counted = [labels == tuple(map(str, range(len(labels)))) for labels in (old, new)]
     if any(counted):
-        return not all(counted) and not set(known).isdisjoint(found)
-    return True
+        return not all(counted) and not set(old).isdisjoint(new)
+    return old != new
 
 
 def _row_counts(weights: FloatArray | None) -> FloatArray | None:
@@ -375,8 +322,8 @@ def _training_column(column: Column, is_nominal: bool, weights: FloatArray | Non
         kind, used = NOMINAL, sorted(used, key=lambda u: (isinstance(levels[u], str), levels[u]))
     rank = np.full(len(levels), np.nan)
     rank[used] = np.arange(len(used))
-    known = np.where(np.isnan(values), 0, values).astype(np.intp)
-    ranked = np.where(np.isnan(values), np.nan, rank[known])
+    numbers = np.where(np.isnan(values), 0, values).astype(np.intp)
+    ranked = np.where(np.isnan(values), np.nan, rank[numbers])
     return Column(kind if used else NUMBER, ranked, tuple(levels[u] for u in used))
 
 
@@ -391,14 +338,14 @@ Result = TypeVar("Result")
 Reading = AbstractContextManager[Any]
 
 
-def elsewhere(table: Table) -> Elsewhere | None:
-    """Return who makes passes over a table, or None if this process does."""
-    other = table.source.elsewhere if isinstance(table.source, StoredColumns) else None
-    return other if other is not None and other.is_there else None
+def remote_table(table: Table) -> RemoteTable | None:
+    """Return the other processes that make passes over a table, or None if this one does."""
+    remote = table.source.remote if isinstance(table.source, StoredColumns) else None
+    return remote if remote is not None and remote.is_there else None
 
 
 def one_reader(table: Table) -> Reading:
-    """Return what a thread enters while it reads a column: a lock, unless all may read at once."""
+    """Return the lock under which a thread reads a column; none if all may read at once."""
     return nullcontext() if table.is_read_in_parallel else Lock()
 
 
@@ -409,9 +356,9 @@ def by_column(
 
     Threads do the work; each enters ``reading`` while it reads its column.
     """
-    other = elsewhere(table)
-    if other is not None:
-        return other.by_column(table, work)
+    remote = remote_table(table)
+    if remote is not None:
+        return remote.by_column(table, work)
     reading = one_reader(table)
     with Workers(n_threads) as workers:
         return workers.map(lambda number: work(table, number, reading), range(table.n_features))
@@ -425,8 +372,7 @@ def of_rows(
 ) -> NDArray[Any]:
     """Array of ``work(table, rows, n_threads)``, whose first axis is that of the rows.
 
-    What is computed for a row must not depend on the rows beside it. Without ``rows``, they are all
-    rows of the table.
+    The result of a row must not depend on the rows beside it. ``rows`` are all rows by default.
     """
-    other = elsewhere(table)
-    return work(table, rows, n_threads) if other is None else other.of_rows(table, work, rows)
+    remote = remote_table(table)
+    return work(table, rows, n_threads) if remote is None else remote.of_rows(table, work, rows)

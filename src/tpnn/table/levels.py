@@ -1,4 +1,4 @@
-"""Levels of a new table as those of the training table."""
+"""Levels of a new table as numbers of the levels of the training table."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.table import Column
 
 
-def as_levels(column: Column, known: Sequence[Any], are_text: bool, name: str) -> FloatArray:
-    """Numbers of fit's levels ``known``; equal numbers are equal levels, no number is a string.
+def as_levels(column: Column, levels: Sequence[Any], are_text: bool, name: str) -> FloatArray:
+    """Return the number of each row's level among the ``levels`` of fit, (n_rows,).
 
-    ``are_text`` says that levels are compared as text; ``name`` is the column in messages.
+    Equal numbers are equal levels, and no number equals a string. ``are_text`` says that levels are
+    compared as text; ``name`` is the column in messages.
     """
-    rank = {level: float(number) for number, level in enumerate(known)}
+    rank = {level: float(number) for number, level in enumerate(levels)}
     labels = tuple(map(level_text, column.levels)) if are_text else column.levels
-    if level_types(labels).isdisjoint(level_types(known)):
+    if level_types(labels).isdisjoint(level_types(levels)):
         raise TypeError(
-            f"X: column {name!r} must hold levels like those of fit, {_sample(known)}, "
+            f"X: column {name!r} must hold levels like those of fit, {_sample(levels)}, "
             f"found {described(column)}. Convert it to such levels."
         )
-    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, known)):
+    if any(map(_is_rounded_float, labels)) and any(map(_is_large_integer, levels)):
         raise TypeError(
             f"X: column {name!r} must hold integers as in fit, found floats beyond 2**53, which "
             "are rounded. Pass integers, of the type Int64 where some are missing."
         )
-    ranks = np.array([rank.get(label, UNSEEN_LEVEL) for label in labels])
-    present = ~np.isnan(column.values)
-    answer = np.full(len(column.values), np.nan)
-    answer[present] = ranks[column.values[present].astype(np.intp)]
-    return answer
+    return _by_level(column, [rank.get(label, UNSEEN_LEVEL) for label in labels])
 
 
 def level_text(level: Any) -> str:
@@ -63,11 +60,15 @@ def _is_rounded_float(level: Any) -> bool:
 
 
 def level_numbers(column: Column) -> FloatArray:
-    """Column of levels that are numbers, as these numbers."""
-    numbers = np.array(column.levels, np.float64)
+    """Column whose levels are numbers, as these numbers."""
+    return _by_level(column, column.levels)
+
+
+def _by_level(column: Column, numbers: Sequence[float]) -> FloatArray:
+    """Return the number of each row's level, (n_rows,), given those of all levels."""
     present = ~np.isnan(column.values)
     answer = np.full(len(column.values), np.nan)
-    answer[present] = numbers[column.values[present].astype(np.intp)]
+    answer[present] = np.array(numbers, np.float64)[column.values[present].astype(np.intp)]
     return answer
 
 

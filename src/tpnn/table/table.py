@@ -41,39 +41,19 @@ REMEDIES = {  # by the name of a type that a column cannot hold
 
 
 class Column(NamedTuple):
-    """A column as numbers.
+    """A column as numbers."""
 
-    Parameters
-    ----------
-    kind : {"number", "date", "duration", "ordered", "nominal"}
-        What the numbers stand for; dates and durations are in seconds.
-    values : array of shape (n_rows,)
-        The numbers, or the number of each row's level; NaN where the value is missing.
-    levels : tuple
-        Distinct labels of an ordered or nominal column.
-    """
-
-    kind: str
-    values: FloatArray
-    levels: tuple[Any, ...] = ()
+    kind: str  # one of the five above; dates and durations are in seconds
+    values: FloatArray  # (n_rows,): numbers, or the number of each row's level; NaN where missing
+    levels: tuple[Any, ...] = ()  # distinct labels of an ordered or nominal column
 
 
 class OffsetColumn(NamedTuple):
-    """A column that is a known part of the raw score of each row, and not a feature.
+    """A column that is a known part of the raw score of each row, and not a feature."""
 
-    Parameters
-    ----------
-    name : str or None
-        Its name; None where columns have no names.
-    place : int
-        Its position among all columns.
-    is_exposure : bool
-        Whether its logarithm is the offset, or the column itself.
-    """
-
-    name: str | None
-    place: int
-    is_exposure: bool
+    name: str | None  # None where columns have no names
+    place: int  # its position among all columns
+    is_exposure: bool  # whether its logarithm is the offset, or the column itself
 
     @property
     def words(self) -> str:
@@ -84,40 +64,22 @@ class OffsetColumn(NamedTuple):
 class Table:
     """A table whose columns are converted one at a time, so that it is never copied as a whole.
 
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features), data frame of any library, or records
-        Columns of numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and
-        masked values are missing. Data frames are those that narwhals reads, such as pandas,
-        polars, Modin and Arrow, and whatever else hands over its columns as an Arrow stream.
-        Records are dicts from column names to values: a list of them or, for one row, a dict. A
-        dict of arrays is a table of these columns.
-
-    Attributes
-    ----------
-    source : data frame or array
-        The data frame that was passed; anything else, such as a list, as an array.
-    names : tuple of str, or None
-        Names of the features; None for arrays and for frames whose columns are numbered.
-    labels : tuple of str, or None
-        What a frame calls all its columns, numbers and dates as text; None for arrays and where two
-        columns are called the same.
-    n_features : int
-        Number of columns that are features: all but that of an offset.
-    offset_column : OffsetColumn or None
-        The column that was set aside because it is the offset of each row.
-    picked : tuple of int or None
-        Positions of the features among all, where ``pick`` has left some out.
+    It is made from an array (n_rows, n_features), a data frame of any library, or records. Columns
+    hold numbers, booleans, dates, durations, strings or categories. None, NaN, NaT and masked
+    values are missing. Data frames are those that narwhals reads, such as pandas, polars, Modin and
+    Arrow, and all else that hands over its columns as an Arrow stream. Records are dicts from
+    column names to values: a list of them or, for one row, a dict. A dict of arrays is a table of
+    these columns.
     """
 
     def __init__(self, X: Any) -> None:
         frame = frame_in_memory(X)
         self.source: Any = checked_matrix(X) if frame is None else frame
-        called = () if frame is None else column_labels(frame)
-        self.names = checked_names(called)
-        self.labels = distinct_texts(called)
-        self.offset_column: OffsetColumn | None = None
-        self.picked: tuple[int, ...] | None = None
+        labels = () if frame is None else column_labels(frame)
+        self.names = checked_names(labels)  # of the features
+        self.labels = distinct_texts(labels)  # of all columns, numbers and dates as text
+        self.offset_column: OffsetColumn | None = None  # the column that is set aside
+        self.picked: tuple[int, ...] | None = None  # positions of the features that ``pick`` kept
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self._as_levels: dict[int, Column] = {}
         self._checked: set[int] = set()  # features without infinite numbers
@@ -143,7 +105,7 @@ class Table:
 
     @cached_property
     def is_finite(self) -> bool:
-        """Whether the table is an array without missing or infinite values, found in one pass."""
+        """Whether the table is an array without missing or infinite values."""
         matrix = self._matrix
         if matrix is None or matrix.dtype.kind not in NUMBER_KINDS:
             return False
@@ -151,12 +113,12 @@ class Table:
 
     @property
     def n_columns(self) -> int:
-        """Number of all columns, that of an offset among them."""
+        """Number of all columns, with the offset among them."""
         return self.n_features + (self.offset_column is not None)
 
     @property
     def column_names(self) -> list[str]:
-        """Names of all columns, that of an offset among them; ``x0, x1, ...`` without names."""
+        """Names of all columns, with the offset among them; ``x0, x1, ...`` without names."""
         names = [self.name(feature) for feature in range(self.n_features)]
         if self.offset_column is not None:
             name, place, _ = self.offset_column
@@ -168,7 +130,7 @@ class Table:
         return self.names[feature] if self.names else f"x{self._places[feature]}"
 
     def column(self, feature: int) -> Column:
-        """Column of the given feature, checked to hold no infinite number."""
+        """Column of a feature; an infinite number in it is an error."""
         if feature in self._labelled:
             return self._labelled[feature]
         column = read_column(self._raw(feature), self.name(feature))
@@ -192,12 +154,12 @@ class Table:
         return self._matrix is not None
 
     def finite_columns(self) -> list[FloatArray]:
-        """Columns of all features of a table that is finite, as numbers."""
+        """All features of a finite table, as numbers."""
         assert self._matrix is not None
         return [np.asarray(self._matrix[:, place], np.float64) for place in self._places]
 
     def levels(self, feature: int) -> Column:
-        """Column of the given feature; numbers are levels, exact also where they are no doubles."""
+        """Column of a feature with numbers as levels, exact even where they are no doubles."""
         column = self.column(feature)
         if column.kind != NUMBER:
             return column
@@ -224,13 +186,10 @@ class Table:
     def set_aside(self, place: int, is_exposure: bool) -> Table:
         """Table in which the column at a position is no feature but the offset of each row."""
         name = self.names[place] if self.names else None
-        table = copy(self)
+        names = self.names and self.names[:place] + self.names[place + 1 :]
+        table = self._with_columns([*self._places[:place], *self._places[place + 1 :]], names)
         table.offset_column = OffsetColumn(name, place, is_exposure)
         table._offset_place = self._places[place]
-        table._places = [*self._places[:place], *self._places[place + 1 :]]
-        table.names = self.names and self.names[:place] + self.names[place + 1 :]
-        table.n_features, table._labelled, table._as_levels = self.n_features - 1, {}, {}
-        table._checked = set()
         return table
 
     def read_offset_column(self) -> Column:
@@ -241,30 +200,32 @@ class Table:
 
     def pick(self, places: tuple[int, ...]) -> Table:
         """Table with the features at some positions only."""
-        table = copy(self)
+        names = self.names and tuple(self.names[place] for place in places)
+        table = self._with_columns([self._places[place] for place in places], names)
         table.picked = places
-        table._places = [self._places[place] for place in places]
-        table.names = self.names and tuple(self.names[place] for place in places)
-        table.n_features, table._labelled, table._as_levels = len(places), {}, {}
         return table
 
     def reorder(self, labels: Sequence[str]) -> Table:
         """Table with its columns in the order of ``labels``; extra columns are left out."""
-        called = self.names or self.labels or ()
-        found = dict(zip(called, self._places, strict=True))
-        missing = [label for label in labels if label not in found]
+        present = self.names or self.labels or ()
+        place_of = dict(zip(present, self._places, strict=True))
+        missing = [label for label in labels if label not in place_of]
         if missing:
             raise ValueError(
                 f"X: the columns seen during fit are needed, {missing[:5]} "
-                f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(called)[:10]}. "
+                f"{'is' if len(missing) == 1 else 'are'} missing. Found {list(present)[:10]}. "
                 "Pass a table with those names."
             )
-        table = copy(self)
+        names = None if self.names is None else tuple(labels)
+        table = self._with_columns([place_of[label] for label in labels], names)
         table.labels = tuple(labels)
-        table.names = None if self.names is None else table.labels
-        table._places = [found[label] for label in labels]
-        table.n_features, table._labelled, table._as_levels = len(labels), {}, {}
-        table._checked = set()
+        return table
+
+    def _with_columns(self, places: Sequence[int], names: tuple[str, ...] | None) -> Table:
+        """Table of the same source whose features stand at other places of it."""
+        table = copy(self)
+        table.n_features, table._places, table.names = len(places), places, names
+        table._labelled, table._as_levels, table._checked = {}, {}, set()
         return table
 
 
@@ -369,16 +330,16 @@ def _seconds(times: NDArray[Any]) -> FloatArray:
 
 def _read_objects(values: list[Any], name: str) -> Column:
     """Column of Python objects: numbers, dates, durations or labels, but not a mixture."""
-    known = [value for value in values if not is_missing(value)]
-    if all(isinstance(value, Real | Decimal) for value in known):
+    present = [value for value in values if not is_missing(value)]
+    if all(isinstance(value, Real | Decimal) for value in present):
         numbers = [np.nan if is_missing(value) else float(value) for value in values]
         return Column(NUMBER, np.array(numbers, np.float64))
     for kind, code in ((date, "datetime64[us]"), (timedelta, "timedelta64[us]")):
-        if all(isinstance(value, kind) for value in known):
+        if all(isinstance(value, kind) for value in present):
             times = [None if is_missing(value) else without_zone(value) for value in values]
             return _read_array(np.array(times, code), name)
-    if not all(isinstance(value, str | bytes) for value in known):
-        odd = next(value for value in known if not isinstance(value, str | bytes))
+    if not all(isinstance(value, str | bytes) for value in present):
+        odd = next(value for value in present if not isinstance(value, str | bytes))
         raise TypeError(
             f"X: a column must hold numbers, dates or strings, found {odd!r} of type "
             f"{type(odd).__name__} in {name!r}. Convert the whole column, for example "

@@ -1,4 +1,4 @@
-"""Words: the numbers that a model works on, written as the values that the user passed."""
+"""Words: numbers of a model, written as the values that the user passed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node_words(axis: Axis) -> list[str]:
 
 
 def value_word(feature: Feature, number: float) -> str:
-    """Write one value of a column, given as the number of its level where it has levels."""
+    """Write one value of a column, or one level by its number."""
     if np.isnan(number):
         return MISSING_WORD
     if np.isinf(number):
@@ -45,9 +45,9 @@ def originals(kind: str, numbers: FloatArray, levels: Sequence[Any] | None = Non
     ``levels`` has the label of every level; missing and unseen ones become None.
     """
     if levels:
-        known = np.isfinite(numbers)
+        seen = np.isfinite(numbers)
         values = np.full(len(numbers), None, dtype=object)
-        values[known] = np.array(levels, dtype=object)[numbers[known].astype(np.intp)]
+        values[seen] = np.array(levels, dtype=object)[numbers[seen].astype(np.intp)]
         return values
     if kind in (DATE, DURATION):
         present = np.rint(np.nan_to_num(numbers * 1e6)).astype(np.int64)

@@ -20,7 +20,7 @@ from tpnn.estimators import pipeline
 from tpnn.table.columns import StoredColumns
 from tpnn.table.files.reading import SourceColumns
 from tpnn.table.files.source import Source
-from tpnn.table.files.training import read_training
+from tpnn.table.files.training_rows import read_training
 
 EXTRA = ["weight", "known", "y", "label"]
 

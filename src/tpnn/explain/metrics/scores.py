@@ -19,7 +19,7 @@ from tpnn.explain.metrics.curves import calibration_groups, is_mixed, roc_curves
 from tpnn.explain.metrics.records import Metrics, Score
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import tweedie
-from tpnn.loss.targets import checked_offset
+from tpnn.loss.row_values import checked_offset
 from tpnn.model.evidence import Baseline
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task, unit_of

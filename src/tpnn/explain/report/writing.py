@@ -15,7 +15,7 @@ from tpnn._utils.files import write_file
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import measure
 from tpnn.explain.report.data import FitFacts, describe, summarise
-from tpnn.loss.targets import checked_offset
+from tpnn.loss.row_values import checked_offset
 from tpnn.model.model import AnovaModel, offset_of, pruned
 
 FRAME_HEIGHT = 640  # of the page in a notebook, in pixels

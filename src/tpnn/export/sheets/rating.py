@@ -14,7 +14,7 @@ from tpnn._utils.rules import Rule, check_parameters, one_of
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
 from tpnn.loss.objectives import LOG_LOSS, POISSON, Objective
-from tpnn.loss.targets import checked_numbers, refuse_masked
+from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.table import Table

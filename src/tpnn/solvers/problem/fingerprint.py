@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.compile import compiled
-from tpnn.loss.targets import refuse_masked
+from tpnn.loss.row_values import refuse_masked
 from tpnn.solvers.problem.rows import scrambled
 from tpnn.table.columns import array_of
 from tpnn.table.encoder import of_rows

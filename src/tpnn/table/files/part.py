@@ -34,23 +34,13 @@ def row_groups(source: Source) -> list[RowGroup] | None:
 
 
 class SourcePart(Source):
-    """Rows of a source from the first to that before the last; it can be sent to other machines.
-
-    Parameters
-    ----------
-    source : Source
-        All rows.
-    groups : sequence of RowGroup
-        All its row groups.
-    first, last : int
-        The range.
-    """
+    """Rows of a source from ``first`` to the one before ``last``; other machines can read it."""
 
     def __init__(self, source: Source, groups: Sequence[RowGroup], first: int, last: int) -> None:
         _, datasets = import_arrow()
         inside = [group for group in groups if group.first < last and group.last > first]
         files = groupby(inside, key=lambda group: id(group.fragment))
-        fragments = [_subset(list(some)) for _, some in files]
+        fragments = [_subset(list(of_file)) for _, of_file in files]
         whole = source.dataset
         self.words, self.n_rows = source.words, last - first
         self.dataset = datasets.FileSystemDataset(

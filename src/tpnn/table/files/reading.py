@@ -1,4 +1,4 @@
-"""Telling: who waits at a screen is told every few seconds how far the reading has come."""
+"""SourceColumns: columns of files, read one at a time, with a line on the screen now and then."""
 
 from __future__ import annotations
 
@@ -15,20 +15,14 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.compile import announcer
 from tpnn._utils.shelf import Shelf
-from tpnn.table.columns import Elsewhere, StoredColumns
+from tpnn.table.columns import RemoteTable, StoredColumns
 from tpnn.table.files.source import Source, import_arrow, kind_of
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
 class Telling:
-    """Says how much is done and how long the rest takes.
-
-    Parameters
-    ----------
-    total : int
-        Amount of work; the clock starts now.
-    """
+    """Says every few seconds how much of the ``total`` work is done and how long the rest takes."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -46,14 +40,14 @@ class Telling:
         return (now - self._began) * (self.total / max(done, 1) - 1)
 
 
-Reader = Callable[[Source], Elsewhere | None]  # None for a source that others cannot read
+Reader = Callable[[Source], RemoteTable | None]  # None for a source that others cannot read
 
 _READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 
 @contextmanager
-def reading_by(reader: Reader) -> Iterator[None]:
-    """Let tables of fits of this thread be read elsewhere for the duration of the context."""
+def using_reader(reader: Reader) -> Iterator[None]:
+    """Let other processes read the tables of fits in this thread, while in the context."""
     token = _READER.set(reader)
     try:
         yield
@@ -62,29 +56,18 @@ def reading_by(reader: Reader) -> Iterator[None]:
 
 
 def current_reader() -> Reader | None:
-    """Return who reads the tables of a fit of this thread; None for this process."""
+    """Return the reader of the tables of fits in this thread; None if this process reads them."""
     return _READER.get()
 
 
-MOST_EXACT_BITS = 32  # of whole numbers that doubles hold exactly, whatever they are
+MOST_EXACT_BITS = 32  # doubles hold every whole number of as many bits
 
 
 class SourceColumns(StoredColumns):
     """Some columns of a source.
 
     A fit reads every column a few times: for its nodes, for the keys of the rows, for their codes.
-    Each time the files, the number of rows and the values must be those of the first time.
-
-    Parameters
-    ----------
-    source : Source
-        The rows.
-    columns : sequence of str
-        Names of the columns.
-    shelf : Shelf
-        Where large arrays that are made of the columns are kept.
-    elsewhere : Elsewhere, optional
-        Who makes passes over all rows, if not this process.
+    Each time the files, the number of rows and the values must be the same as the first time.
     """
 
     def __init__(
@@ -92,9 +75,9 @@ class SourceColumns(StoredColumns):
         source: Source,
         columns: Sequence[str],
         shelf: Shelf,
-        elsewhere: Elsewhere | None = None,
+        remote: RemoteTable | None = None,
     ) -> None:
-        super().__init__(tuple(columns), source.n_rows, shelf, elsewhere)
+        super().__init__(tuple(columns), source.n_rows, shelf, remote)
         self.source = source
         self._state, self._sums = source.state(), dict[str, int]()
         self._reading = Reading(source.n_rows, len(columns))
@@ -106,8 +89,8 @@ class SourceColumns(StoredColumns):
         as_doubles = _fits_doubles(self.source.dataset.schema.field(name).type)
         column, n_rows = self._doubles(name) if as_doubles else self._arrow(name)
         self.check_files()
-        found = checksum(column)
-        if n_rows != self.shape[0] or found != self._sums.setdefault(name, found):
+        total = checksum(column)
+        if n_rows != self.shape[0] or total != self._sums.setdefault(name, total):
             raise self.changed(
                 f"column {name!r} of {self.source.words} changed ({n_rows} rows read, "
                 f"{self.shape[0]} before)"
@@ -115,32 +98,32 @@ class SourceColumns(StoredColumns):
         return column
 
     def _doubles(self, name: str) -> tuple[FloatArray, int]:
-        """Column as doubles, and the number of rows that were found."""
+        """Column as doubles, and the number of rows that were read."""
         values, start = np.empty(self.shape[0]), 0
         for batch in self.source.batches([name]):
-            part = batch.column(0).to_numpy(zero_copy_only=False)
-            room = values[start : start + len(part)]
-            room[:] = part[: len(room)]
-            start += len(part)
+            numbers = batch.column(0).to_numpy(zero_copy_only=False)
+            room = values[start : start + len(numbers)]
+            room[:] = numbers[: len(room)]
+            start += len(numbers)
             self._reading.tell(start)
         return values, start
 
     def _arrow(self, name: str) -> tuple[Any, int]:
-        """Column as Arrow has it, text as levels, and the number of rows that were found."""
+        """Column as Arrow has it, text as levels, and the number of rows that were read."""
         arrow, _ = import_arrow()
-        parts: list[Any] = []
+        chunks: list[Any] = []
         n_rows = 0
         for batch in self.source.batches([name]):
-            part = batch.column(0)
-            parts.append(part.dictionary_encode() if kind_of(part.type) == "text" else part)
-            n_rows += len(part)
+            chunk = batch.column(0)
+            chunks.append(chunk.dictionary_encode() if kind_of(chunk.type) == "text" else chunk)
+            n_rows += len(chunk)
             self._reading.tell(n_rows)
-        column = arrow.chunked_array(parts)
+        column = arrow.chunked_array(chunks)
         is_levels = arrow.types.is_dictionary(column.type)
         return column.unify_dictionaries() if is_levels else column, n_rows
 
     def check_files(self) -> None:
-        """Refuse files of another size or age than at first."""
+        """Refuse files whose size or age has changed since the first look."""
         changed = set(self.source.state()) ^ set(self._state)
         if changed:
             raise self.changed(f"{min(file[0] for file in changed)!r} changed")
@@ -163,34 +146,27 @@ def _fits_doubles(arrow_type: Any) -> bool:
 def checksum(column: Any) -> int:
     """Return a number that tells whether a column is the same, in the same order.
 
-    Where an Arrow column is neither numbers nor times nor levels, it is that of its length.
+    Of an Arrow column that is neither numbers nor times nor levels only the length counts.
     """
     if isinstance(column, np.ndarray):
         return zlib.crc32(np.ascontiguousarray(column).data)
-    parts = [getattr(part, "indices", part) for part in column.chunks]
     total = len(column)
-    for part in parts:
-        values = part.to_numpy(zero_copy_only=False)
+    for chunk in column.chunks:
+        values = getattr(chunk, "indices", chunk).to_numpy(zero_copy_only=False)
         if values.dtype.kind in "biufmM":
             total = zlib.crc32(np.ascontiguousarray(values).tobytes(), total)
     return total
 
 
 class Reading:
-    """Counts what is read of a table, in passes over its columns, and tells it.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        Size of the table.
-    """
+    """Counts the rows that are read in passes over the columns of a table, and says so."""
 
     def __init__(self, n_rows: int, n_columns: int) -> None:
         self.n_rows, self.n_columns = n_rows, n_columns
         self._reads: Counter[str] = Counter()
 
     def begin(self, name: str) -> None:
-        """Begin with a column; with the first one of a pass over all columns, the clock starts."""
+        """Begin with a column; the clock starts with the first column of a pass."""
         self._reads[name] += 1
         self.number = self._reads[name]
         self.n_begun = sum(count >= self.number for count in self._reads.values())

@@ -1,4 +1,4 @@
-"""Files: a path, a folder or a pattern becomes one dataset, whose files agree in their columns."""
+"""Source: a path, a folder or a pattern becomes one dataset, whose files agree in their columns."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 SUFFIXES = (".parquet", ".pq")
-HIDDEN = (".", "_")  # how names begin of what is no data, such as _SUCCESS
+HIDDEN = (".", "_")  # beginnings of the names of files without data, such as _SUCCESS
 
 
 def dataset_at(path: str) -> Any:
@@ -99,7 +100,7 @@ def _check_columns(
         )
     for name in sorted(names[0] & counted):
         types = [schema.field(name).type for _, schema in (one, other)]
-        if len({kind_of(known) for known in types} - {"nothing"}) > 1:
+        if len({*map(kind_of, types)} - {"nothing"}) > 1:
             raise ValueError(
                 f"X: a column must hold the same kind of values in every file, found {name!r} as "
                 f"{types[0]} in {one[0]!r} and as {types[1]} in {other[0]!r}. Convert it in one of "
@@ -159,24 +160,14 @@ FileState = tuple[str, int, int | None]  # path, size, and time of the last chan
 class Source:
     """Rows in files.
 
-    Parameters
-    ----------
-    given : path or pyarrow.dataset.Dataset
-        A Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset,
-        which may have a filter.
-
-    Attributes
-    ----------
-    dataset : pyarrow.dataset.Dataset
-        The rows.
-    words : str
-        What messages call it.
+    They are a Parquet file, a folder of them, a pattern such as ``"data/*.parquet"``, or a dataset
+    of pyarrow, which may have a filter.
     """
 
-    def __init__(self, given: Any) -> None:
-        is_path = isinstance(given, str | os.PathLike)
-        self.words = repr(os.fspath(given)) if is_path else "the dataset"
-        self.dataset = dataset_at(os.fspath(given)) if is_path else given
+    def __init__(self, rows: Any) -> None:
+        is_path = isinstance(rows, str | os.PathLike)
+        self.words = repr(os.fspath(rows)) if is_path else "the dataset"  # for messages
+        self.dataset = dataset_at(os.fspath(rows)) if is_path else rows
         if not is_path:
             check_schemas(self.fragments, self.names)
         if self.n_rows == 0:
@@ -187,7 +178,7 @@ class Source:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns; the index that pandas wrote is none if it has no name."""
+        """Names of all columns, without the nameless index that pandas may have written."""
         return tuple(name for name in self.dataset.schema.names if not UNNAMED_INDEX.match(name))
 
     @cached_property
@@ -205,12 +196,12 @@ class Source:
             return int(self.dataset.count_rows())
 
     def state(self) -> tuple[FileState, ...]:
-        """Size and age of every file, by which a change is noticed; empty where nobody knows."""
+        """Size and age of every file, by which a change is noticed; empty for data not in files."""
         files = getattr(self.dataset, "files", ())
         if not files:
             return ()
-        found = self.dataset.filesystem.get_file_info(list(files))
-        return tuple((file.path, file.size, file.mtime_ns) for file in found)
+        infos = self.dataset.filesystem.get_file_info(list(files))
+        return tuple((file.path, file.size, file.mtime_ns) for file in infos)
 
     def batches(self, names: Sequence[str], fragment: Any = None) -> Iterator[Any]:
         """Yield the rows of some columns in their order, some thousand at a time.
@@ -245,8 +236,14 @@ class Source:
         each = [BYTES_PER_TEXT if kind == "text" else BYTES_PER_VALUE for kind in kinds]
         return float(self.n_rows * (BYTES_PER_ROW + sum(each)))
 
-    def _explained(self, names: Sequence[str]) -> _Explained:
-        return _Explained(self, names)
+    @contextmanager
+    def _explained(self, names: Sequence[str]) -> Iterator[None]:
+        """Context in which an error of Arrow becomes one that names the file and the column."""
+        arrow, _ = import_arrow()
+        try:
+            yield
+        except (arrow.ArrowException, OSError) as error:
+            raise self.damaged(names, error) from error
 
     def damaged(self, names: Sequence[str], error: Exception) -> ValueError:
         """Find the file and the column that cannot be read."""
@@ -256,21 +253,6 @@ class Source:
                 try:
                     for _ in fragment.to_batches(columns=[name], schema=self.dataset.schema):
                         pass
-                except (arrow.ArrowException, OSError) as found:
-                    return unreadable(name_of(fragment), found, name)
+                except (arrow.ArrowException, OSError) as reason:
+                    return unreadable(name_of(fragment), reason, name)
         return unreadable(self.words, error)
-
-
-class _Explained:
-    """Context in which an error of Arrow becomes one that names the file and the column."""
-
-    def __init__(self, source: Source, names: Sequence[str]) -> None:
-        self.source, self.names = source, names
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        arrow, _ = import_arrow()
-        if isinstance(error, arrow.ArrowException | OSError):
-            raise self.source.damaged(self.names, error) from error

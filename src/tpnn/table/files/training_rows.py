@@ -17,9 +17,9 @@ def read_training(
 ) -> tuple[Any, Any, Any, Any]:
     """Read targets, weights and groups by the names of their columns if the table is in files.
 
-    The table is read as a whole if a fit to it needs no more than ``memory`` bytes; otherwise, or
-    if others can read it, its columns stay in the files. What is in memory already is returned as
-    it is.
+    The table is read as a whole if a fit to it needs no more than ``memory`` bytes. Otherwise, or
+    if other processes can read it, its columns stay in the files. Arguments in memory are returned
+    as they are.
     """
     if not is_in_files(X):
         return X, y, sample_weight, groups
@@ -39,31 +39,31 @@ def read_training(
         )
     table: Any
     is_small, reader = source.memory_bytes(source.names) <= memory, current_reader()
-    elsewhere = None if reader is None else reader(source)
-    if is_small and elsewhere is None:
+    remote = None if reader is None else reader(source)
+    if is_small and remote is None:
         whole = source.read(source.names)
-        table, known = whole.select(features), whole.select(others)
+        table, columns = whole.select(features), whole.select(others)
     else:
         shelf = MEMORY if is_small else Shelf(tempfile.gettempdir())
-        table = SourceColumns(source, features, shelf, elsewhere)
-        known = source.read(others)
+        table = SourceColumns(source, features, shelf, remote)
+        columns = source.read(others)
     for argument, names in named.items():
         for name in names:
-            _check_present(argument, name, known.column(name), source)
-    frame = known.to_pandas(split_blocks=True)
+            _check_present(argument, name, columns.column(name), source)
+    frame = columns.to_pandas(split_blocks=True)
     targets = frame[y] if isinstance(y, str) else frame[list(y)]
     weights, grouped = (frame[named[name][0]] if name in named else None for name in optional)
     return table, targets, weights, grouped
 
 
-def _checked_names(argument: str, given: Any, source: Source) -> list[str]:
-    """Names of columns that an argument gives: one, or for targets several."""
-    names = [given] if isinstance(given, str) else given
+def _checked_names(argument: str, value: Any, source: Source) -> list[str]:
+    """Names of columns in the value of an argument: one, or for targets several."""
+    names = [value] if isinstance(value, str) else value
     is_list = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     if not is_list or not names:
         raise TypeError(
             f"{argument}: for a table in files the name of a column is needed, found "
-            f"{type(given).__name__}. Pass {argument}='its name', or pass a table in memory."
+            f"{type(value).__name__}. Pass {argument}='its name', or pass a table in memory."
         )
     for name in names:
         if name not in source.names:
@@ -79,7 +79,7 @@ def _check_present(argument: str, name: str, column: Any, source: Source) -> Non
     n_missing = _n_missing(column)
     if not n_missing:
         return
-    files = [name_of(part) for part in source.fragments if _n_missing(_column(part, name, source))]
+    files = [name_of(file) for file in source.fragments if _n_missing(_column(file, name, source))]
     where = f", the first in {files[0]!r}" if files else ""
     raise ValueError(
         f"{argument}: every row needs a value, found {n_missing} of {len(column)} missing in "

@@ -1,4 +1,4 @@
-"""Load the data sets of the ANOVA-TPNN paper."""
+"""The data sets of the ANOVA-TPNN paper, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHIPPED = ("calhousing", "abalone", "wine")
 _OPENML_IDS = {"online_news": 4545, "churn": 42178, "credit": 1597, "letter": 6, "madelon": 1485}
 _OPENML_DROPPED = ["url", "timedelta", "customerID"]  # not predictive, omitted in the paper
 _WITHOUT_OPENML = ("fico_heloc", "drybean", "celeba_attr", "online_news_subset", "credit_subset")
-_KNOWN = (*_SHIPPED, *_OPENML_IDS, *_WITHOUT_OPENML)
+_NAMES = (*_SHIPPED, *_OPENML_IDS, *_WITHOUT_OPENML)
 
 
 def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -57,9 +57,9 @@ def load(name: str) -> tuple[pd.DataFrame, pd.Series]:
     path = _parquet_path(name)
     if path is not None and path.is_file():
         return _split(_read_parquet(path))
-    if name not in _KNOWN:
+    if name not in _NAMES:
         raise ValueError(
-            f"name: must be one of {', '.join(_KNOWN)} or a Parquet file in the folder "
+            f"name: must be one of {', '.join(_NAMES)} or a Parquet file in the folder "
             f"TPNN_DATA, found {name!r} ({_found(path)}). Use a known name, or {_remedy(name)}"
         )
     if name not in _OPENML_IDS:
@@ -108,7 +108,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path, engine="pyarrow")
     except ImportError as error:
         raise ImportError(
-            f"pyarrow: must be installed to read {path.name}, found no such package. "
+            f"pyarrow: is needed to read {path.name}, but not installed. "
             'Run: pip install "tpnn[data]"'
         ) from error
 

@@ -1,4 +1,4 @@
-"""The offset: a known part of the raw score of each row."""
+"""Values of rows besides the features: offsets, and times with events, read and checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpnn.table.table import NUMBER, OffsetColumn, Table
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Refuse values under a mask: NumPy would use what the mask hides."""
+    """Refuse values under a mask: NumPy would use the hidden values."""
     if not np.ma.isMaskedArray(values):
         return
     n_masked = int(np.ma.flatten_mask(np.ma.getmaskarray(values)).sum())
@@ -39,16 +39,16 @@ def checked_offset(offset: Any, n_rows: int) -> FloatArray:
     values = checked_numbers("offset", offset)
     if values.shape != (n_rows,) or not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())
-        found = f"NaN or inf in {bad} rows" if bad else f"shape {values.shape} for {n_rows} rows"
+        fault = f"NaN or inf in {bad} rows" if bad else f"shape {values.shape} for {n_rows} rows"
         raise ValueError(
-            f"offset: one finite number per row is needed, found {found}. Pass the known part of "
+            f"offset: one finite number per row is needed, found {fault}. Pass the known part of "
             "the raw score of each row."
         )
     return values
 
 
 def column_offset(table: Table, wanted: OffsetColumn) -> FloatArray:
-    """Offsets (n_rows,) from the column that a table has for them: its logarithm if an exposure.
+    """Offsets (n_rows,) from the offset column of a table: its logarithm if it is an exposure.
 
     ``wanted`` is the column that the model was fitted with.
     """

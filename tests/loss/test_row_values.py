@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn.loss.targets import checked_numbers, checked_offset, column_offset
+from tpnn.loss.row_values import checked_numbers, checked_offset, column_offset
 from tpnn.table.table import OffsetColumn, Table
 
 
