@@ -26,9 +26,9 @@ from tpnn.estimators.pipeline import Fitted, run
 from tpnn.estimators.progress import ProgressBar
 from tpnn.estimators.settings import FitPlan, Settings, prepare
 from tpnn.estimators.warm_start import WarmStart, check_start, unchanged
-from tpnn.explain.path import SelectionPath
 from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.data import in_words
+from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts
 from tpnn.model.task import Task

@@ -18,7 +18,7 @@ from tpnn.estimators.checks import (
 from tpnn.estimators.parameters import documented
 from tpnn.estimators.warm_start import read_start
 from tpnn.explain.metrics.curves import breslow
-from tpnn.explain.metrics.scores import concordance_estimate
+from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.loss.targets import checked_offset, checked_survival
 from tpnn.model.predicting import PredictsSurvival

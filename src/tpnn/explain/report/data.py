@@ -14,9 +14,9 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.shapes import MONOTONE
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
-from tpnn.explain.path import SelectionPath
 from tpnn.explain.report.packing import Packed, pack
 from tpnn.explain.response import DIFFERENCE, base_node
+from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.edit_log import edit_words
 from tpnn.model.evidence import Reliability
 from tpnn.model.model import AnovaModel

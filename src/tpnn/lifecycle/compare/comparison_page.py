@@ -17,9 +17,9 @@ from tpnn.explain.plots.axes import (
     set_logarithmic,
     shown_range,
 )
-from tpnn.explain.plots.curves import draw_effect, new_axes
 from tpnn.explain.plots.heat_maps import heat_map, map_inches
 from tpnn.explain.plots.labels import literal, shortened
+from tpnn.explain.plots.main_effects import draw_effect, new_axes
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
