@@ -141,8 +141,11 @@ def picture(title: str, figure: Figure, note: str = "") -> str:
         A sentence below the figure.
     """
     pyplot, file = load_pyplot(), io.StringIO()
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     with pyplot.rc_context(SVG_SETTINGS):
-        figure.savefig(file, format="svg", metadata=NO_METADATA)
+        # savefig would draw the figure twice, the first time only to lay it out
+        FigureCanvasSVG(figure).print_svg(file, metadata=NO_METADATA)
     pyplot.close(figure)
     drawn = re.sub(r' xmlns(:xlink)?="[^"]*"', "", file.getvalue())  # which HTML does not need
     drawn = drawn[drawn.index("<svg") :].replace(

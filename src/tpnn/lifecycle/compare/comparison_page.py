@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.compare.compare import Comparison
 
 
-MOST_CHARTS, MOST_MAPS = 24, 10
+MOST_CHARTS, MOST_MAPS = 24, 4  # a heat map takes a third of a second to draw
 STYLES = (BLUE, -0.15), (RED, 0.15)  # colours, and how far points stand beside their level
 TITLE_LETTERS = 30  # of a model's name above a heat map
 
