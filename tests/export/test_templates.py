@@ -36,7 +36,7 @@ def example() -> AnovaModel:
         encoder=encoder,
         components=components,
         tables=tables,
-        spreads=tables,
+        evidence=Evidence(spreads=tables),
         intercepts=np.array([-1.5]),
         link=LINKS["log"],
         has_offset=True,

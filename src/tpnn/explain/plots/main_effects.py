@@ -1,4 +1,4 @@
-"""Curves: main effects, of one fit with its band or of several fits together."""
+"""Plots of main effects: of one fit with its band, or of several fits together."""
 
 from __future__ import annotations
 
@@ -60,9 +60,8 @@ def main_effect(
     """Draw a main effect on the feature's own scale, with its band of 95 %.
 
     The band covers the true effect over 95 % of the data, on average; models without bands show the
-    effect alone.
-    Levels are points; missing values are a point to the right of the others. The grey hills or
-    bars along the bottom are the density of the data.
+    effect alone. Levels are points; missing values are a point to the right of the others. The
+    grey hills or bars along the bottom are the density of the data.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def main_effect(
 
 
 def new_axes(ax: Axes | None, axis: Axis) -> Any:
-    """Axes given, or new ones that have room for the labels of all levels."""
+    """Return ``ax``, or new axes with room for the labels of all levels."""
     along, across = inches_for_levels(() if axis.levels is None else node_words(axis))
     return axes_or_new(ax, min(max(4.2, 0.8 + along), MOST_INCHES), max(3.0, 2.2 + across))
 
