@@ -15,6 +15,7 @@ from tpnn import AnovaModel, ComponentSet
 from tpnn.export.code import LANGUAGES, TEMPLATES
 from tpnn.export.lowering import MISSING, UNSEEN
 from tpnn.loss.links import LINKS
+from tpnn.model.evidence import Evidence
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 

@@ -86,15 +86,15 @@ def _bigquery_name(name: str) -> str:
 class Dialect:
     """How one database writes the pieces of a query."""
 
-    double: str  # type of numbers
     string: str  # type of text
-    name: Callable[[str], str]  # quotes an identifier
-    text: Callable[[str], str]  # quotes a string
-    without_nan: str  # pattern of a number {x}, NULL where it is NaN
     array: str  # pattern of a constant array of doubles
     whole_array: str  # the same of whole numbers
     element: str  # pattern of the element {i}, from 0, of {array}
     seconds: dict[str, str]  # patterns of {x} in seconds; without DURATION, columns hold seconds
+    double: str = "DOUBLE"  # type of numbers
+    name: Callable[[str], str] = _quoted_name  # quotes an identifier
+    text: Callable[[str], str] = doubled  # quotes a string
+    without_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a number {x}, NULL where it is NaN
     search: Callable[[str, Sequence[float]], str] = case_search  # counts the nodes at or below x
     boolean_by_text: bool = False  # whether truth values become doubles only by way of text
     least: str = "LEAST"
@@ -125,7 +125,6 @@ DIALECTS = {
     "postgres": Dialect(
         double="DOUBLE PRECISION",
         string="TEXT",
-        name=_quoted_name,
         text=_postgres_text,
         without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
         array="CAST('{{{numbers}}}' AS DOUBLE PRECISION[])",
@@ -138,11 +137,7 @@ DIALECTS = {
         collation=' COLLATE "C"',
     ),
     "duckdb": Dialect(
-        double="DOUBLE",
         string="VARCHAR",
-        name=_quoted_name,
-        text=doubled,
-        without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE))",
         array="CAST('[{numbers}]' AS DOUBLE[])",
         whole_array="CAST('[{numbers}]' AS INTEGER[])",
         element="{array}[{i} + 1]",
@@ -151,8 +146,6 @@ DIALECTS = {
     "sqlite": Dialect(
         double="REAL",
         string="TEXT",
-        name=_quoted_name,
-        text=doubled,
         without_nan="{x}",
         array="'[{numbers}]'",
         whole_array="'[{numbers}]'",
@@ -167,11 +160,8 @@ DIALECTS = {
         collation=" COLLATE BINARY",
     ),
     "snowflake": Dialect(
-        double="DOUBLE",
         string="VARCHAR",
-        name=_quoted_name,
         text=_snowflake_text,
-        without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE))",
         array="PARSE_JSON('[{numbers}]')",
         whole_array="PARSE_JSON('[{numbers}]')",
         element="CAST(GET({array}, {i}) AS DOUBLE)",
@@ -192,11 +182,9 @@ DIALECTS = {
         boolean_by_text=True,
     ),
     "spark": Dialect(
-        double="DOUBLE",
         string="STRING",
         name=_backtick_name,
         text=_escaped_text,
-        without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE))",
         array="FROM_JSON('[{numbers}]', 'ARRAY<DOUBLE>')",
         whole_array="FROM_JSON('[{numbers}]', 'ARRAY<INT>')",
         element="{array}[{i}]",
