@@ -36,8 +36,8 @@ WORDS = (
     "visit", "raw score", "held-out rows", "table", "grid of values",
 )  # fmt: skip
 RECORDS = (  # what methods return
-    "explain.path.SelectionPath",
-    "explain.path.Step",
+    "explain.selection_path.SelectionPath",
+    "explain.selection_path.Step",
     "model.evidence.Baseline",
     "anova.shapes.Certificate",
     "model.evidence.Evidence",

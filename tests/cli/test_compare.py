@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 
 from tests.cli.commands import run
 from tpnn import Explanation, TPNNRegressor, load
-from tpnn.explain.metrics.scores import concordance_estimate
+from tpnn.explain.metrics.estimates import concordance_estimate
 
 QUICK = ("--bags", 1, "--order", 1, "--held-out", 0)
 

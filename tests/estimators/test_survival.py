@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load
-from tpnn.explain.metrics.scores import concordance_estimate
+from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.loss.row_values import checked_survival
 
 

@@ -25,9 +25,9 @@ from tpnn.estimators.parameters import RULES, parametrised
 from tpnn.estimators.path import Refits
 from tpnn.estimators.pipeline import Fitted, run
 from tpnn.estimators.warm_start import FitPlan, WarmStart, check_start, unchanged, with_checkpoint
-from tpnn.explain.path import SelectionPath
 from tpnn.explain.report import FitFacts, Report, write_report
 from tpnn.explain.report.data import in_words
+from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts
 from tpnn.model.task import Task

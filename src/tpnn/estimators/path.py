@@ -11,7 +11,7 @@ from tpnn._utils.rules import is_count
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.estimators.pipeline import Fitted, Solved, finished, refit, with_bands
-from tpnn.explain.path import SelectionPath, Step
+from tpnn.explain.selection_path import SelectionPath, Step
 from tpnn.model.model import AnovaModel
 from tpnn.search.held_out import HeldOut
 from tpnn.search.select import Selection, ranking

@@ -17,7 +17,7 @@ from tpnn.estimators.inputs import (
 )
 from tpnn.estimators.parameters import documented
 from tpnn.explain.metrics.curves import breslow
-from tpnn.explain.metrics.scores import concordance_estimate
+from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.loss.row_values import checked_survival
 from tpnn.model.predicting import PredictsSurvival

@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS_SHOWN = 10  # of a frame, in a notebook
-OWN_COLUMNS = (
-    "output",
-    "effect",
-    "lower",
-    "upper",
-    "reference",
-    "density",
-)  # of a frame, beside the features
+OWN_COLUMNS = "output", "effect", "lower", "upper", "reference", "density"  # beside the features
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,11 +67,12 @@ class ComponentTable:
     def on_scale(self, scale: str = RAW, reference: Any = None) -> ScaledEffect:
         """Effect and band on the raw or on the response scale; arguments as in ``to_frame``."""
         check_scale(scale)
-        known = None if self.posterior is None else self.posterior.uncertainty()
+        uncertainty = None if self.posterior is None else self.posterior.uncertainty()
         if scale == RAW:
-            return ScaledEffect(self.effect, known)
-        given = (self.names, self.axes, self.effect, known)
-        return compared(*given, self.link, reference, self.ratio)
+            return ScaledEffect(self.effect, uncertainty)
+        return compared(
+            self.names, self.axes, self.effect, uncertainty, self.link, reference, self.ratio
+        )
 
     def __repr__(self) -> str:
         """Say what the component is, without its numbers."""
@@ -112,9 +106,8 @@ class ComponentTable:
         scale : {"raw", "response"}, default="raw"
             On the response scale the effect is compared with that at a reference: a factor on the
             prediction for a log link (of a survival model: on the hazard), on the odds for a logit,
-            else a difference. The column
-            ``reference`` marks the line of the reference. The band is that of the difference, so
-            it has no width there.
+            else a difference. The column ``reference`` marks the line of the reference. The band
+            is that of the difference, so it has no width there.
         reference : value, tuple of values or dict from feature to value, optional
             The reference of each feature; by default the most frequent level or the median.
         level : float, optional
@@ -127,25 +120,25 @@ class ComponentTable:
         import pandas as pd
 
         shape = self.effect.shape
-        places = np.indices(shape).reshape(len(shape), -1)
+        nodes = np.indices(shape).reshape(len(shape), -1)
         columns: dict[str, Any] = {}
-        for name, axis, place in zip(self.names, self.axes, places, strict=False):
+        for name, axis, node in zip(self.names, self.axes, nodes, strict=False):
             while name in OWN_COLUMNS or name in columns:
                 name += " (feature)"
             numbers = axis.values if axis.levels is None else np.arange(float(len(axis.values)))
-            nodes = axis.with_missing(numbers, np.nan)
-            values = originals(axis.kind, nodes, axis.levels)[place]
-            columns[name] = pd.Series(values, dtype=values.dtype)  # levels are whatever they are
+            numbers = axis.with_missing(numbers, np.nan)
+            values = originals(axis.kind, numbers, axis.levels)[node]
+            columns[name] = pd.Series(values, dtype=values.dtype)  # levels can have any type
         if self.output_names:
-            columns["output"] = np.array(self.output_names, dtype=object)[places[-1]]
+            columns["output"] = np.array(self.output_names, dtype=object)[nodes[-1]]
         scaled = self.on_scale(scale, reference)
         band = map(np.ravel, scaled.band(level, kind))
         bounds = dict(zip(("lower", "upper"), band, strict=True))
         columns |= {"effect": scaled.values.ravel(), **bounds}
         if scale == RESPONSE:
-            columns["reference"] = _is_at(scaled.reference, places)
+            columns["reference"] = _is_at(scaled.reference, nodes)
         if self.density is not None:
-            columns["density"] = self.density[tuple(places[: len(self.axes)])]
+            columns["density"] = self.density[tuple(nodes[: len(self.axes)])]
         return pd.DataFrame(columns)
 
 
@@ -164,13 +157,13 @@ def joint_density(axes: Sequence[Axis], columns: Sequence[FloatArray]) -> FloatA
         lower, fraction = axis.locate(column)
         nodes.append(lower + (fraction > 0.5))
     counts = np.bincount(np.ravel_multi_index(nodes, shape), minlength=math.prod(shape))
-    known = tuple(slice(size - 1) for size in shape)
-    return counts.reshape(shape)[known] / max(len(columns[0]), 1)
+    seen = tuple(slice(size - 1) for size in shape)
+    return counts.reshape(shape)[seen] / max(len(columns[0]), 1)
 
 
-def _is_at(node: tuple[int, ...] | None, places: IntArray) -> BoolArray:
-    """Which of the places, (d[ + 1], n), are at a node of d features."""
-    if node is None:
-        return np.zeros(places.shape[1], bool)
-    at: BoolArray = (places[: len(node)] == np.array(node)[:, None]).all(0)
+def _is_at(reference: tuple[int, ...] | None, nodes: IntArray) -> BoolArray:
+    """Which columns of ``nodes``, (d[ + 1], n), are the nodes of the reference."""
+    if reference is None:
+        return np.zeros(nodes.shape[1], bool)
+    at: BoolArray = (nodes[: len(reference)] == np.array(reference)[:, None]).all(0)
     return at

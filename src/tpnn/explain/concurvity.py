@@ -1,4 +1,4 @@
-"""Concurvity: how far the other components could imitate one under the data's real distribution."""
+"""Concurvity: how far other components could imitate one, under the data's real distribution."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Concurvity:
 
 
 def concurvity(
-    model: AnovaModel, columns: Sequence[FloatArray], scores: FloatArray
+    model: AnovaModel,
+    columns: Sequence[FloatArray],  # (n_rows,) each: rows that stand for the real distribution
+    scores: FloatArray,  # (n_rows, n_components) of these rows
 ) -> dict[tuple[str, ...], Concurvity]:
     """Concurvity of every component, largest first.
 
@@ -56,47 +58,26 @@ def concurvity(
     knots (if f_S is a main effect, only of the other features), and every other interaction as it
     was fitted. The share is the R2 of a linear regression of f_S on them, adjusted for the rank of
     their columns; zero means that no other component could take its place.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    columns : sequence of array of shape (n_rows,)
-        Rows that stand for the real distribution, as numbers.
-    scores : array of shape (n_rows, n_components)
-        Component scores of these rows.
     """
-    known = Imitation.of(model, columns, scores)
-    found = []
+    imitation = Imitation.of(model, columns, scores)
+    shares = []
     for index, (component, names) in enumerate(
         zip(model.components, model.component_names, strict=True)
     ):
         others = [feature for feature in range(len(columns)) if feature not in component]
-        closest = known.closest(index, others or component)
-        found.append(Concurvity(names, known.share(index), model.feature_names[closest]))
-    return {found.names: found for found in sorted(found, key=lambda found: -found.share)}
+        closest = model.feature_names[imitation.closest(index, others or component)]
+        shares.append(Concurvity(names, imitation.share(index), closest))
+    return {one.names: one for one in sorted(shares, key=lambda one: -one.share)}
 
 
 @dataclass(frozen=True, eq=False)
 class Imitation:
-    """What every component could be imitated by.
+    """Functions that could imitate the components, and their correlations."""
 
-    Parameters
-    ----------
-    imitators : Imitators
-        Functions of single features, then interactions as they were fitted.
-    owners : array of shape (n_columns,)
-        Feature of each imitator or, for an interaction, a number of its own.
-    own : list of int
-        Owner of the imitators that are hidden from each component.
-    cross : array of shape (n_components, n_columns)
-        Correlations of the components with the imitators.
-    """
-
-    imitators: Imitators
-    owners: IntArray
-    own: list[int]
-    cross: FloatArray
+    imitators: Imitators  # functions of single features, then interactions as they were fitted
+    owners: IntArray  # (n_columns,), feature of each imitator; an interaction has its own number
+    hidden_owners: list[int]  # for each component, the owner of the imitators that it must not use
+    cross: FloatArray  # (n_components, n_columns), correlations of components with imitators
 
     @classmethod
     def of(cls, model: AnovaModel, columns: Sequence[FloatArray], scores: FloatArray) -> Imitation:
@@ -118,11 +99,11 @@ class Imitation:
 
     def share(self, index: int) -> float:
         """Share of a component that others could imitate."""
-        hidden = np.flatnonzero(self.owners == self.own[index])
+        hidden = np.flatnonzero(self.owners == self.hidden_owners[index])
         return self.imitators.share(self.cross[index], hidden)
 
     def closest(self, index: int, features: Sequence[int]) -> int:
-        """Return the one of some features whose functions imitate most of a component."""
+        """Return the feature, one of several, whose functions imitate most of a component."""
         cross, owners = self.cross[index], self.owners
         return max(features, key=lambda feature: self.imitators.r2(cross, owners == feature))
 
@@ -133,8 +114,8 @@ def hat_functions(axis: Axis, x: FloatArray) -> FloatArray:
         nodes = np.minimum(axis.locate(x)[0], N_HATS)  # rare levels together; frequent ones first
         return np.equal(nodes[:, None], np.arange(1, N_HATS + 1)).astype(np.float64)
     missing = ~np.isfinite(x)  # or a level that fit has not seen
-    known = x[~missing] if not missing.all() else np.zeros(1)
-    halves = np.quantile(known / 2, np.linspace(0, 1, N_HATS))  # their differences are finite
+    present = x[~missing] if not missing.all() else np.zeros(1)
+    halves = np.quantile(present / 2, np.linspace(0, 1, N_HATS))  # their differences are finite
     knots = 2 * np.unique(halves)
     lower, fraction = Axis(knots, np.zeros(len(knots))).locate(np.where(missing, knots[0], x))
     rows, hats = np.arange(len(x)), np.zeros((len(x), len(knots) + 1))
@@ -160,14 +141,9 @@ class Imitators:
     With A = (G + r I)^-1, where G holds the correlations of all columns and r is RELATIVE_RIDGE,
     and b = A c, where c holds their correlations with a target, hiding the columns H raises the
     residual by b_H' A_HH^-1 b_H.
-
-    Parameters
-    ----------
-    columns : array of shape (n_rows, n_columns)
-        What the targets are regressed on.
     """
 
-    def __init__(self, columns: FloatArray) -> None:
+    def __init__(self, columns: FloatArray) -> None:  # (n_rows, n_columns)
         self.n_rows, n_columns = columns.shape
         self.columns = _standardised(columns)
         self.gram = self.columns.T @ self.columns / self.n_rows
@@ -180,10 +156,11 @@ class Imitators:
         return cross
 
     def share(self, cross: FloatArray, hidden: IntArray) -> float:
-        """R2 of a target with the given correlations (n_columns,), adjusted.
+        """R2 of a target that has the correlations ``cross``, (n_columns,), adjusted.
 
         The number of imitators is their rank: the trace of G (G + r I)^-1 without the hidden ones.
         """
+        # One inverse serves all components: hiding columns is a small update of it.
         weights, block = self.inverse @ cross, np.ix_(hidden, hidden)
         residual = 1 - cross @ weights
         residual += weights[hidden] @ np.linalg.solve(self.inverse[block], weights[hidden])

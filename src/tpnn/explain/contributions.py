@@ -3,8 +3,8 @@
 The contribution of feature j at x against the row r is the sum of (f_S(x) - f_S(r)) / |S| over all
 S that contain j, and the contributions of all features add up to f(x) - f(r). Without a reference
 f_S(r) is zero, the average of f_S. The interval adds up the half widths of the bands of these
-differences, so it is that of a band where a feature has a main effect alone, and else too wide
-rather than too narrow.
+differences. So it is exact where a feature has a main effect alone, and else rather too wide than
+too narrow.
 """
 
 from __future__ import annotations
@@ -31,21 +31,11 @@ Place = tuple[IntArray, FloatArray]  # lower node of each row, and how far it is
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """Contributions of the features to some rows, of a model with one output.
+    """Contributions of the features to some rows, of a model with one output."""
 
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_features)
-        Shapley values, less those of the reference.
-    reaches : array of shape (n_rows, n_features)
-        Half the width of their intervals of 95 %; NaN where that is not known.
-    reference : list of array of shape (1,), or None
-        The reference row as numbers; None is the average.
-    """
-
-    values: FloatArray
-    reaches: FloatArray
-    reference: list[FloatArray] | None = None
+    values: FloatArray  # (n_rows, n_features), Shapley values, less those of the reference
+    reaches: FloatArray  # (n_rows, n_features), half widths of intervals of 95 %; NaN if unknown
+    reference: list[FloatArray] | None = None  # the reference row, (1,) each; None: the average
 
 
 def contributions(
@@ -59,18 +49,18 @@ def contributions(
         scores = scores - column_scores(model, reference)
     reaches = np.full_like(scores, np.nan)
     posteriors = model.evidence.posteriors or [None] * len(components)
-    for place, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
+    for number, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
         if posterior is not None:
-            known = uncertainty_at(model, component, posterior, columns, reference)
-            reaches[:, place] = known.half_widths()[:, 0]
+            uncertainty = uncertainty_at(model, component, posterior, columns, reference)
+            reaches[:, number] = uncertainty.half_widths()[:, 0]
     return Contributions(share(scores, weights), _shared(reaches, weights), reference)
 
 
 def _shared(reaches: FloatArray, weights: FloatArray) -> FloatArray:
-    """Reaches of features (n, p); one that is not known makes those of its features unknown."""
-    known = share(np.nan_to_num(reaches), weights)
+    """Reaches of features, (n, p); a component without a band makes its features' reaches NaN."""
+    sums = share(np.nan_to_num(reaches), weights)
     is_unknown = share(np.isnan(reaches).astype(float), weights) > 0
-    return np.asarray(np.where(is_unknown, np.nan, known))
+    return np.asarray(np.where(is_unknown, np.nan, sums))
 
 
 def uncertainty_at(
@@ -89,6 +79,7 @@ def uncertainty_at(
     axes, nodes = model.axes(component), posterior.uncertainty()
     factors = [factor.astype(np.float64) for factor in posterior.factors]
     at = [axis.locate(columns[j]) for axis, j in zip(axes, component, strict=True)]
+    # The smooth part is a sum of functions, which interpolate; the rough part adds variances.
     functions, rough = _functions(factors, at), _mixed(nodes.rough, at, 2)
     if reference is not None:
         there = [axis.locate(reference[j]) for axis, j in zip(axes, component, strict=True)]
@@ -175,28 +166,12 @@ class Reason:
 def reasons(
     model: AnovaModel,
     columns: Sequence[FloatArray],
-    found: Contributions,
+    shares: Contributions,
     n_reasons: int,
     adverse: str | None,
     as_factor: bool = False,
 ) -> list[list[Reason]]:
-    """List the largest contributions of every row, in words.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model explained.
-    columns : sequence of array of shape (n_rows,)
-        The rows explained, as numbers.
-    found : Contributions
-        Shapley values, perhaps less those of a reference row.
-    n_reasons : int
-        Largest number of reasons per row.
-    adverse : {"low", "high"} or None
-        The unfavourable direction of the raw score; contributions in the other are left out.
-    as_factor : bool, default=False
-        Whether to write contributions as factors.
-    """
+    """List the largest contributions of every row, in words; see ``Explanation.reasons``."""
     if adverse not in (None, "low", "high"):
         raise ValueError(
             f"adverse: must be 'low', 'high' or None, found {adverse!r}. Pass 'low' where a low "
@@ -207,11 +182,11 @@ def reasons(
             f"n_reasons: must be a whole number of at least 1, found {n_reasons!r}. "
             "Pass for example n_reasons=4."
         )
-    strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](found.values)
+    strength = {None: np.abs, "low": np.negative, "high": np.positive}[adverse](shares.values)
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
         [
-            _reason(model, columns[feature][row], found, (row, feature), as_factor)
+            _reason(model, columns[feature][row], shares, (row, feature), as_factor)
             for feature in features
             if strength[row, feature] > 0
         ]
@@ -220,13 +195,13 @@ def reasons(
 
 
 def _reason(
-    model: AnovaModel, number: float, found: Contributions, place: tuple[int, int], as_factor: bool
+    model: AnovaModel, number: float, shares: Contributions, at: tuple[int, int], as_factor: bool
 ) -> Reason:
-    """Put the contribution of one feature to one row into words; ``place`` is (row, feature)."""
-    feature = place[1]
-    name, task, shown = model.feature_names[feature], model.task, found.values[place]
+    """Put the contribution of one feature to one row into words; ``at`` is (row, feature)."""
+    feature = at[1]
+    name, task, shown = model.feature_names[feature], model.task, shares.values[at]
     value = value_word(model.encoder.features[feature], number)
-    ends = [shown - found.reaches[place], shown + found.reaches[place]]
+    ends = [shown - shares.reaches[at], shown + shares.reaches[at]]
     verb, score = "raises" if shown > 0 else "lowers", SCORE_NAMES.get(task.kind, "raw score")
     if as_factor:
         shown, *ends = np.exp([shown, *ends])
@@ -235,8 +210,8 @@ def _reason(
         score += f" of {task.classes[1]}"
     standing = _standing(model.encoder.axes[1][feature], number)
     words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}"
-    if found.reference is not None:
-        usual = value_word(model.encoder.features[feature], float(found.reference[feature][0]))
+    if shares.reference is not None:
+        usual = value_word(model.encoder.features[feature], float(shares.reference[feature][0]))
         words += f", compared with {usual}"
     return Reason(
         feature=name,

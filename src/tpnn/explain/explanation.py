@@ -105,7 +105,7 @@ class Explanation:
             evidence=Evidence(
                 spreads=spreads and tuple(spread[..., one] for spread in spreads),
                 posteriors=posteriors
-                and tuple(known and known.of_output(one.start) for known in posteriors),
+                and tuple(each and each.of_output(one.start) for each in posteriors),
             ),
         )
         return replace(self, model=model)
@@ -141,18 +141,19 @@ class Explanation:
 
     def find(self, component: Wanted) -> int:
         """Position of a component among the model's; the order of its features does not matter."""
-        given: tuple[Any, ...] = (component,)
+        features: tuple[Any, ...] = (component,)
         if isinstance(component, Sequence) and not isinstance(component, str):
-            given = tuple(component)
-        names, known = self.model.component_names, self.model.components.components
-        numbers = [resolve_feature(j, self.model.feature_names, "component") for j in given]
-        wanted = tuple(sorted(numbers))
-        if wanted not in known:
+            features = tuple(component)
+        names, components = self.model.component_names, self.model.components.components
+        wanted = tuple(
+            sorted(resolve_feature(j, self.model.feature_names, "component") for j in features)
+        )
+        if wanted not in components:
             raise ValueError(
-                f"component: must be one of the model's components, found {given}. "
+                f"component: must be one of the model's components, found {features}. "
                 f"It has {len(names)}, such as {names[0]} and {names[-1]}."
             )
-        return known.index(wanted)
+        return components.index(wanted)
 
     def importance(self, normalise: bool = False) -> dict[Names, float]:
         """l1 norm ``E|f_S|`` of every component, largest first.
@@ -172,12 +173,12 @@ class Explanation:
         The mean over the outputs where there are several.
         """
         unit = self._unit()
-        return {names: unit * unit * part for names, part in self._relative_variances().items()}
+        return {names: unit * unit * each for names, each in self._relative_variances().items()}
 
     def deviation(self) -> float:
         """Return the standard deviation of the raw score under the product of the marginals.
 
-        Where there are several outputs, of their mean variance.
+        With several outputs it is the root of their mean variance.
         """
         return self._unit() * math.sqrt(sum(self._relative_variances().values()))
 
@@ -199,7 +200,7 @@ class Explanation:
         indices = {}
         for name in self.model.feature_names:
             main = shares.get((name,), 0.0)
-            total = sum(part for names, part in shares.items() if name in names)
+            total = sum(share for names, share in shares.items() if name in names)
             indices[name] = SobolIndices(main, total, total - main)
         return dict(sorted(indices.items(), key=lambda item: -item[1].total))
 
@@ -248,8 +249,8 @@ class Explanation:
         self.check_one_output()
         as_factor = is_factor(self.model.link, scale)
         row = None if reference is None else reference_row(self.model, reference)
-        found = contributions(self.model, self.columns, row)
-        return reasons(self.model, self.columns, found, n_reasons, adverse, as_factor)
+        shares = contributions(self.model, self.columns, row)
+        return reasons(self.model, self.columns, shares, n_reasons, adverse, as_factor)
 
     def scores_at(self, reference: Any) -> FloatArray:
         """Value of every component at a reference row, (n_components[, n_outputs]).

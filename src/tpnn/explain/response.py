@@ -123,17 +123,17 @@ def compared(
     reference: Any,
     label: str = "",
 ) -> ScaledEffect:
-    """Effect on the response scale, compared with the reference; ``label`` is what it is called."""
+    """Effect on the response scale, compared with the reference; ``label`` is its name."""
     as_factor = is_factor(link, RESPONSE)
-    given = _by_name(names, reference)
-    places = [_place(n, a, given.get(n)) for n, a in zip(names, axes, strict=True)]
+    values = _by_name(names, reference)
+    places = [_place(n, a, values.get(n)) for n, a in zip(names, axes, strict=True)]
     at_reference, shares, words = effect, list[FloatArray](), list[str]()
     for (lower, fraction), axis, name in zip(places, axes, names, strict=True):
         upper = min(lower + 1, axis.n_nodes - 1)
         at_reference = (1 - fraction) * at_reference[lower] + fraction * at_reference[upper]
         nodes = np.arange(axis.n_nodes)
         shares.append((1 - fraction) * (nodes == lower) + fraction * (nodes == upper))
-        word = str(given[name]) if fraction else node_words(axis)[lower]
+        word = str(values[name]) if fraction else node_words(axis)[lower]
         words.append(f"{name} = {word}")
     return ScaledEffect(
         difference=effect - at_reference,
@@ -154,9 +154,9 @@ def reference_row(model: AnovaModel, reference: Any) -> list[FloatArray]:
             f"reference: must name features of the model, found {wrong!r}. It has "
             f"{list(names[:10])}."
         )
-    given, row = _by_name(names, reference), []
+    values, row = _by_name(names, reference), []
     for name, axis in zip(names, axes, strict=True):
-        lower, fraction = _place(name, axis, given.get(name))
+        lower, fraction = _place(name, axis, values.get(name))
         low, high = axis.numbers[[lower, min(lower + 1, axis.n_nodes - 1)]]
         row.append(np.array([low + fraction * (high - low) if fraction else low]))
     return row

@@ -78,7 +78,7 @@ def stability(models: Sequence[Any], X: Any) -> Stability:
     >>> from tpnn import TPNNRegressor, datasets
     >>> data = datasets.make_synthetic("f1", n_samples=300, random_state=0)
     >>> model = TPNNRegressor(order=1, n_bags=1, random_state=0)
-    >>> fits = [model.fit(data.X[part::2], data.y[part::2]).model_ for part in (0, 1)]
+    >>> fits = [model.fit(data.X[half::2], data.y[half::2]).model_ for half in (0, 1)]
     >>> 0 < stability(fits, data.X).score < 0.5
     True
     """

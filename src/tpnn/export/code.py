@@ -49,17 +49,7 @@ RESERVED = frozenset(RESERVED_WORDS.split())
 
 
 def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
-    """Text of a file that gives the raw score and the prediction of one row.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    language : {"c", "javascript", "python"}
-        Language of the file.
-    contributions : bool
-        Whether the file gives the value of every component, too.
-    """
+    """Text of a file that computes raw score, prediction and, if asked for, contributions."""
     if language not in LANGUAGES:
         raise ValueError(
             f"language: must be one of {', '.join(LANGUAGES)}, found {language!r}. "
@@ -77,7 +67,7 @@ def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
 
 def _without_contributions(code: str) -> str:
     """Leave out the paragraphs of a template that speak of contributions."""
-    return "\n\n".join(part for part in code.split("\n\n") if "contributions" not in part)
+    return "\n\n".join(text for text in code.split("\n\n") if "contributions" not in text)
 
 
 def _words(model: AnovaModel) -> str:
@@ -91,9 +81,9 @@ def _words(model: AnovaModel) -> str:
 def _columns(lowered: Lowered) -> list[str]:
     """Say what each column of a row holds: the inputs, then an offset."""
     columns = [
-        f"{quoted(known.name)}: {reading(known)}"
-        + (f", {len(known.levels)} levels" if known.levels else "")
-        for known in lowered.inputs
+        f"{quoted(column.name)}: {reading(column)}"
+        + (f", {len(column.levels)} levels" if column.levels else "")
+        for column in lowered.inputs
     ]
     kind, name = _offset(lowered)
     rule = "positive, its logarithm" if kind == "exposure" else "finite,"
@@ -108,34 +98,33 @@ def _offset(lowered: Lowered) -> tuple[str, str]:
     return ("argument", "offset") if lowered.needs_offset else ("none", "")
 
 
-def reading(known: Input) -> str:
+def reading(column: Input) -> str:
     """How the values of a column are read."""
-    if not known.levels:
-        return known.kind if known.kind in (DATE, DURATION) else NUMBER
-    if known.is_text:
-        return EITHER if known.are_text else TEXT
-    is_large = any(isinstance(x, int) and abs(x) > LARGEST_EXACT_INTEGER for x in known.levels)
-    return WHOLE if is_large else NUMBERS
+    if not column.levels:
+        return column.kind if column.kind in (DATE, DURATION) else NUMBER
+    if column.is_text:
+        return EITHER if column.are_text else TEXT
+    return WHOLE if column.has_large_levels else NUMBERS
 
 
-def level_codes(known: Input) -> dict[Any, int]:
+def level_codes(column: Input) -> dict[Any, int]:
     """Code of every level; where text and numbers are compared as text, of such numbers, too.
 
-    >>> known = Input(name="x", feature=0, kind="nominal", levels=("a", "1", "1.0"), are_text=True,
-    ...               unit=1.0, may_be_boolean=False)
-    >>> level_codes(known)
+    >>> column = Input(name="x", feature=0, kind="nominal", levels=("a", "1", "1.0"), are_text=True,
+    ...                unit=1.0, may_be_boolean=False)
+    >>> level_codes(column)
     {'a': 0, '1': 1, '1.0': 2, 1: 1}
     """
-    levels = [int(level) if isinstance(level, bool) else level for level in known.levels]
+    levels = [int(level) if isinstance(level, bool) else level for level in column.levels]
     codes: dict[Any, int] = {level: code for code, level in enumerate(levels)}
-    if reading(known) == EITHER:
+    if reading(column) == EITHER:
         numbers = [(_number_written_as(level), code) for level, code in codes.items()]
         codes.update((number, code) for number, code in numbers if number is not None)
     return codes
 
 
 def _number_written_as(text: str) -> int | float | None:
-    """Return the number that is this level if levels are compared as text."""
+    """Return the number whose text is this level, None if there is none."""
     try:
         number: int | float = float(text)
     except ValueError:
@@ -183,10 +172,10 @@ def _script_data(
     literal: Callable[[Any], str],
 ) -> list[str]:
     """Lines that declare a model in a language with lists."""
-    codes = [level_codes(known) if known.levels else {} for known in lowered.inputs]
+    codes = [level_codes(column) if column.levels else {} for column in lowered.inputs]
     inputs = [
-        (known.name, reading(known), known.unit, tuple(each), tuple(each.values()))
-        for known, each in zip(lowered.inputs, codes, strict=True)
+        (column.name, reading(column), column.unit, tuple(each), tuple(each.values()))
+        for column, each in zip(lowered.inputs, codes, strict=True)
     ]
     data = {
         "INPUTS": inputs,
@@ -249,9 +238,9 @@ def _is_double(value: int) -> bool:
 def _c_data(lowered: Lowered, classes: Sequence[Any], about: str) -> list[str]:
     """Lines that declare a model in C."""
     (kind, offset), intercepts = _offset(lowered), lowered.intercepts.tolist()
-    columns = [known.name for known in lowered.inputs]
+    columns = [column.name for column in lowered.inputs]
     names = identifiers(columns if kind == "none" else [*columns, offset])
-    types = ["const char *" if _is_text(known) else "double " for known in lowered.inputs]
+    types = ["const char *" if _is_text(column) else "double " for column in lowered.inputs]
     members = [
         f"    {type_}{name}; /* {words} */"
         for type_, name, words in zip([*types, "double "], names, _columns(lowered), strict=False)
@@ -319,23 +308,23 @@ def c_text(text: str) -> str:
     return '"' + "".join(chr(x) if x in plain else f"\\{x:03o}" for x in encoded) + '"'
 
 
-def _is_text(known: Input) -> bool:
+def _is_text(column: Input) -> bool:
     """Whether the values of a column are text in C."""
-    return reading(known) in (TEXT, WHOLE, EITHER)
+    return reading(column) in (TEXT, WHOLE, EITHER)
 
 
-def _c_input(known: Input, name: str) -> str:
+def _c_input(column: Input, name: str) -> str:
     """Write where a column is in the row, and its levels in increasing order."""
     pairs: list[tuple[Any, int]] = []
-    if _is_text(known):
-        pairs = sorted((_utf8(level_text(x), known), code) for code, x in enumerate(known.levels))
-    elif known.levels:
-        pairs = sorted((float(level), code) for level, code in level_codes(known).items())
+    if _is_text(column):
+        pairs = sorted((_utf8(level_text(x), column), code) for code, x in enumerate(column.levels))
+    elif column.levels:
+        pairs = sorted((float(level), code) for level, code in level_codes(column).items())
     numbers = [level for level, _ in pairs if isinstance(level, float)]
     texts = [c_text(level.decode()) for level, _ in pairs if isinstance(level, bytes)]
     return _c_record(
         f"offsetof(struct tpnn_row, {name})",
-        known.unit,
+        column.unit,
         len(pairs),
         _c_array("double", numbers),
         _c_array("char *const", texts),
@@ -366,7 +355,7 @@ def _c_array(kind: str, items: Iterable[Any]) -> str:
     return f"(const {kind}[]){{{inside}}}" if inside else "NULL"
 
 
-def _utf8(text: str, known: Input) -> bytes:
+def _utf8(text: str, column: Input) -> bytes:
     """UTF-8 of a level, which orders levels as ``strcmp`` does."""
     try:
         encoded = text.encode()
@@ -375,7 +364,7 @@ def _utf8(text: str, known: Input) -> bytes:
     if b"\0" in encoded:
         raise ValueError(
             f"model: text in C must be Unicode without a NUL character, found the level {text!r} "
-            f"of {known.name!r}. Rename the level before the fit."
+            f"of {column.name!r}. Rename the level before the fit."
         )
     return encoded
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tpnn.table.table import DATE, DURATION
 
@@ -85,51 +84,24 @@ def _bigquery_name(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How one database writes what a query needs.
+    """How one database writes the pieces of a query."""
 
-    Parameters
-    ----------
-    double, string : str
-        Types of numbers and of text.
-    name, text : callable
-        Quote an identifier, and a string.
-    without_nan : str
-        Pattern of a number {x}, NULL where it is NaN.
-    array, whole_array : str
-        Patterns of a constant array of doubles, and of whole numbers.
-    element : str
-        Pattern of the element {i}, from 0, of {array}.
-    seconds : dict of str to str
-        Patterns of a date and of a duration {x} in seconds; the latter is absent where columns
-        hold the seconds themselves.
-    search : callable
-        Write the number of nodes at or below x.
-    boolean_by_text : bool
-        Whether truth values become doubles only by way of text.
-    least, greatest : str
-        Functions of the smallest and largest argument.
-    opening, fence : str
-        What stands before a step and behind it, so that the next one does not compute it again.
-    collation : str
-        What makes text compare byte by byte.
-    """
-
-    double: str
-    string: str
-    name: Callable[[str], str]
-    text: Callable[[str], str]
-    without_nan: str
-    array: str
-    whole_array: str
-    element: str
-    seconds: dict[str, str]
-    search: Callable[[str, Sequence[float]], str] = case_search
-    boolean_by_text: bool = False
+    string: str  # type of text
+    array: str  # pattern of a constant array of doubles
+    whole_array: str  # the same of whole numbers
+    element: str  # pattern of the element {i}, from 0, of {array}
+    seconds: dict[str, str]  # patterns of {x} in seconds; without DURATION, columns hold seconds
+    double: str = "DOUBLE"  # type of numbers
+    name: Callable[[str], str] = _quoted_name  # quotes an identifier
+    text: Callable[[str], str] = doubled  # quotes a string
+    without_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a number {x}, NULL where it is NaN
+    search: Callable[[str, Sequence[float]], str] = case_search  # counts the nodes at or below x
+    boolean_by_text: bool = False  # whether truth values become doubles only by way of text
     least: str = "LEAST"
     greatest: str = "GREATEST"
-    opening: str = "AS ("
-    fence: str = ""
-    collation: str = ""
+    opening: str = "AS ("  # before a step
+    fence: str = ""  # behind a step, so that the next one does not compute it again
+    collation: str = ""  # makes text compare byte by byte
 
     def number(self, column: str, may_be_boolean: bool) -> str:
         """Column as a double, NULL where it is missing."""
@@ -149,91 +121,73 @@ def _range_bucket(x: str, nodes: Sequence[float]) -> str:
     return f"RANGE_BUCKET({x}, [{numbers_text(nodes)}])" if nodes else "0"
 
 
-_POSTGRES: dict[str, Any] = {
-    "double": "DOUBLE PRECISION",
-    "string": "TEXT",
-    "name": _quoted_name,
-    "text": _postgres_text,
-    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
-    "array": "CAST('{{{numbers}}}' AS DOUBLE PRECISION[])",
-    "whole_array": "CAST('{{{numbers}}}' AS INTEGER[])",
-    "element": "({array})[{i} + 1]",
-    "seconds": {DATE: "EXTRACT(EPOCH FROM {x})", DURATION: "EXTRACT(EPOCH FROM {x})"},
-    "search": _width_bucket,
-    "boolean_by_text": True,
-    "fence": "OFFSET 0",
-    "collation": ' COLLATE "C"',
-}
-_DUCKDB: dict[str, Any] = {
-    "double": "DOUBLE",
-    "string": "VARCHAR",
-    "name": _quoted_name,
-    "text": doubled,
-    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
-    "array": "CAST('[{numbers}]' AS DOUBLE[])",
-    "whole_array": "CAST('[{numbers}]' AS INTEGER[])",
-    "element": "{array}[{i} + 1]",
-    "seconds": {DATE: "EPOCH_US({x}) / 1e6", DURATION: "EPOCH_US({x}) / 1e6"},
-}
-_SQLITE: dict[str, Any] = {
-    "double": "REAL",
-    "string": "TEXT",
-    "name": _quoted_name,
-    "text": doubled,
-    "without_nan": "{x}",
-    "array": "'[{numbers}]'",
-    "whole_array": "'[{numbers}]'",
-    "element": "({array} ->> ({i}))",
-    "seconds": {
-        DATE: "(STRFTIME('%s', SUBSTR({x}, 1, 19)) * 1000000 + "
-        "SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6"
-    },
-    "least": "MIN",
-    "greatest": "MAX",
-    "opening": "AS MATERIALIZED (",
-    "collation": " COLLATE BINARY",
-}
-_SNOWFLAKE: dict[str, Any] = {
-    "double": "DOUBLE",
-    "string": "VARCHAR",
-    "name": _quoted_name,
-    "text": _snowflake_text,
-    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
-    "array": "PARSE_JSON('[{numbers}]')",
-    "whole_array": "PARSE_JSON('[{numbers}]')",
-    "element": "CAST(GET({array}, {i}) AS DOUBLE)",
-    "seconds": {DATE: "DATE_PART(EPOCH_MICROSECOND, {x}) / 1e6"},
-    "boolean_by_text": True,
-}
-_BIGQUERY: dict[str, Any] = {
-    "double": "FLOAT64",
-    "string": "STRING",
-    "name": _bigquery_name,
-    "text": _escaped_text,
-    "without_nan": "IF(IS_NAN({x}), NULL, {x})",  # where NaN does not equal NaN
-    "array": "[{numbers}]",
-    "whole_array": "[{numbers}]",
-    "element": "{array}[SAFE_OFFSET({i})]",
-    "seconds": {DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
-    "search": _range_bucket,
-    "boolean_by_text": True,
-}
-_SPARK: dict[str, Any] = {
-    "double": "DOUBLE",
-    "string": "STRING",
-    "name": _backtick_name,
-    "text": _escaped_text,
-    "without_nan": "NULLIF({x}, CAST('NaN' AS DOUBLE))",
-    "array": "FROM_JSON('[{numbers}]', 'ARRAY<DOUBLE>')",
-    "whole_array": "FROM_JSON('[{numbers}]', 'ARRAY<INT>')",
-    "element": "{array}[{i}]",
-    "seconds": {DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
-}
 DIALECTS = {
-    "postgres": Dialect(**_POSTGRES),
-    "duckdb": Dialect(**_DUCKDB),
-    "sqlite": Dialect(**_SQLITE),
-    "snowflake": Dialect(**_SNOWFLAKE),
-    "bigquery": Dialect(**_BIGQUERY),
-    "spark": Dialect(**_SPARK),
+    "postgres": Dialect(
+        double="DOUBLE PRECISION",
+        string="TEXT",
+        text=_postgres_text,
+        without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
+        array="CAST('{{{numbers}}}' AS DOUBLE PRECISION[])",
+        whole_array="CAST('{{{numbers}}}' AS INTEGER[])",
+        element="({array})[{i} + 1]",
+        seconds={DATE: "EXTRACT(EPOCH FROM {x})", DURATION: "EXTRACT(EPOCH FROM {x})"},
+        search=_width_bucket,
+        boolean_by_text=True,
+        fence="OFFSET 0",
+        collation=' COLLATE "C"',
+    ),
+    "duckdb": Dialect(
+        string="VARCHAR",
+        array="CAST('[{numbers}]' AS DOUBLE[])",
+        whole_array="CAST('[{numbers}]' AS INTEGER[])",
+        element="{array}[{i} + 1]",
+        seconds={DATE: "EPOCH_US({x}) / 1e6", DURATION: "EPOCH_US({x}) / 1e6"},
+    ),
+    "sqlite": Dialect(
+        double="REAL",
+        string="TEXT",
+        without_nan="{x}",
+        array="'[{numbers}]'",
+        whole_array="'[{numbers}]'",
+        element="({array} ->> ({i}))",
+        seconds={
+            DATE: "(STRFTIME('%s', SUBSTR({x}, 1, 19)) * 1000000 + "
+            "SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6"
+        },
+        least="MIN",
+        greatest="MAX",
+        opening="AS MATERIALIZED (",
+        collation=" COLLATE BINARY",
+    ),
+    "snowflake": Dialect(
+        string="VARCHAR",
+        text=_snowflake_text,
+        array="PARSE_JSON('[{numbers}]')",
+        whole_array="PARSE_JSON('[{numbers}]')",
+        element="CAST(GET({array}, {i}) AS DOUBLE)",
+        seconds={DATE: "DATE_PART(EPOCH_MICROSECOND, {x}) / 1e6"},
+        boolean_by_text=True,
+    ),
+    "bigquery": Dialect(
+        double="FLOAT64",
+        string="STRING",
+        name=_bigquery_name,
+        text=_escaped_text,
+        without_nan="IF(IS_NAN({x}), NULL, {x})",  # where NaN does not equal NaN
+        array="[{numbers}]",
+        whole_array="[{numbers}]",
+        element="{array}[SAFE_OFFSET({i})]",
+        seconds={DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
+        search=_range_bucket,
+        boolean_by_text=True,
+    ),
+    "spark": Dialect(
+        string="STRING",
+        name=_backtick_name,
+        text=_escaped_text,
+        array="FROM_JSON('[{numbers}]', 'ARRAY<DOUBLE>')",
+        whole_array="FROM_JSON('[{numbers}]', 'ARRAY<INT>')",
+        element="{array}[{i}]",
+        seconds={DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
+    ),
 }

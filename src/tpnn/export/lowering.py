@@ -18,68 +18,42 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.model.model import AnovaModel, column_scores
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import Feature, TableEncoder
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level; the places of an axis begin with these two
 
 
 class Input(NamedTuple):
-    """A column that the model reads.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    feature : int
-        Its place among the features of the model.
-    kind : {"number", "date", "duration", "ordered", "nominal"}
-        What its values stand for.
-    levels : tuple of str, or of int, float and bool
-        Its levels; a level's code is its place here.
-    are_text : bool
-        Whether numbers are compared with the levels as text.
-    unit : float
-        What numbers are divided by: 2 where the distance of two nodes would overflow, else 1.
-    may_be_boolean : bool
-        Whether all that fit has seen is 0 and 1, so that the column may hold false and true.
-    """
+    """A column that the model reads."""
 
     name: str
-    feature: int
-    kind: str
-    levels: tuple[Any, ...]
-    are_text: bool
-    unit: float
-    may_be_boolean: bool
+    feature: int  # its number among the features of the model
+    kind: str  # "number", "date", "duration", "ordered" or "nominal"
+    levels: tuple[Any, ...]  # str, or int, float and bool; a level's code is its position
+    are_text: bool  # whether numbers are compared with the levels as text
+    unit: float  # divides numbers: 2 where the distance of two nodes would overflow, else 1
+    may_be_boolean: bool  # whether fit has seen 0 and 1 only: it may hold false and true
 
     @property
     def is_text(self) -> bool:
         """Whether its values are text."""
         return bool(self.levels) and isinstance(self.levels[0], str)
 
+    @property
+    def has_large_levels(self) -> bool:
+        """Whether a level is a whole number that a double may round."""
+        return any(isinstance(x, int) and abs(x) > LARGEST_EXACT_INTEGER for x in self.levels)
+
 
 class Place(NamedTuple):
-    """How the values of one input become nodes, at the resolution of one order.
+    """How the values of one input become nodes, at the resolution of one order."""
 
-    Parameters
-    ----------
-    input : int
-        Number of the input.
-    nodes : array of shape (n_nodes,)
-        Nodes of a column of numbers in its unit, increasing; none for levels.
-    lower : array of shape (2 + n_levels,)
-        Node of missing values, of unseen levels, and of every level.
-    fraction : array of shape (2 + n_levels,)
-        How far each of them lies towards the next node, in [0, 1).
-    size : int
-        Number of nodes, those of missing and unseen values included.
-    """
-
-    input: int
-    nodes: FloatArray
-    lower: IntArray
-    fraction: FloatArray
-    size: int
+    input: int  # its number
+    nodes: FloatArray  # (n_nodes,), of a column of numbers in its unit; none for levels
+    lower: IntArray  # (2 + n_levels,), node of missing values, of unseen levels, of every level
+    fraction: FloatArray  # (2 + n_levels,), how far each lies towards the next node, in [0, 1)
+    size: int  # number of nodes, those of missing and unseen values included
 
     @property
     def is_between(self) -> bool:
@@ -88,23 +62,12 @@ class Place(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Values of one component.
+    """Values of one component."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names of its features.
-    places : tuple of int
-        Numbers of its places, one for each axis.
-    strides : tuple of int
-        Cells from one node to the next along each axis.
-    cells : array of shape (n_cells, n_outputs)
-        Values in row-major order, with zeros behind, so that a neighbour can always be read.
-    """
-
-    names: tuple[str, ...]
-    places: tuple[int, ...]
-    strides: tuple[int, ...]
+    names: tuple[str, ...]  # of its features
+    places: tuple[int, ...]  # number of the place of each axis
+    strides: tuple[int, ...]  # cells from one node to the next along each axis
+    # (n_cells, n_outputs) in row-major order, with zeros behind: a neighbour can always be read
     cells: FloatArray
 
 
@@ -117,36 +80,16 @@ class Offset(NamedTuple):
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model as every export writes it.
+    """A model as every export writes it."""
 
-    Parameters
-    ----------
-    inputs : tuple of Input
-        Columns that the components read.
-    places : tuple of Place
-        How each input becomes nodes.
-    grids : tuple of Grid
-        The components.
-    intercepts : array of shape (n_outputs,)
-        What they are added to.
-    link : str
-        Name of the link: "identity", "logit", "log", "softmax" or "quantiles".
-    outputs : tuple of str
-        Names of the outputs; empty where there is one.
-    offset : Offset, optional
-        Column that holds the offset.
-    needs_offset : bool
-        Whether the model was fitted with an offset that no column holds.
-    """
-
-    inputs: tuple[Input, ...]
+    inputs: tuple[Input, ...]  # columns that the components read
     places: tuple[Place, ...]
-    grids: tuple[Grid, ...]
-    intercepts: FloatArray
-    link: str
-    outputs: tuple[str, ...]
-    offset: Offset | None
-    needs_offset: bool
+    grids: tuple[Grid, ...]  # the components
+    intercepts: FloatArray  # (n_outputs,)
+    link: str  # "identity", "logit", "log", "softmax" or "quantiles"
+    outputs: tuple[str, ...]  # names; empty where there is one output
+    offset: Offset | None  # column that holds the offset
+    needs_offset: bool  # whether the model was fitted with an offset that no column holds
 
     @property
     def n_outputs(self) -> int:
@@ -155,10 +98,10 @@ class Lowered:
 
 
 def lower(model: AnovaModel) -> Lowered:
-    """Nodes, cells and weights of a model; what no component reads is left out."""
+    """Nodes, cells and weights of a model; columns that no component reads are left out."""
     encoder, components = model.encoder, tuple(model.components)
     inputs = tuple(input_of(encoder, j) for j in sorted({j for s in components for j in s}))
-    number_of = {known.feature: number for number, known in enumerate(inputs)}
+    number_of = {column.feature: number for number, column in enumerate(inputs)}
     used = sorted({(len(s), j) for s in components for j in s})
     place_of = {key: number for number, key in enumerate(used)}
     places = tuple(
@@ -178,41 +121,41 @@ def lower(model: AnovaModel) -> Lowered:
 
 def input_of(encoder: TableEncoder, feature: int) -> Input:
     """Column of a feature."""
-    name, known = encoder.feature_names[feature], encoder.features[feature]
-    _check_levels(name, known)
+    name, about = encoder.feature_names[feature], encoder.features[feature]
+    _check_levels(name, about)
     axes = [per_order[feature] for per_order in encoder.axes.values()]
     nodes = np.concatenate([axis.values for axis in axes])
-    values = known.levels or nodes.tolist()
+    values = about.levels or nodes.tolist()
     with np.errstate(over="ignore"):
         overflows = bool(len(nodes)) and not np.isfinite(nodes.max() - nodes.min())
     return Input(
         name=name,
         feature=feature,
-        kind=known.kind,
-        levels=known.levels,
-        are_text=known.are_text,
+        kind=about.kind,
+        levels=about.levels,
+        are_text=about.are_text,
         unit=2.0 if overflows else 1.0,
         may_be_boolean=bool(values) and all(value in (0, 1) for value in values),
     )
 
 
-def _check_levels(name: str, known: Feature) -> None:
-    if len({isinstance(level, str) for level in known.levels}) > 1:
+def _check_levels(name: str, feature: Feature) -> None:
+    if len({isinstance(level, str) for level in feature.levels}) > 1:
         raise ValueError(
             f"model: the levels of a feature must be all strings or all numbers to be exported, "
             f"found both in {name!r}. Make them strings before the fit."
         )
 
 
-def _place(axis: Axis, known: Input, number: int) -> Place:
-    """Place of one axis; its last node, where nothing is added, is there only if it is reached."""
-    is_number = not known.levels and not axis.is_empty
-    numbers = np.append([np.nan, UNSEEN_LEVEL], np.arange(float(len(known.levels))))
+def _place(axis: Axis, column: Input, number: int) -> Place:
+    """Place of one axis; it has a last node of zeros only if some value is located there."""
+    is_number = not column.levels and not axis.is_empty
+    numbers = np.append([np.nan, UNSEEN_LEVEL], np.arange(float(len(column.levels))))
     lower, fraction = axis.locate(numbers)
     reached = lower[:1] if is_number else lower
     return Place(
         input=number,
-        nodes=axis.values / known.unit if is_number else np.empty(0),
+        nodes=axis.values / column.unit if is_number else np.empty(0),
         lower=lower,
         fraction=fraction,
         size=max(axis.n_nodes, 1 + int(reached.max())),
@@ -227,7 +170,7 @@ def _grids(
     for component, table in model.by_component().items():
         numbers = tuple(place_of[len(component), feature] for feature in component)
         sizes = [places[number].size for number in numbers]
-        extra = [(0, size - known) for size, known in zip(sizes, table.shape, strict=False)]
+        extra = [(0, size - n_nodes) for size, n_nodes in zip(sizes, table.shape, strict=False)]
         padded = np.pad(table, [*extra, (0, 0)])
         strides = tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
         beyond = sum(
@@ -257,9 +200,9 @@ def checked_lowering(model: AnovaModel) -> Lowered:
     lowered = lower(model)
     columns = probes(model)
     expected = column_scores(model, columns)
-    found = evaluate(lowered, columns).reshape(expected.shape)
+    scores = evaluate(lowered, columns).reshape(expected.shape)
     size = sum(float(np.abs(grid.cells).max(initial=0.0)) for grid in lowered.grids)
-    worst = float(np.abs(found - expected).max(initial=0.0))
+    worst = float(np.abs(scores - expected).max(initial=0.0))
     if not worst <= TOLERANCE * size:
         raise AssertionError(
             f"model: the export must equal component_scores, found a difference of {worst!r}. "
@@ -276,11 +219,11 @@ def probes(model: AnovaModel) -> list[FloatArray]:
     """
     encoder, rng = model.encoder, np.random.default_rng(0)
     columns = []
-    for feature, known in enumerate(encoder.features):
+    for feature, about in enumerate(encoder.features):
         axes = [per_order[feature] for per_order in encoder.axes.values()]
         nodes = np.unique(np.concatenate([axis.values for axis in axes]))
-        if known.levels or not len(nodes):
-            column = np.append(np.arange(float(len(known.levels))), [np.nan, np.inf])
+        if about.levels or not len(nodes):
+            column = np.append(np.arange(float(len(about.levels))), [np.nan, np.inf])
         else:
             with np.errstate(over="ignore"):  # beyond the largest double, which is left out below
                 below, above = np.nextafter(nodes, -np.inf), np.nextafter(nodes[-1], np.inf)
@@ -298,8 +241,8 @@ def evaluate(lowered: Lowered, columns: list[FloatArray]) -> FloatArray:
     """Component scores (n_rows, n_components, n_outputs) of numbers, one column a feature."""
     located = []
     for place in lowered.places:
-        known = lowered.inputs[place.input]
-        located.append(_located(place, columns[known.feature] / known.unit))
+        column = lowered.inputs[place.input]
+        located.append(_located(place, columns[column.feature] / column.unit))
     shape = len(columns[0]), 0, lowered.n_outputs
     values = [_values(grid, located) for grid in lowered.grids]
     return np.stack(values, 1) if values else np.empty(shape)
@@ -312,11 +255,11 @@ def _located(place: Place, x: FloatArray) -> tuple[IntArray, FloatArray]:
         codes = codes.astype(np.intp) - MISSING
         return place.lower[codes], place.fraction[codes]
     nodes, missing = place.nodes, np.isnan(x)
-    known = np.clip(np.where(missing, nodes[0], x), nodes[0], nodes[-1])
-    lower = np.searchsorted(nodes[1:-1], known, side="right")
+    inside = np.clip(np.where(missing, nodes[0], x), nodes[0], nodes[-1])
+    lower = np.searchsorted(nodes[1:-1], inside, side="right")
     fraction = np.zeros(len(x))
     if len(nodes) > 1:
-        fraction = (known - nodes[lower]) / (nodes[lower + 1] - nodes[lower])
+        fraction = (inside - nodes[lower]) / (nodes[lower + 1] - nodes[lower])
     return np.where(missing, place.lower[0], lower), np.where(missing, 0.0, fraction)
 
 

@@ -1,4 +1,4 @@
-"""write_results: operators of ONNX from raw scores to labels, predictions and contributions."""
+"""to_onnx: a model as operators of ONNX, from columns to labels, predictions and contributions."""
 
 from __future__ import annotations
 
@@ -34,28 +34,16 @@ RAW_SCORE, CONTRIBUTIONS = "raw_score", "contributions"
 
 
 class Result(NamedTuple):
-    """What a graph gives back.
+    """An output of a graph."""
 
-    Parameters
-    ----------
-    name : str
-        What users call it.
-    value : str
-        Name of the value in the graph, with rows on the first axis.
-    columns : tuple of int
-        Sizes of its other axes.
-    dtype : dtype
-        Type of its entries.
-    """
-
-    name: str
-    value: str
-    columns: tuple[int, ...]
+    name: str  # for users
+    value: str  # name of the value in the graph, with rows on the first axis
+    columns: tuple[int, ...]  # sizes of its other axes
     dtype: Any = np.float64
 
 
 def result_names(link: str, contributions: bool) -> list[str]:
-    """Names of all that a graph gives back."""
+    """Names of the outputs of a graph."""
     means = [LABEL, PROBABILITIES] if link in CLASS_LINKS else [VARIABLE]
     return [*means, RAW_SCORE, *([CONTRIBUTIONS] if contributions else [])]
 
@@ -132,7 +120,7 @@ def _contributions(graph: Graph, lowered: Lowered, scores: Scores) -> Result:
     if not scores.effects:
         return _no_contributions(graph, lowered, scores)
     in_groups = add("Concat", *scores.effects, axis=1)
-    effects = add("Gather", in_groups, scores.place_of, axis=1)
+    effects = add("Gather", in_groups, scores.position_of, axis=1)
     if scores.refused is not None:
         effects = without_refused(graph, effects, add("Transpose", scores.refused))
     by_row = add("Transpose", effects, perm=[2, 1, 0])
@@ -154,24 +142,12 @@ Fractions = Sequence[str | None]  # along each axis; None where values never lie
 
 
 class Scores(NamedTuple):
-    """Names of what a graph computes.
+    """Names of the scores in a graph."""
 
-    Parameters
-    ----------
-    raw : str
-        Raw scores, (n_rows, n_outputs), NaN where a row is refused.
-    effects : list of str
-        Values of groups of components, (n_outputs, n_components, n_rows).
-    place_of : array of shape (n_components,)
-        Where each component stands in these groups.
-    refused : str or None
-        Whether the model refuses a row, (n_rows, 1); None where it cannot.
-    """
-
-    raw: str
-    effects: list[str]
-    place_of: IntArray
-    refused: str | None
+    raw: str  # raw scores, (n_rows, n_outputs), NaN where a row is refused
+    effects: list[str]  # groups of components, (n_outputs, n_components, n_rows) each
+    position_of: IntArray  # (n_components,), of each component in these groups
+    refused: str | None  # whether the model refuses a row, (n_rows, 1); None where it cannot
 
 
 def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
@@ -191,7 +167,7 @@ def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
     return Scores(
         raw=without_refused(graph, _total(graph, lowered, columns, sums), refused),
         effects=effects,
-        place_of=np.argsort([number for group in groups.values() for number in group]),
+        position_of=np.argsort([number for group in groups.values() for number in group]),
         refused=refused,
     )
 
@@ -266,18 +242,18 @@ def _total(graph: Graph, lowered: Lowered, columns: Columns, sums: list[str]) ->
 
 def _refused(graph: Graph, lowered: Lowered, columns: Columns) -> str | None:
     """Whether a row has an infinite number or a wrong offset, (n_rows, 1)."""
-    add, found = graph.add, []
+    add, reasons = graph.add, []
     if columns.row_of:
         infinite = add("Cast", add("IsInf", columns.numbers), to=DOUBLE)
         count = add("MatMul", np.ones((1, len(columns.row_of))), infinite)
-        found.append(add("Greater", add("Transpose", count), np.array(0.0)))
+        reasons.append(add("Greater", add("Transpose", count), np.array(0.0)))
     if columns.offset is not None:
         is_finite = add("Less", add("Abs", columns.offset), np.array(np.inf))
         if lowered.offset is not None and lowered.offset.is_exposure:
             is_positive = add("Greater", columns.offset, np.array(0.0))
             is_finite = add("And", is_finite, is_positive)
-        found.append(add("Not", is_finite))
-    return reduce(lambda left, right: add("Or", left, right), found) if found else None
+        reasons.append(add("Not", is_finite))
+    return reduce(lambda left, right: add("Or", left, right), reasons) if reasons else None
 
 
 ROWS = "rows"  # name of the axis of rows in the shapes of inputs and outputs
@@ -288,26 +264,16 @@ NUMPY_TYPES = {REAL: np.float64, WHOLE: np.int64, TEXT: np.object_}
 
 
 class Entry(NamedTuple):
-    """A value that is passed to the graph: its name there, the column, and the type of values."""
+    """An input of a graph."""
 
-    name: str
-    column: str
-    form: str
-    words: str
+    name: str  # in the graph
+    column: str  # of the table
+    form: str  # type of its values
+    words: str  # for people
 
 
 def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool) -> None:
-    """Write a model in the ONNX format; docs/export.md says what it reads and gives back.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    path : str or path
-        File to write.
-    contributions : bool
-        Whether the graph gives back the value of every component.
-    """
+    """Write a model in the ONNX format; docs/export.md describes inputs and outputs."""
     lowered = checked_lowering(model)
     names = result_names(lowered.link, contributions)
     missing_text = _free_name(MISSING_TEXT, {level for x in lowered.inputs for level in x.levels})
@@ -347,18 +313,17 @@ def _entries(
     model: AnovaModel, lowered: Lowered, taken: Sequence[str], missing_text: str
 ) -> list[Entry]:
     """Values that the graph reads: the inputs of the model, then its offset."""
-    known = lowered.inputs
-    offset = _offset(lowered)
-    if not known and not offset:  # a constant model still has to know the number of rows
-        known = (input_of(model.encoder, 0),)
-    columns = [x.name for x in known] + [entry.column for entry in offset]
-    _check_unicode([*columns, *(level for x in known if x.is_text for level in x.levels)])
+    inputs, offset = lowered.inputs, _offset(lowered)
+    if not inputs and not offset:  # a constant model still has to know the number of rows
+        inputs = (input_of(model.encoder, 0),)
+    columns = [x.name for x in inputs] + [entry.column for entry in offset]
+    _check_unicode([*columns, *(level for x in inputs if x.is_text for level in x.levels)])
     names: list[str] = []
     for column in columns:
         is_free = column and column not in [*taken, *names]
         others = [*taken, *columns, *names]
         names.append(column if is_free else _free_name(column or "unnamed", others))
-    entries = [*(_entry(x, missing_text) for x in known), *offset]
+    entries = [*(_entry(x, missing_text) for x in inputs), *offset]
     return [entry._replace(name=name) for entry, name in zip(entries, names, strict=True)]
 
 
@@ -370,19 +335,19 @@ def _offset(lowered: Lowered) -> list[Entry]:
     return [Entry("offset", "offset", REAL, "offset")] if lowered.needs_offset else []
 
 
-def _entry(known: Input, missing_text: str) -> Entry:
-    form = form_of(known)
+def _entry(column: Input, missing_text: str) -> Entry:
+    form = form_of(column)
     if form == TEXT:
         words = f"text, {missing_text!r} where missing"
-    elif is_time(known):
-        since = " since 1970 in UTC" if known.kind == "date" else ""
+    elif is_time(column):
+        since = " since 1970 in UTC" if column.kind == "date" else ""
         words = f"microseconds{since}, {MISSING_WHOLE} where missing"
     elif form == WHOLE:
-        _check_whole(known)
+        _check_whole(column)
         words = f"whole number, {MISSING_WHOLE} where missing"
     else:
         words = "number, NaN where missing"
-    return Entry(known.name, known.name, form, words)
+    return Entry(column.name, column.name, form, words)
 
 
 def _check_unicode(texts: Iterable[str]) -> None:
@@ -396,12 +361,12 @@ def _check_unicode(texts: Iterable[str]) -> None:
             ) from None
 
 
-def _check_whole(known: Input) -> None:
-    for level in known.levels:
+def _check_whole(column: Input) -> None:
+    for level in column.levels:
         if level != int(level) or not MISSING_WHOLE < level <= LARGEST_WHOLE:
             raise ValueError(
                 f"model: levels beside one beyond 2**53 must be whole numbers of 64 bits to be "
-                f"exported, found {level!r} in {known.name!r}. Make them strings before the fit."
+                f"exported, found {level!r} in {column.name!r}. Make them strings before the fit."
             )
 
 
@@ -414,13 +379,13 @@ def _free_name(name: str, taken: Collection[Any]) -> str:
 
 def _columns(graph: Graph, lowered: Lowered, names: Sequence[str], missing_text: str) -> Columns:
     """Columns that are separate inputs of the graph."""
-    times = [j for j, known in enumerate(lowered.inputs) if is_time(known)]
-    reals = [j for j, known in enumerate(lowered.inputs) if form_of(known) == REAL]
-    parts = [_stacked(graph, [names[j] for j in reals])] if reals else []
+    times = [j for j, column in enumerate(lowered.inputs) if is_time(column)]
+    reals = [j for j, column in enumerate(lowered.inputs) if form_of(column) == REAL]
+    numbers = [_stacked(graph, [names[j] for j in reals])] if reals else []
     if times:
-        parts.append(_seconds(graph, _stacked(graph, [names[j] for j in times])))
+        numbers.append(_seconds(graph, _stacked(graph, [names[j] for j in times])))
     return Columns(
-        numbers=graph.add("Concat", *parts, axis=0) if parts else "",
+        numbers=graph.add("Concat", *numbers, axis=0) if numbers else "",
         row_of={j: row for row, j in enumerate(reals + times)},
         others={j: names[j] for j in range(len(lowered.inputs)) if j not in {*reals, *times}},
         offset=names[-1] if _offset(lowered) else None,

@@ -31,32 +31,17 @@ class Node(NamedTuple):
 
 
 class Graph:
-    """Operators and constants that are being written.
-
-    Parameters
-    ----------
-    taken : collection of str
-        Names that values of the graph must not have.
-    prefix : str
-        How the names of values begin.
-
-    Attributes
-    ----------
-    nodes : list of Node
-        The operators in the order in which they run.
-    constants : dict of str to array
-        The constants by name.
-    """
+    """Operators and constants that are being written; names in ``taken`` are not used."""
 
     def __init__(self, taken: Collection[str] = (), prefix: str = "tpnn") -> None:
-        self.nodes: list[Node] = []
-        self.constants: dict[str, NDArray[Any]] = {}
+        self.nodes: list[Node] = []  # in the order in which they run
+        self.constants: dict[str, NDArray[Any]] = {}  # by name
         while any(name.startswith(prefix) for name in taken):
             prefix += "_"
         self._new_names = (f"{prefix}_{number}" for number in count())
 
     def add(self, operator: str, *inputs: Value, output: str = "", **attributes: Any) -> str:
-        """Apply an operator with one output; returns the name of its result."""
+        """Apply an operator with one output; return the name of its result."""
         name = output or next(self._new_names)
         self.nodes.append(Node(operator, self._names(inputs), (name,), attributes))
         return name
@@ -80,7 +65,7 @@ class Graph:
         return name
 
     def add_picked(self, values: str, positions: str, shape: Sequence[int]) -> str:
-        """Pick columns of values (n, n_values) by positions; the result has the given shape.
+        """Pick columns of values (n, n_values) by positions; the result has this shape.
 
         ``ArrayFeatureExtractor`` is about twenty times as fast as ``Gather`` in onnxruntime.
         """
@@ -92,20 +77,9 @@ class Graph:
     def add_last_below(self, x: str, axes: Sequence[NDArray[Any]]) -> tuple[str, NDArray[Any]]:
         """Search the last number at or below x in sorted axes by halving, for all axes at once.
 
-        Parameters
-        ----------
-        x : str
-            Numbers, (n_axes, n_rows).
-        axes : sequence of array
-            Increasing numbers, at least one each.
-
-        Returns
-        -------
-        str
-            Position in the axes as one array, (n_axes, n_rows): that of the first number of the
-            axis where x lies below all of them.
-        array of shape (n_axes, 1)
-            Position of the first number of each axis.
+        ``x`` is (n_axes, n_rows). Returns its positions in the joined axes, (n_axes, n_rows), and
+        the position of the first number of each axis, (n_axes, 1). A number below its whole axis
+        gets this first position.
         """
         sizes = np.array([len(axis) for axis in axes])[:, None]
         first = np.cumsum(sizes, axis=0) - sizes

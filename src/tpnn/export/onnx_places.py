@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray
 from tpnn.export.lowering import MISSING, UNSEEN, Input, Lowered
 from tpnn.export.onnx_graph import Graph
-from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.table import DATE, DURATION
 
 TEXT, WHOLE, REAL = "text", "whole number", "number"
@@ -24,30 +23,14 @@ MISSING_CODE, UNSEEN_CODE, FIRST_CODE = 0, UNSEEN - MISSING, -MISSING  # places 
 
 
 class Columns(NamedTuple):
-    """Names of the values that a graph reads.
+    """Names of the values that a graph reads."""
 
-    Parameters
-    ----------
-    numbers : str
-        Numbers, (n_numbers, n_rows), NaN where they are missing.
-    row_of : dict of int to int
-        Row of each input among them.
-    others : dict of int to str
-        Text and whole numbers of the other inputs, (n_rows, 1).
-    offset : str or None
-        Offset or exposure, (n_rows, 1).
-    any_column : str
-        A value whose first axis is the rows.
-    missing_text : str
-        Text that stands for a missing value.
-    """
-
-    numbers: str
-    row_of: dict[int, int]
-    others: dict[int, str]
-    offset: str | None
-    any_column: str
-    missing_text: str = ""
+    numbers: str  # (n_numbers, n_rows), NaN where they are missing
+    row_of: dict[int, int]  # row of each input in ``numbers``
+    others: dict[int, str]  # text and whole numbers of the other inputs, (n_rows, 1)
+    offset: str | None  # offset or exposure, (n_rows, 1)
+    any_column: str  # a value whose first axis is the rows
+    missing_text: str = ""  # stands for a missing value among text
 
 
 class Located(NamedTuple):
@@ -59,19 +42,16 @@ class Located(NamedTuple):
     fraction_row: dict[int, int]
 
 
-def form_of(known: Input) -> str:
+def form_of(column: Input) -> str:
     """Type in which an input's values are passed: times are whole numbers of microseconds."""
-    if known.is_text:
+    if column.is_text:
         return TEXT
-    is_large = any(
-        isinstance(level, int) and abs(level) > LARGEST_EXACT_INTEGER for level in known.levels
-    )
-    return WHOLE if is_large or is_time(known) else REAL
+    return WHOLE if column.has_large_levels or is_time(column) else REAL
 
 
-def is_time(known: Input) -> bool:
+def is_time(column: Input) -> bool:
     """Whether an input holds dates or durations."""
-    return known.kind in (DATE, DURATION) and not known.levels
+    return column.kind in (DATE, DURATION) and not column.levels
 
 
 def locate(graph: Graph, lowered: Lowered, columns: Columns) -> Located:
@@ -81,9 +61,9 @@ def locate(graph: Graph, lowered: Lowered, columns: Columns) -> Located:
     between = [p for p in levelled if lowered.places[p].is_between]
     nodes, fractions = [], []
     if numbered:
-        found = _locate_numbers(graph, lowered, columns, numbered)
-        nodes.append(found[0])
-        fractions.append(found[1])
+        node, fraction = _locate_numbers(graph, lowered, columns, numbered)
+        nodes.append(node)
+        fractions.append(fraction)
     if levelled:
         codes = {
             j: _codes(graph, lowered.inputs[j], j, columns)
@@ -134,11 +114,11 @@ def _numbers(graph: Graph, columns: Columns, inputs: Sequence[int]) -> tuple[str
     return graph.add("Where", is_missing, np.array(0.0), x), is_missing
 
 
-def _codes(graph: Graph, known: Input, number: int, columns: Columns) -> str:
+def _codes(graph: Graph, column: Input, number: int, columns: Columns) -> str:
     """Where the level of each row stands in ``Place.lower``, (1, n_rows)."""
-    add, form = graph.add, form_of(known)
+    add, form = graph.add, form_of(column)
     if form == TEXT:
-        code_of = {level: code for code, level in enumerate(known.levels, FIRST_CODE)}
+        code_of = {level: code for code, level in enumerate(column.levels, FIRST_CODE)}
         code_of[columns.missing_text] = MISSING_CODE
         return add("Transpose", graph.add_codes(columns.others[number], code_of, UNSEEN_CODE))
     if form == WHOLE:
@@ -146,20 +126,20 @@ def _codes(graph: Graph, known: Input, number: int, columns: Columns) -> str:
         is_missing = add("Equal", x, np.array(MISSING_WHOLE))
     else:
         x, is_missing = _numbers(graph, columns, [number])
-    code = _number_code(graph, known, x, np.int64 if form == WHOLE else np.float64)
+    code = _number_code(graph, column, x, np.int64 if form == WHOLE else np.float64)
     return add("Where", is_missing, np.array(MISSING_CODE), code)
 
 
-def _number_code(graph: Graph, known: Input, x: str, dtype: Any) -> Any:
-    """Codes of levels that are numbers; none is known where fit has seen missing values alone."""
-    if not known.levels:
+def _number_code(graph: Graph, column: Input, x: str, dtype: Any) -> Any:
+    """Codes of levels that are numbers; without levels, fit has seen missing values alone."""
+    if not column.levels:
         return np.array(UNSEEN_CODE)
-    levels = np.array(known.levels, dtype)
+    levels = np.array(column.levels, dtype)
     order = np.argsort(levels)
     position, _ = graph.add_last_below(x, [levels[order]])
-    is_known = graph.add("Equal", x, _picked(graph, [levels[order]], position))
+    is_level = graph.add("Equal", x, _picked(graph, [levels[order]], position))
     codes = _picked(graph, [order + FIRST_CODE], position)
-    return graph.add("Where", is_known, codes, np.array(UNSEEN_CODE))
+    return graph.add("Where", is_level, codes, np.array(UNSEEN_CODE))
 
 
 def _looked_up(

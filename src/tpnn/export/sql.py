@@ -7,8 +7,9 @@ model refuses, such as an infinite number, makes a node NULL, and with it the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,18 +37,7 @@ def to_sql(
 ) -> str:
     """Query with the key, the raw score, the prediction and, if asked for, all contributions.
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery", "spark"}
-        Language of the database.
-    table : str or sequence of str
-        Table to score; several names are those of schema and table.
-    key : str, sequence of str, or None
-        Columns that identify a row, passed on as they are.
-    contributions : bool
-        Whether the result has a column for the value of every component.
+    Several names of a table are those of its schema and of the table itself.
     """
     if dialect not in DIALECTS:
         raise ValueError(
@@ -125,29 +115,29 @@ class _Query:
             columns.append((number, "x_offset"))
         return columns
 
-    def _feature(self, known: Input) -> str:
-        column = self._name(known.name)
-        if known.levels:
-            return self._level_code(known, column)
-        pattern = self.dialect.seconds.get(known.kind)
-        if known.kind in (DATE, DURATION) and pattern:
-            column = pattern.format(x=column)
-        number = self.dialect.number(column, known.may_be_boolean)
-        return number if known.unit == 1 else f"{number} / {literal(known.unit)}"
+    def _feature(self, column: Input) -> str:
+        value = self._name(column.name)
+        if column.levels:
+            return self._level_code(column, value)
+        if column.kind in (DATE, DURATION):
+            value = self.dialect.seconds.get(column.kind, "{x}").format(x=value)
+        number = self.dialect.number(value, column.may_be_boolean)
+        return number if column.unit == 1 else f"{number} / {literal(column.unit)}"
 
-    def _level_code(self, known: Input, column: str) -> str:
-        """Code of a level: its number, or that of missing or unseen ones; NULL is refused."""
-        if known.is_text:
-            value = f"CAST({column} AS {self.dialect.string}){self.dialect.collation}"
-            cases = [(self._text(level), code) for code, level in enumerate(known.levels)]
-        elif any(abs(level) > LARGEST_EXACT_INTEGER for level in known.levels):
-            value = column
-            cases = [(str(level), code) for code, level in enumerate(known.levels)]
+    def _level_code(self, column: Input, value: str) -> str:
+        """Code of a level, of missing or of unseen ones; NULL where the row is refused."""
+        write: Callable[[Any], str] = literal
+        if column.is_text:
+            value = f"CAST({value} AS {self.dialect.string}){self.dialect.collation}"
+            write = self._text
+        elif any(abs(level) > LARGEST_EXACT_INTEGER for level in column.levels):
+            write = str
         else:
-            value = self.dialect.number(column, known.may_be_boolean)
-            cases = [(literal(level), code) for code, level in enumerate(known.levels)]
-        refused = "" if known.is_text else f" WHEN ABS({value}) > {LARGEST_DOUBLE} THEN NULL"
-        tests = "".join(f"\n        WHEN {level} THEN {code}" for level, code in cases)
+            value = self.dialect.number(value, column.may_be_boolean)
+        refused = "" if column.is_text else f" WHEN ABS({value}) > {LARGEST_DOUBLE} THEN NULL"
+        tests = "".join(
+            f"\n        WHEN {write(level)} THEN {code}" for code, level in enumerate(column.levels)
+        )
         return (
             f"CASE WHEN {value} IS NULL THEN {MISSING}{refused} ELSE\n"
             f"      CASE {value}{tests}\n        ELSE {UNSEEN} END END"
@@ -169,10 +159,10 @@ class _Query:
             return self._element(array, f"{x} + {-MISSING}")
         missing, unseen = place.lower[:2].tolist()
         inner = place.nodes[1:-1].tolist()
-        known = self.dialect.search(x, inner) if len(place.nodes) else str(unseen)
+        lower = self.dialect.search(x, inner) if len(place.nodes) else str(unseen)
         return (
             f"CASE WHEN {x} IS NULL THEN {missing} WHEN ABS({x}) > {LARGEST_DOUBLE} THEN NULL "
-            f"ELSE {known} END"
+            f"ELSE {lower} END"
         )
 
     def _fractions(self) -> list[Column]:
@@ -324,10 +314,6 @@ def _odds(score: str) -> str:
     return f"CASE WHEN {score} < -{LARGEST_EXPONENT} THEN 0e0 ELSE EXP({score}) END"
 
 
-def _identity(raw: str) -> str:
-    return raw
-
-
 def _expit(raw: str) -> str:
     return (
         f"CASE WHEN {raw} > {LARGEST_EXPONENT} THEN 1e0 WHEN {raw} < -{LARGEST_EXPONENT} THEN 0e0 "
@@ -342,4 +328,4 @@ def _exp(raw: str) -> str:
     )
 
 
-_INVERSES = {"identity": _identity, "logit": _expit, "log": _exp}
+_INVERSES: dict[str, Callable[[str], str]] = {"identity": str, "logit": _expit, "log": _exp}

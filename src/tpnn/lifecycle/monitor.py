@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.metrics.scores import estimate, hazards
+from tpnn.explain.metrics.estimates import estimate, hazards
 from tpnn.lifecycle.merge import as_model
 from tpnn.model.model import AnovaModel
 from tpnn.model.task import Task

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from tpnn.explain.metrics import Metrics
 from tpnn.explain.metrics.curves import MAX_CURVE_POINTS, calibration_groups, roc, roc_curves
-from tpnn.explain.metrics.scores import beside_constant
+from tpnn.explain.metrics.estimates import beside_constant
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import LOG_LOSS, several_classes
 from tpnn.model.task import Task

@@ -10,8 +10,8 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
 from tests.models import random_model
-from tpnn.explain.metrics import scores as e
-from tpnn.explain.metrics.scores import estimate
+from tpnn.explain.metrics import estimates as e
+from tpnn.explain.metrics.estimates import estimate
 from tpnn.loss.formulas import tweedie_deviance
 from tpnn.loss.objectives import COX, LOG_LOSS
 from tpnn.model.task import Task

@@ -11,7 +11,7 @@ from sklearn.metrics import mean_pinball_loss, mean_tweedie_deviance, r2_score
 from tests.models import random_model
 from tpnn.explain.metrics import Metrics
 from tpnn.explain.metrics.curves import calibration_groups
-from tpnn.explain.metrics.scores import beside_constant
+from tpnn.explain.metrics.estimates import beside_constant
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import (
     OBJECTIVES,

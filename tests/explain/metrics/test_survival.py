@@ -7,7 +7,7 @@ import pytest
 
 from tpnn.explain.metrics import Metrics
 from tpnn.explain.metrics.curves import RISK_THIRDS, breslow, kaplan_meier, survival_curves
-from tpnn.explain.metrics.scores import beside_constant
+from tpnn.explain.metrics.estimates import beside_constant
 from tpnn.loss.objectives import COX
 from tpnn.model.evidence import Baseline
 from tpnn.model.task import Task

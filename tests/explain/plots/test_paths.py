@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tpnn import plots
-from tpnn.explain.path import SelectionPath, Step
+from tpnn.explain.selection_path import SelectionPath, Step
 
 
 def test_the_path_is_drawn_as_it_is() -> None:

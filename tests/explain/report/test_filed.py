@@ -16,8 +16,8 @@ from tests.explain.report.editing import choose, fill
 from tests.explain.report.test_page_content import paper, shown
 from tests.models import random_model
 from tpnn import AnovaModel
-from tpnn.explain.path import SelectionPath, Step
 from tpnn.explain.report import FitFacts, write_report
+from tpnn.explain.selection_path import SelectionPath, Step
 from tpnn.loss.links import LINKS
 
 N_FEATURES, N_ROWS = 12, 60

@@ -8,7 +8,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.export.sheets.bins import MAX_POINTS, best_segments, segment_loss
+from tpnn.export.sheets.bins import MAX_POINTS, best_segments
+
+
+def segment_loss(values: np.ndarray, masses: np.ndarray, segments: np.ndarray) -> float:
+    """Sum of w_i |v_i - mean of its segment|^2."""
+    total = 0.0
+    for segment in np.unique(segments):
+        inside, weights = values[segments == segment], masses[segments == segment]
+        if weights.sum() > 0:
+            mean = weights @ inside / weights.sum()
+            total += float(weights @ ((inside - mean) ** 2).sum(1))
+    return total
 
 
 def least_loss(values: np.ndarray, masses: np.ndarray, max_segments: int) -> float:

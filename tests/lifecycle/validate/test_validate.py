@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from tests.lifecycle.monitor.test_monitor import TARGETS, additive, rows
 from tests.models import random_model, with_evidence
 from tpnn import TPNNClassifier, validate
-from tpnn.explain.metrics.scores import estimate
+from tpnn.explain.metrics.estimates import estimate
 from tpnn.lifecycle.validate.slices import weak_slices
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2
 from tpnn.loss.links import LINKS

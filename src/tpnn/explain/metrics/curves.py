@@ -38,15 +38,15 @@ def calibration_groups(
     """Mean predictions beside mean targets of classes, numbers and rates, for each output."""
     if task.kind not in ("classes", "numbers", "rates"):
         return ()
-    found = task.groups(target, raw.reshape(len(raw), -1), offset, np.ones(len(raw)))
+    groups = task.groups(target, raw.reshape(len(raw), -1), offset, np.ones(len(raw)))
     return tuple(
         Groups(output, means.predicted, means.actual, means.masses.astype(np.intp))
-        for output, means in zip(_outputs(task), found, strict=True)
+        for output, means in zip(_outputs(task), groups, strict=True)
     )
 
 
 def _outputs(task: Task) -> tuple[str, ...]:
-    """Names of the outputs; that of two classes is the second one."""
+    """Names of the outputs; of two classes, the second one."""
     if task.kind == "classes":
         shown = task.classes if task.objective.n_outputs > 1 else task.classes[1:]
         return tuple(map(str, shown))
@@ -103,17 +103,17 @@ def kaplan_meier(times: FloatArray, events: FloatArray, asked: FloatArray) -> Fl
 def survival_curves(task: Task, target: FloatArray, raw: FloatArray) -> tuple[SurvivalCurve, ...]:
     """Survival of all rows and of thirds by risk; none for other tasks.
 
-    Without a baseline hazard, that of these rows is used.
+    A model without a baseline hazard gets the baseline of these rows.
     """
     times, events = target[:, 0], target[:, -1]
     if task.kind != "survival" or (task.baseline is None and not events.any()):
         return ()
     hazard = task.baseline or breslow(times, events, raw)
     third = np.searchsorted(np.quantile(raw, [1 / 3, 2 / 3]), raw)
-    parts = [("all rows", np.ones(len(times), bool))]
+    chosen = [("all rows", np.ones(len(times), bool))]
     if np.bincount(third, minlength=3).min() >= MIN_ROWS_OF_A_THIRD:
-        parts += [(name, third == k) for k, name in enumerate(RISK_THIRDS)]
-    return tuple(_curve(name, times[s], events[s], raw[s], hazard) for name, s in parts)
+        chosen += [(name, third == k) for k, name in enumerate(RISK_THIRDS)]
+    return tuple(_curve(name, times[s], events[s], raw[s], hazard) for name, s in chosen)
 
 
 def _curve(

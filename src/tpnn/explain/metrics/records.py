@@ -1,4 +1,4 @@
-"""Metrics: what is measured of a model on held-out rows, as records."""
+"""Records of metrics: scores, ROC curves, calibration and survival on held-out rows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SurvivalCurve(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """What ``measure`` finds; what does not suit the task is empty.
+    """The metrics of a model on held-out rows; those that do not suit the task are empty.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Plots of an Explanation: each but ``components`` takes ``ax=None`` and returns the Axes."""
 
-from tpnn.explain.plots.curves import comparison, main_effect
 from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
 from tpnn.explain.plots.local import shap_summary, waterfall
+from tpnn.explain.plots.main_effects import comparison, main_effect
 from tpnn.explain.plots.overview import component, components, importance, path
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Scales: where the values of a feature stand on a plot, and how the axis is labelled."""
+"""Axes of plots: where the values of a feature stand, and how they are labelled."""
 
 from __future__ import annotations
 
@@ -140,15 +140,15 @@ PLAIN_RANGE = (1e-4, 1e7)  # numbers beyond are written as powers
 
 def drawn_places(drawn: Any, places: FloatArray) -> FloatArray:
     """Places along a matplotlib axis as they are drawn: on a logarithmic one, logarithms."""
-    found: FloatArray = drawn.get_transform().transform(np.asarray(places, np.float64))
-    return found
+    transformed: FloatArray = drawn.get_transform().transform(np.asarray(places, np.float64))
+    return transformed
 
 
 def even_places(drawn: Any, limits: tuple[float, float], n: int) -> FloatArray:
     """Return n places that are drawn at equal distances."""
     low, high = drawn_places(drawn, np.array(limits))
-    found: FloatArray = drawn.get_transform().inverted().transform(np.linspace(low, high, n))
-    return found
+    even: FloatArray = drawn.get_transform().inverted().transform(np.linspace(low, high, n))
+    return even
 
 
 def label_dates(drawn: Any) -> str:

@@ -195,21 +195,11 @@ def heat_map(
 
 
 class Block(NamedTuple):
-    """Values of one feature that are drawn side by side: the non-missing or the missing ones.
-
-    Parameters
-    ----------
-    nodes : slice
-        Their nodes.
-    edges : array of shape (n_nodes + 1,)
-        Edges of their cells.
-    span : tuple of float
-        The part of the axis that they may fill.
-    """
+    """Values of one feature that are drawn side by side: the non-missing or the missing ones."""
 
     nodes: slice
-    edges: FloatArray
-    span: tuple[float, float]
+    edges: FloatArray  # (n_nodes + 1,), of their cells
+    span: tuple[float, float]  # of the axis, which they may fill
 
 
 def _blocks(axis: Axis, side: Any, limits: tuple[float, float]) -> list[Block]:
@@ -248,7 +238,7 @@ def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> N
         return
     ranked = np.sort(counts.ravel())[::-1]
     held = np.cumsum(ranked) / ranked.sum()
-    levels = sorted({float(ranked[np.searchsorted(held, part)]) for part in CONTOUR_SHARES})
+    levels = sorted({float(ranked[np.searchsorted(held, share)]) for share in CONTOUR_SHARES})
     if counts.max() > levels[0] > 0:
         line = {"colors": CONTOUR_COLOUR, "linewidths": 0.7, "alpha": 0.7}
         axes.contour(*centres, counts.T, levels=levels, **line)

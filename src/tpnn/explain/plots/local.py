@@ -77,11 +77,11 @@ def waterfall(
         take their most frequent level or their median.
     """
     check_one_output(explanation)
-    link, known = explanation.model.link, explanation.scores_at(reference)
-    intercept = explanation.model.intercept + known.sum()
+    link, at_reference = explanation.model.link, explanation.scores_at(reference)
+    intercept = explanation.model.intercept + at_reference.sum()
     as_factor = is_factor(link, scale)
     write = write_factor if as_factor else _signed
-    scores = explanation.scores[row] - known
+    scores = explanation.scores[row] - at_reference
     order = np.argsort(-np.abs(scores))
     letters = letters_beside(ax)
     labels = [_component_in_words(explanation, i, row, letters) for i in order[:n_components]]
@@ -129,16 +129,16 @@ def _component_in_words(explanation: Explanation, index: int, row: int, letters:
     model = explanation.model
     features = model.components.components[index]
     each = max((letters - 3 * (len(features) - 1)) // len(features), LEVEL_LETTERS)
-    parts = []
-    for feature in features:
-        known = model.encoder.features[feature]
-        word = value_word(known, explanation.columns[feature][row])
-        levels = list(map(str, known.levels or ()))
+    words = []
+    for j in features:
+        feature = model.encoder.features[j]
+        word = value_word(feature, explanation.columns[j][row])
+        levels = list(map(str, feature.levels or ()))
         value = f" = {shortened_among(word, VALUE_LETTERS, levels)}"
         room = max(each - len(value), SHORTEST_NAME)
-        name = shortened_among(model.feature_names[feature], room, model.feature_names)
-        parts.append(name + value)
-    return " × ".join(parts)
+        name = shortened_among(model.feature_names[j], room, model.feature_names)
+        words.append(name + value)
+    return " × ".join(words)
 
 
 def shap_summary(

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from tpnn.explain.path import SelectionPath
-from tpnn.explain.plots.curves import main_effect
 from tpnn.explain.plots.heat_maps import LEFT_BY_COLOUR_BAR, pair_effect, triple_effect
 from tpnn.explain.plots.labels import (
     inches_for_names,
@@ -16,6 +14,7 @@ from tpnn.explain.plots.labels import (
     joined_names,
     letters_beside,
 )
+from tpnn.explain.plots.main_effects import main_effect
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
@@ -29,6 +28,7 @@ from tpnn.explain.plots.style import (
     tidy_names,
 )
 from tpnn.explain.response import RAW
+from tpnn.explain.selection_path import SelectionPath
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:

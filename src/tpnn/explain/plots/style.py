@@ -1,4 +1,4 @@
-"""Style: colours, sizes and small habits that all plots share."""
+"""Style: colours, sizes and figures that all plots share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load_pyplot() -> Any:
 
 
 def axes_or_new(ax: Axes | None, width: float = 4.2, height: float = 3.0) -> Any:
-    """Return the axes given, or those of a new figure; width and height in inches."""
+    """Return ``ax``, or the axes of a new figure; width and height in inches."""
     return new_panels(1, 1, width, height)[1][0, 0] if ax is None else ax
 
 
@@ -109,12 +109,12 @@ def write_factor(number: float, _: Any = None) -> str:
 
 def paler(colour: str) -> tuple[float, ...]:
     """Return a colour mixed with white: one part of the colour to three of white."""
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return tuple(1 - 0.25 * (1 - part) for part in parts)
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return tuple(1 - 0.25 * (1 - channel) for channel in channels)
 
 
 def check_explanation(explanation: Any) -> None:
-    """Refuse what is not an explanation, such as the estimator itself."""
+    """Refuse anything but an explanation, such as the estimator itself."""
     if not hasattr(explanation, "check_one_output"):
         raise TypeError(
             f"explanation: an Explanation is needed, found {type(explanation).__name__}. "
@@ -123,6 +123,6 @@ def check_explanation(explanation: Any) -> None:
 
 
 def check_one_output(explanation: Any) -> None:
-    """Refuse what is not an explanation of a single output."""
+    """Refuse anything but an explanation of a single output."""
     check_explanation(explanation)
     explanation.check_one_output()

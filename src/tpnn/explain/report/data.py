@@ -1,4 +1,4 @@
-"""Facts: what a report says about a fit that the frozen model does not know."""
+"""Data of a report: the model, its fit and its metrics as plain numbers and texts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.shapes import MONOTONE
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
-from tpnn.explain.path import SelectionPath
 from tpnn.explain.report.packing import Packed, pack
 from tpnn.explain.response import DIFFERENCE, base_node
+from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.edit_log import edit_words
 from tpnn.model.evidence import Reliability
 from tpnn.model.model import AnovaModel
@@ -28,24 +28,12 @@ from tpnn.table.words import node_words
 
 @dataclass(frozen=True, kw_only=True)
 class FitFacts:
-    """How a model was fitted; every field may be left out.
+    """How a model was fitted; every field may be left out."""
 
-    Parameters
-    ----------
-    settings : dict from str to str
-        Parameters of the estimator, in words.
-    n_rows : int, optional
-        Number of rows of the fit.
-    scores : dict from str to float
-        Further scores to show, by name.
-    path : SelectionPath, optional
-        Refitted models of several sizes and their losses.
-    """
-
-    settings: Mapping[str, str] = field(default_factory=dict)
-    n_rows: int | None = None
-    scores: Mapping[str, float] = field(default_factory=dict)
-    path: SelectionPath | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the estimator, in words
+    n_rows: int | None = None  # of the fit
+    scores: Mapping[str, float] = field(default_factory=dict)  # further scores, by name
+    path: SelectionPath | None = None  # refitted models of several sizes
 
     @classmethod
     def of(cls, provenance: Provenance | None) -> FitFacts:
@@ -80,7 +68,7 @@ def _word(value: Any) -> str:
 
 
 def _item(value: Any) -> str:
-    """Write a part of a setting, with brackets around several."""
+    """Write an item of a setting, with brackets around several values."""
     is_several = isinstance(value, Mapping | list | tuple) and len(value) > 0
     return f"({_word(value)})" if is_several else _word(value)
 
@@ -92,21 +80,12 @@ QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 
 
 def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -> dict[str, Any]:
-    """Collect what the page shows of a model.
+    """Collect all that the page shows of a model; ``offset`` is that of the rows, (n_rows,).
 
-    What has names is in lists: a page would sort the keys of a dict that look like numbers.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    explanation : Explanation
-        Its explanation, local where rows were given.
-    offset : array of shape (n_rows,)
-        Known part of the raw score of those rows.
+    Named values are lists of pairs: JavaScript would sort keys of a dict that look like numbers.
     """
-    shown, known = _shown_rows(explanation), model.summary()
-    indices, places = explanation.sobol_indices(), list(model.feature_names)
+    shown, summary = _shown_rows(explanation), model.summary()
+    indices, names = explanation.sobol_indices(), list(model.feature_names)
     return {
         "digest": model.digest(),
         "edits": _edits(model),
@@ -122,10 +101,10 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "orders": list(model.encoder.axes),
         "features": _features(model),
         "components": _components(model, explanation),
-        "sobol": [[places.index(name), *found] for name, found in indices.items()],
-        "shapes": list(known.shapes.items()),
+        "sobol": [[names.index(name), *shares] for name, shares in indices.items()],
+        "shapes": list(summary.shapes.items()),
         "directions": MONOTONE,
-        "table": _table(known),
+        "table": _table(summary),
         "warnings": _warnings(explanation),
         "rows": _rows(explanation, shown),
         "offsets": offset[shown].tolist(),
@@ -156,23 +135,15 @@ def _edits(model: AnovaModel) -> list[list[str]]:
 
 
 def describe(facts: FitFacts, metrics: Metrics | None) -> dict[str, Any]:
-    """Collect what the page shows of a fit and of its scores.
-
-    Parameters
-    ----------
-    facts : FitFacts
-        How the model was fitted.
-    metrics : Metrics or None
-        What was measured on held-out rows; None without targets.
-    """
-    found = metrics or Metrics()
-    given = [Score(name, value) for name, value in facts.scores.items()]
+    """Collect all that the page shows of a fit and of its metrics, None without targets."""
+    measured = metrics or Metrics()
+    further = [Score(name, value) for name, value in facts.scores.items()]
     return {
         "scored": metrics is not None,
-        "scores": [list(score) for score in (*given, *found.scores)],
-        "rocs": [_shortened(roc) for roc in found.rocs],
-        "groups": [_shortened(groups) for groups in found.groups],
-        "survival": [_shortened(curve) for curve in found.survival],
+        "scores": [list(score) for score in (*further, *measured.scores)],
+        "rocs": [_shortened(roc) for roc in measured.rocs],
+        "groups": [_shortened(groups) for groups in measured.groups],
+        "survival": [_shortened(curve) for curve in measured.survival],
         "path": facts.path and _path(facts.path),
         "settings": list(facts.settings.items()),
         "fitRows": facts.n_rows,
@@ -205,10 +176,10 @@ def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
     """Means of predictions and targets of rows that bags held out, in groups, of each output."""
     if model.evidence.calibration is None:
         return []
-    found = model.evidence.calibration.reliability
+    reliability = model.evidence.calibration.reliability
     last = str(model.classes[-1]) if len(model.classes) == 2 else ""
     names = model.output_names or (last,)
-    shown = zip(names, found, strict=True) if found else ()
+    shown = zip(names, reliability, strict=True) if reliability else ()
     return [{"output": name} | _shortened(one) for name, one in shown]
 
 
@@ -222,10 +193,10 @@ def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, A
             "importance": importance[names],
             "share": shares[names],
             "band": float(np.mean(width)),
-            "hasBand": known is not None,
+            "hasBand": posterior is not None,
             "base": base_node(model.axes(features)[0]) if len(features) == 1 else None,
         }
-        for features, names, width, known in zip(
+        for features, names, width, posterior in zip(
             model.components, model.component_names, _half_widths(model), posteriors, strict=True
         )
     ]
@@ -236,25 +207,25 @@ def _half_widths(model: AnovaModel) -> list[FloatArray]:
     if model.evidence.posteriors is None:
         return [np.zeros_like(table) for table in model.tables]
     return [
-        np.zeros_like(table) if known is None else known.uncertainty().half_widths()
-        for table, known in zip(model.tables, model.evidence.posteriors, strict=True)
+        np.zeros_like(table) if posterior is None else posterior.uncertainty().half_widths()
+        for table, posterior in zip(model.tables, model.evidence.posteriors, strict=True)
     ]
 
 
 def _ratio_widths(model: AnovaModel) -> list[FloatArray]:
     """Half the width of the band of the difference to the base, (n_outputs, M), of main effects."""
-    found = []
-    for place, component in enumerate(model.components):
+    widths = []
+    for number, component in enumerate(model.components):
         if len(component) > 1:
             continue
-        width = np.zeros_like(model.tables[place])
-        posterior = model.evidence.posterior(place)
+        width = np.zeros_like(model.tables[number])
+        posterior = model.evidence.posterior(number)
         if posterior is not None:
             (axis,) = model.axes(component)
             at_base = np.arange(axis.n_nodes) == base_node(axis)
             width = posterior.uncertainty().minus(at_base.astype(float)).half_widths()
-        found.append(_outputs_first(width))
-    return found
+        widths.append(_outputs_first(width))
+    return widths
 
 
 def _features(model: AnovaModel) -> list[dict[str, Any]]:
@@ -314,7 +285,7 @@ def _warnings(explanation: Explanation) -> list[str]:
         return []
     names = explanation.model.output_names
     one = explanation.of(names[0]) if names else explanation
-    return [found.warning for found in one.concurvity().values() if found.warning]
+    return [each.warning for each in one.concurvity().values() if each.warning]
 
 
 def _shown_rows(explanation: Explanation) -> IntArray:
@@ -346,9 +317,7 @@ def _plain(value: float) -> float | int | str | None:
 def _packed(model: AnovaModel, deviation: float) -> Packed:
     """Node values, node masses, two bands of each main effect, and all tables, output by output.
 
-    The second band is that of the difference to the base.
-
-    ``deviation`` is the standard deviation of the raw score.
+    The second band is that of the difference to the base. ``deviation`` is that of the raw score.
     """
     by_order = model.encoder.axes.values()
     nodes = [axis.values for axes in by_order for axis in axes]

@@ -23,20 +23,10 @@ LARGEST_UNIT = 2**30  # a difference of two such whole numbers still fits into 3
 
 
 class Packed(NamedTuple):
-    """Arrays as text: float64 and float32 values, then the bytes of the tables' differences.
+    """Arrays as text: float64 and float32 values, then the bytes of the tables' differences."""
 
-    Parameters
-    ----------
-    text : str
-        Base64 of the deflated bytes.
-    step : float
-        Value of one unit of a table.
-    n_doubles, n_floats, n_cells : int
-        Numbers of values of each kind.
-    """
-
-    text: str
-    step: float
+    text: str  # base64 of the deflated bytes
+    step: float  # value of one unit of a table
     n_doubles: int
     n_floats: int
     n_cells: int
@@ -45,23 +35,14 @@ class Packed(NamedTuple):
 def pack(
     doubles: Sequence[FloatArray],
     floats: Sequence[FloatArray],
-    tables: Sequence[FloatArray],
-    deviation: float,
-    bands: Sequence[FloatArray] = (),
+    tables: Sequence[FloatArray],  # (M_1, ..., M_d) each
+    deviation: float,  # standard deviation of the raw score
+    bands: Sequence[FloatArray] = (),  # half widths
 ) -> Packed:
-    """Pack arrays, those of each kind one after the other.
+    """Pack values in double and in single precision, bands and tables.
 
-    Parameters
-    ----------
-    doubles, floats : sequence of array
-        Values to keep in double and in single precision.
-    tables : sequence of array of shape (M_1, ..., M_d)
-        Component tables.
-    deviation : float
-        Standard deviation of the raw score.
-    bands : sequence of array
-        Half the widths of bands, stored after ``floats`` in units of the step, which no unit of the
-        target takes out of the range of single precision.
+    Bands follow the floats, in units of the step: so they are in the range of single precision,
+    whatever the unit of the target is.
     """
     largest = max((float(np.abs(table).max()) for table in tables), default=0.0)
     step = max(2 * MAX_ERROR * deviation / max(len(tables), 1), largest / LARGEST_UNIT) or 1.0
@@ -70,10 +51,10 @@ def pack(
     zigzag = ((signed << 1) ^ (signed >> 63)).astype("<u4")  # small where the difference is small
     planes = np.ascontiguousarray(zigzag.view(np.uint8).reshape(-1, 4).T)
     singles = _joined([*floats, *(width / step for width in bands)])
-    parts = [_joined(doubles).astype("<f8"), singles.astype("<f4"), planes]
-    data = b"".join(part.tobytes() for part in parts)
+    arrays = [_joined(doubles).astype("<f8"), singles.astype("<f4"), planes]
+    data = b"".join(array.tobytes() for array in arrays)
     text = base64.b64encode(zlib.compress(data, 9)).decode()
-    return Packed(text, step, parts[0].size, parts[1].size, len(zigzag))
+    return Packed(text, step, arrays[0].size, arrays[1].size, len(zigzag))
 
 
 def mixed_difference(table: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -31,37 +31,17 @@ WIDE_INCHES = 6.0  # a picture that is wider stands alone
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a page.
-
-    Parameters
-    ----------
-    heading : str
-        Its heading.
-    note : str
-        What it shows, in a sentence or two.
-    parts : tuple of str
-        HTML of its tables and pictures.
-    """
+    """One section of a page."""
 
     heading: str
-    note: str
-    parts: tuple[str, ...]
+    note: str  # a sentence or two about its content
+    blocks: tuple[str, ...]  # HTML of its tables and pictures
 
 
 def page(
     title: str, lede: str, facts: Sequence[tuple[str, Any]], sections: Sequence[Section]
 ) -> str:
-    """Write a whole page.
-
-    Parameters
-    ----------
-    title, lede : str
-        Heading, and what the page is about in one sentence.
-    facts : sequence of (name, value)
-        Numbers to show below the heading.
-    sections : sequence of Section
-        What follows.
-    """
+    """Write a whole page: heading, one sentence about it, named facts, and sections."""
     style = (PAGE / "style.css").read_text(encoding="utf-8")
     shown = "".join(f"<div><dt>{escape(n)}</dt><dd>{cell(v)}</dd></div>" for n, v in facts)
     links = "".join(f'<a href="#s{k}">{escape(s.heading)}</a>' for k, s in enumerate(sections))
@@ -82,8 +62,8 @@ def page(
 
 def _section(number: int, section: Section) -> str:
     note = paragraph(section.note) if section.note else ""
-    parts = "".join(section.parts)
-    return f'<section id="s{number}"><h2>{escape(section.heading)}</h2>{note}{parts}</section>'
+    blocks = "".join(section.blocks)
+    return f'<section id="s{number}"><h2>{escape(section.heading)}</h2>{note}{blocks}</section>'
 
 
 def paragraph(text: str) -> str:
@@ -92,7 +72,7 @@ def paragraph(text: str) -> str:
 
 
 def table(frame: pd.DataFrame) -> str:
-    """Write a frame as a table; what follows the first lines is folded."""
+    """Write a frame as a table; lines after the first ``N_SHOWN`` are folded."""
     if not len(frame):
         return paragraph("None.")
     return _folded(_lines(frame.iloc[:N_SHOWN]), _lines(frame.iloc[N_SHOWN:]), len(frame))
@@ -115,7 +95,7 @@ def _lines(frame: pd.DataFrame) -> str:
 
 
 def pictures(drawn: Iterable[str]) -> str:
-    """Put pictures beside each other; what follows the first ones is folded.
+    """Put pictures beside each other; pictures after the first ``N_SHOWN`` are folded.
 
     Without matplotlib, which draws them, say how to get it.
     """
@@ -123,26 +103,23 @@ def pictures(drawn: Iterable[str]) -> str:
         cards = list(drawn)
     except ImportError as error:
         return paragraph(str(error))
-    shown, rest = ("".join(part) for part in (cards[:N_SHOWN], cards[N_SHOWN:]))
+    shown, rest = "".join(cards[:N_SHOWN]), "".join(cards[N_SHOWN:])
     grid = '<div class="pictures">{}</div>'
     return _folded(grid.format(shown), grid.format(rest), len(cards)) if cards else ""
 
 
 def picture(title: str, figure: Figure, note: str = "") -> str:
-    """Write a figure of matplotlib as SVG below a heading, and close it.
+    """Write a figure of matplotlib as SVG between a heading and a note, and close it.
 
-    Parameters
-    ----------
-    title : str
-        Heading.
-    figure : Figure
-        What is drawn; a wide one gets all the width of the page.
-    note : str
-        A sentence below the figure.
+    A wide figure gets all the width of the page.
     """
     pyplot, file = load_pyplot(), io.StringIO()
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     with pyplot.rc_context(SVG_SETTINGS):
-        figure.savefig(file, format="svg", metadata=NO_METADATA)
+        # savefig would draw the figure twice, the first time only to lay it out
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(file, metadata=NO_METADATA)
     pyplot.close(figure)
     drawn = re.sub(r' xmlns(:xlink)?="[^"]*"', "", file.getvalue())  # which HTML does not need
     drawn = drawn[drawn.index("<svg") :].replace(

@@ -1,4 +1,4 @@
-"""Report: a page that was written, as a path and as something that a notebook shows."""
+"""write_report: a model as one page in which it runs, with styles, scripts and data inside."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def write_report(
     model = pruned(model)
     explanation = Explanation(model, X)
     n_rows = 0 if X is None else explanation.rows.n_rows
-    known = offset if X is None else offset_of(model, explanation.rows, offset)
+    added = offset if X is None else offset_of(model, explanation.rows, offset)
     fit, metrics = facts or FitFacts.of(model.provenance), None
     if y is not None:
-        passed = known if model.encoder.offset_column is None else None  # it is in the rows
+        passed = added if model.encoder.offset_column is None else None  # it is in the rows
         metrics = measure(model, explanation.rows, y, passed)
     texts = {"title": title, "target": target}
-    shown = summarise(model, explanation, checked_offset(known, n_rows))
+    shown = summarise(model, explanation, checked_offset(added, n_rows))
     summary = texts | shown | describe(fit, metrics)
     page = render(summary).encode("utf-8", "backslashreplace")  # JSON writes lone surrogates so
     write_file(path, page)
@@ -132,13 +132,13 @@ def write_report(
 def render(summary: Mapping[str, Any]) -> str:
     """Put the summary, the styles and the scripts into the page."""
     data = json.dumps(finite(summary), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    parts = {
+    texts = {
         "/*STYLE*/": (PAGE / "style.css").read_text(encoding="utf-8"),
         "/*SCRIPT*/": "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "/*DATA*/": data.replace("<", "\\u003c"),  # no text of the data can end the script
     }
     page = (PAGE / "page.html").read_text(encoding="utf-8")
-    for mark, text in parts.items():
+    for mark, text in texts.items():
         page = page.replace(mark, text)
     return page
 

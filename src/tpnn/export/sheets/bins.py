@@ -1,4 +1,4 @@
-"""Bands: the values of one feature in a few groups, shared by all components that use it."""
+"""Bins: a model on bands, a few groups of the values of each feature, shared by its components."""
 
 from __future__ import annotations
 
@@ -26,30 +26,14 @@ MAX_DIGITS = 17  # of a double
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bands:
-    """Groups of the values of one feature.
+    """Groups of the values of one feature; missing and unseen values have the last bands."""
 
-    Parameters
-    ----------
-    numbers : array of shape (n_points,)
-        Points that the bands were found on: nodes, or numbers of levels, then missing (NaN) and,
-        for a feature with levels, unseen (inf).
-    masses : array of shape (n_points,)
-        Share of the training mass at each point.
-    of_point : array of shape (n_points,)
-        Band of each point; missing and unseen values have bands of their own, the last ones.
-    cuts : array of shape (n_regular_bands - 1,)
-        Where a new band begins, for a feature without levels.
-    labels : tuple of str
-        Every band in words.
-    has_levels : bool
-        Whether the numbers are those of levels.
-    """
-
+    # (n_points,): nodes or numbers of levels, then NaN (missing) and, with levels, inf (unseen)
     numbers: FloatArray
-    masses: FloatArray
-    of_point: IntArray
-    cuts: FloatArray
-    labels: tuple[str, ...]
+    masses: FloatArray  # (n_points,), share of the training mass at each point
+    of_point: IntArray  # (n_points,), band of each point
+    cuts: FloatArray  # (n_regular - 1,), where a new band begins, for a feature without levels
+    labels: tuple[str, ...]  # every band in words
     has_levels: bool
 
     @property
@@ -80,60 +64,58 @@ class Bands:
 
     def locate(self, column: FloatArray) -> IntArray:
         """Band of each value of a column of numbers, (n_rows,)."""
-        odd = ~np.isfinite(column)
-        known = np.where(odd, 0.0, column)
+        is_special = ~np.isfinite(column)
+        numbers = np.where(is_special, 0.0, column)
         if self.has_levels:
-            bands = self.of_point[known.astype(np.intp)]
+            bands = self.of_point[numbers.astype(np.intp)]
         else:
-            bands = np.searchsorted(self.cuts, known, side="right")
-        return np.where(odd, self.n_regular + np.isinf(column), bands)
+            bands = np.searchsorted(self.cuts, numbers, side="right")
+        return np.where(is_special, self.n_regular + np.isinf(column), bands)
 
 
 def feature_bands(model: AnovaModel, feature: int, max_bands: int) -> Bands:
     """Find the bands of a feature that lose least in all components that use it.
 
-    The loss is the variance within bands, summed over the components: of the main effect and, for
-    every interaction, averaged over its other features.
+    The loss is the variance within bands, summed over the components. That of an interaction is
+    averaged over its other features.
     """
-    known, axis = (
-        model.encoder.features[feature],
-        model.encoder.axes[min(model.encoder.axes)][feature],
-    )
-    regular, masses = _points(model, feature, known, axis)
+    about = model.encoder.features[feature]
+    axis = model.encoder.axes[min(model.encoder.axes)][feature]
+    regular, masses = _points(model, feature, about, axis)
     order = np.arange(len(regular))
     profile = _profile(model, feature, regular)
-    if known.kind == NOMINAL:
+    if about.kind == NOMINAL:  # without an order of their own, levels with like effects are joined
         order = np.lexsort(profile.T[::-1])
     of_regular = np.empty(len(regular), np.intp)
     of_regular[order] = best_segments(profile[order], masses[order], max_bands)
-    specials = [np.nan, UNSEEN_LEVEL] if known.levels else [np.nan]
+    specials = [np.nan, UNSEEN_LEVEL] if about.levels else [np.nan]
     n_regular = int(of_regular.max(initial=-1)) + 1
-    cuts = np.empty(0) if known.levels else _cuts(known, regular, of_regular)
-    labels = _level_labels(known, of_regular) if known.levels else _range_labels(known, cuts)
+    cuts = np.empty(0) if about.levels else _cuts(about, regular, of_regular)
+    labels = _level_labels(about, of_regular) if about.levels else _range_labels(about, cuts)
     return Bands(
         numbers=np.append(regular, specials),
         masses=np.append(masses, _special_masses(axis)[: len(specials)]),
         of_point=np.append(of_regular, n_regular + np.arange(len(specials))),
         cuts=cuts,
-        labels=(*labels[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(known.levels)),
-        has_levels=bool(known.levels),
+        labels=(*labels[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels)),
+        has_levels=bool(about.levels),
     )
 
 
 def _points(
-    model: AnovaModel, feature: int, known: Feature, axis: Axis
+    model: AnovaModel, feature: int, about: Feature, axis: Axis
 ) -> tuple[FloatArray, FloatArray]:
     """Values of a feature at which some component bends, and the mass of each."""
     if axis.groups is not None:
-        numbers = np.arange(float(len(known.levels)))
+        numbers = np.arange(float(len(about.levels)))
         nodes, _ = axis.locate(numbers)
         sizes = np.bincount(nodes, minlength=axis.n_nodes)
         return numbers, (axis.weights / np.maximum(sizes, 1))[nodes]
     used = {len(s) for s in model.components if feature in s} | {min(model.encoder.axes)}
     axes = [model.encoder.axes[order][feature] for order in sorted(used)]
     numbers = np.unique(np.concatenate([a.values for a in axes]))
-    if known.levels:
-        numbers = np.arange(float(len(known.levels)))
+    if about.levels:
+        numbers = np.arange(float(len(about.levels)))
     masses = np.zeros(len(numbers))
     masses[np.searchsorted(numbers, axis.values)] = axis.weights[axis.regular]
     return numbers, masses
@@ -152,8 +134,10 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
         if feature not in component:
             continue
         place, axes = component.index(feature), model.axes(component)
-        numbers = [regular if j == feature else axis.numbers for j, axis in
-                   zip(component, axes, strict=True)]  # fmt: skip
+        numbers = [
+            regular if j == feature else axis.numbers
+            for j, axis in zip(component, axes, strict=True)
+        ]
         values = np.moveaxis(values_at(model, component, numbers), place, 0)
         for axis in (axis for k, axis in enumerate(axes) if k != place):
             values = values * np.sqrt(axis.weights).reshape(-1, *[1] * (values.ndim - 2))
@@ -162,9 +146,9 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
     return np.hstack(columns[1:] or columns)
 
 
-def _cuts(known: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
+def _cuts(about: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
     """Values at which a new band begins, as short as the nodes on both sides allow."""
-    unit = SECONDS_PER_DAY if known.kind in (DATE, DURATION) else 1.0
+    unit = SECONDS_PER_DAY if about.kind in (DATE, DURATION) else 1.0
     cuts = []
     for last in np.flatnonzero(np.diff(of_regular)):
         low, high = regular[last], regular[last + 1]
@@ -189,22 +173,21 @@ def short_between(low: float, high: float) -> float:
     return float(high)
 
 
-def _range_labels(known: Feature, cuts: FloatArray) -> list[str]:
+def _range_labels(about: Feature, cuts: FloatArray) -> list[str]:
     """Bands as half-open ranges, in words."""
     if not len(cuts):
         return ["all values"]
     words = [
-        repr(float(cut)).removesuffix(".0") if known.kind == NUMBER else value_word(known, cut)
+        repr(float(cut)).removesuffix(".0") if about.kind == NUMBER else value_word(about, cut)
         for cut in cuts
     ]
     inner = [f"{low} to < {high}" for low, high in pairwise(words)]
     return [f"< {words[0]}", *inner, f">= {words[-1]}"]
 
 
-def _level_labels(known: Feature, of_regular: IntArray) -> list[str]:
-    n_bands = int(of_regular.max(initial=-1)) + 1
-    return [_joined([str(known.levels[i]) for i in np.flatnonzero(of_regular == band)])
-            for band in range(n_bands)]  # fmt: skip
+def _level_labels(about: Feature, of_regular: IntArray) -> list[str]:
+    members = [np.flatnonzero(of_regular == band) for band in np.unique(of_regular)]
+    return [_joined([str(about.levels[i]) for i in levels]) for levels in members]
 
 
 def _joined(levels: Sequence[str]) -> str:
@@ -219,17 +202,9 @@ MAX_POINTS = 2048  # the programme needs the square of this; more points are joi
 def best_segments(values: FloatArray, masses: FloatArray, max_segments: int) -> IntArray:
     """Segment of each point, (n_points,), numbered from 0.
 
-    Among all ways to cut the points into at most ``max_segments`` runs of neighbours, it is one
-    with the smallest loss sum_i w_i |v_i - mean of its segment|^2, found by dynamic programming.
-
-    Parameters
-    ----------
-    values : array of shape (n_points, n_values)
-        v_i, what each point stands for.
-    masses : array of shape (n_points,)
-        w_i, not negative.
-    max_segments : int
-        Largest number of segments.
+    With values v_i, (n_points, n_values), and masses w_i, no other way to cut the points into at
+    most ``max_segments`` runs of neighbours has a smaller loss sum_i w_i |v_i - mean of its
+    segment|^2. Dynamic programming finds it.
 
     >>> best_segments(np.array([[0.0], [0.1], [5.0], [5.2]]), np.ones(4), 2)
     array([0, 0, 1, 1])
@@ -242,17 +217,6 @@ def best_segments(values: FloatArray, masses: FloatArray, max_segments: int) -> 
     if len(starts) <= max_segments:
         return runs
     return _cut(_losses(values, masses, starts), max_segments)[runs]
-
-
-def segment_loss(values: FloatArray, masses: FloatArray, segments: IntArray) -> float:
-    """Sum of w_i |v_i - mean of its segment|^2."""
-    total = 0.0
-    for segment in np.unique(segments):
-        inside, weights = values[segments == segment], masses[segments == segment]
-        if weights.sum() > 0:
-            mean = weights @ inside / weights.sum()
-            total += float(weights @ ((inside - mean) ** 2).sum(1))
-    return total
 
 
 def _equal_runs(values: FloatArray) -> IntArray:
@@ -295,21 +259,11 @@ def _cut(losses: FloatArray, n_segments: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class BandedModel:
-    """A model on bands.
-
-    Parameters
-    ----------
-    model : AnovaModel
-        The model itself.
-    bands : dict of int to Bands
-        Bands of every feature that a component uses.
-    tables : dict of tuple of int to array of shape (n_bands_1, ..., n_bands_d)
-        Mean of each component over its cells, under the product of the masses.
-    """
+    """A model on bands."""
 
     model: AnovaModel
-    bands: Mapping[int, Bands]
-    tables: Mapping[Component, FloatArray]
+    bands: Mapping[int, Bands]  # of every feature that a component uses
+    tables: Mapping[Component, FloatArray]  # (n_bands_1, ..., n_bands_d), means over the cells
 
     def codes(self, table: Table) -> dict[int, IntArray]:
         """Band of every row in each feature; ``table`` is one that the encoder has read."""
@@ -352,17 +306,16 @@ def banded(model: AnovaModel, max_bands: int) -> BandedModel:
 
 def cell_means(model: AnovaModel, component: Component, bands: Mapping[int, Bands]) -> FloatArray:
     """Mean of a component over every cell of its bands, (n_bands_1, ..., n_bands_d)."""
-    own = [bands[feature] for feature in component]
-    means = values_at(model, component, [b.numbers for b in own])
-    for place, one in enumerate(own):
-        means = np.moveaxis(np.tensordot(one.averaging, means, (1, place)), 0, place)
+    means = values_at(model, component, [bands[feature].numbers for feature in component])
+    for axis, feature in enumerate(component):
+        means = np.moveaxis(np.tensordot(bands[feature].averaging, means, (1, axis)), 0, axis)
     return means
 
 
 def summed(
     tables: Mapping[Component, FloatArray], codes: Mapping[int, IntArray], n_rows: int
 ) -> FloatArray:
-    """Sum of all components on rows with the given bands, (n_rows,)."""
+    """Sum of all components on rows with these bands, (n_rows,)."""
     total = np.zeros(n_rows)
     for component, table in tables.items():
         total += table[tuple(codes[feature] for feature in component)]

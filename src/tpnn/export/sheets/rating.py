@@ -62,10 +62,10 @@ class RatingTables:
 
     def _repr_html_(self) -> str:
         """Show the base, the losses and all tables in a notebook."""
-        parts = [f"<p>{escape(repr(self))}</p>", self.losses.to_html(index=False)]
+        blocks = [f"<p>{escape(repr(self))}</p>", self.losses.to_html(index=False)]
         for name, frame in self.frames.items():
-            parts += [f"<h4>{escape(name)}</h4>", frame.to_html(index=False)]
-        return "".join(parts)
+            blocks += [f"<h4>{escape(name)}</h4>", frame.to_html(index=False)]
+        return "".join(blocks)
 
 
 def rating_tables(
@@ -121,13 +121,13 @@ def rating_tables(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows that a tariff is compared with: their bands, targets, and raw scores of the model."""
+    """Rows that a tariff is compared with."""
 
     table: Table
-    codes: Mapping[int, Any]
-    y: FloatArray
-    raw: FloatArray
-    banded_raw: FloatArray
+    codes: Mapping[int, Any]  # band of every row in each feature
+    y: FloatArray  # targets
+    raw: FloatArray  # raw scores of the model
+    banded_raw: FloatArray  # raw scores on bands
 
 
 def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
@@ -137,10 +137,10 @@ def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
             "y: actual over expected needs a mean, found a survival model. Leave X and y out."
         )
     table = model.encoder.read(X)
-    known = offset_of(model, table, offset)
+    added = offset_of(model, table, offset)
     targets = _targets(model, y, table.n_rows)
-    raw = model.raw_scores(table, None if model.encoder.offset_column else known)
-    return _Rows(table, grouped.codes(table), targets, raw, _raw(grouped, table, known))
+    raw = model.raw_scores(table, None if model.encoder.offset_column else added)
+    return _Rows(table, grouped.codes(table), targets, raw, _raw(grouped, table, added))
 
 
 def _targets(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
@@ -149,8 +149,8 @@ def _targets(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
     labels = array_of(y)
     is_class = bool(model.classes)
     values = (labels == model.classes[1]) * 1.0 if is_class else checked_numbers("y", labels)
-    known = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
-    if values.shape != (n_rows,) or not known:
+    are_valid = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
+    if values.shape != (n_rows,) or not are_valid:
         rule = f"the labels {list(model.classes)}" if is_class else "numbers of at least 0"
         raise ValueError(
             f"y: {rule} are needed, one per row of X, found shape {values.shape} for {n_rows} rows "
@@ -221,8 +221,10 @@ def _lost_deviances(grouped: BandedModel, rows: _Rows) -> list[float]:
     objective = LOG_LOSS if grouped.model.task.kind == "classes" else POISSON
     before = _mean_deviance(objective, rows.y, rows.raw)
     scores = grouped.model.component_scores(rows.table)
-    raws = [rows.raw - scores[:, k] + table[tuple(rows.codes[j] for j in component)]
-            for k, (component, table) in enumerate(grouped.tables.items())]  # fmt: skip
+    raws = [
+        rows.raw - scores[:, k] + table[tuple(rows.codes[j] for j in component)]
+        for k, (component, table) in enumerate(grouped.tables.items())
+    ]
     return [_mean_deviance(objective, rows.y, raw) - before for raw in (*raws, rows.banded_raw)]
 
 

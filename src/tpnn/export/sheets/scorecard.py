@@ -1,4 +1,4 @@
-"""largest_sum: the maximum of a sum of tables that share features, by variable elimination."""
+"""scorecard: a classifier as whole points on bands, with the largest deviation from the model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def largest_sum(tables: Mapping[Component, FloatArray]) -> tuple[float, bool]:
     """Maximum of sum_S t_S(x_S) over all x, and whether it is exact or an upper bound.
 
     Features are eliminated one after the other: all tables of a feature are added and their sum is
-    maximised over it. Where that sum would have too many cells, its parts are maximised apart,
-    which can only give more.
+    maximised over it. Where that sum would have too many cells, groups of tables are maximised
+    apart, which can only give more.
 
     >>> largest_sum({(0,): np.array([0.0, 1.0]), (0, 1): np.array([[5.0, 0.0], [0.0, 3.0]])})
     (5.0, True)
@@ -55,8 +55,9 @@ def _with(tables: Tables, feature: int) -> Tables:
 
 
 def _sizes(tables: Tables) -> dict[int, int]:
-    return {j: n for component, table in tables
-            for j, n in zip(component, table.shape, strict=True)}  # fmt: skip
+    return {
+        j: n for component, table in tables for j, n in zip(component, table.shape, strict=True)
+    }
 
 
 def _n_cells(tables: Tables) -> int:
@@ -81,9 +82,7 @@ def _maximised(tables: Tables, feature: int) -> tuple[Component, FloatArray]:
     scope = tuple(sorted(_sizes(tables)))
     total = reduce(np.add, [_aligned(component, table, scope) for component, table in tables])
     rest = tuple(j for j in scope if j != feature)
-    return rest, np.broadcast_to(total, [_sizes(tables)[j] for j in scope]).max(
-        scope.index(feature)
-    )
+    return rest, total.max(scope.index(feature))
 
 
 def _aligned(component: Component, table: FloatArray, scope: Sequence[int]) -> FloatArray:
@@ -101,26 +100,14 @@ def monotone_shift(
     G_b the sum of -a up to b, v = u - G must not fall, and the u of least largest size is G plus
     the middle between the running maximum of -G and its running minimum from the end.
 
-    Parameters
-    ----------
-    points : dict of tuple of int to array of int
-        Points of main effects and pairs on bands.
-    feature : int
-        The feature.
-    n_regular : int
-        Number of its bands that have an order.
-    direction : {1, -1}
-        Whether sums must rise or fall.
-
-    Returns
-    -------
-    array of int of shape (n_regular,)
+    The first ``n_regular`` bands have an order, and get a shift each. With direction 1 sums must
+    rise, with -1 they must fall.
     """
     steps = np.zeros(max(n_regular - 1, 0), np.int64)
     for component, table in points.items():
         if feature in component:
-            own = np.moveaxis(table, component.index(feature), 0)[:n_regular]
-            rises = direction * np.diff(own, axis=0)
+            along = np.moveaxis(table, component.index(feature), 0)[:n_regular]
+            rises = direction * np.diff(along, axis=0)
             steps += rises.reshape(len(rises), -1).min(1) if len(rises) else 0
     needed = np.concatenate([[0], np.cumsum(-steps)])[:n_regular].astype(np.int64)
     up = np.maximum.accumulate(-needed)
@@ -232,8 +219,8 @@ class ScoreCard:
         import pandas as pd
 
         names, intercept = _names(self), float(self.banded.model.intercepts[0])
-        parts = [pd.DataFrame([{"component": BASE, "band": "", "points": self.base_points,
-                                "effect": intercept, "mass": 1.0}])]  # fmt: skip
+        base = [BASE, "", self.base_points, intercept, 1.0]
+        frames = [pd.DataFrame([base], columns=["component", "band", "points", "effect", "mass"])]
         for component, points in self.points.items():
             places = np.indices(points.shape).reshape(points.ndim, -1).T
             columns = {
@@ -243,8 +230,8 @@ class ScoreCard:
                 "effect": self.banded.tables.get(component, np.zeros(points.shape)).ravel(),
                 "mass": self.banded.masses(component).ravel(),
             }
-            parts.append(pd.DataFrame(columns))
-        return pd.concat(parts, ignore_index=True)
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
 
     def __repr__(self) -> str:
         bound = "" if self.is_exact else "at most "
@@ -383,9 +370,9 @@ def _with_shapes(
             if model.certificate(model.feature_names[feature], shape).holds:
                 shift = monotone_shift(points, feature, bands.n_regular, sign * direction)
                 if shift.any():
-                    own = points.get((feature,), np.zeros(bands.n_bands, np.int64)).copy()
-                    own[: bands.n_regular] += shift
-                    points = {**points, (feature,): own}
+                    main = points.get((feature,), np.zeros(bands.n_bands, np.int64)).copy()
+                    main[: bands.n_regular] += shift
+                    points = {**points, (feature,): main}
     return dict(sorted(points.items(), key=lambda item: (len(item[0]), item[0])))
 
 
@@ -397,12 +384,12 @@ def _deviation(card: ScoreCard) -> tuple[float, bool]:
     """
     model, per_point = card.banded.model, _direction(card) * np.log(2) / card.pdo
     numbers = {j: _corners(model, j, bands) for j, bands in card.banded.bands.items()}
-    known = set(model.components)
+    components = set(model.components)
     gaps = {}
     for component, points in card.points.items():
         at = [numbers[j] for j in component]
         bands = [card.banded.bands[j].locate(x) for j, x in zip(component, at, strict=True)]
-        values = values_at(model, component, at) if component in known else 0.0
+        values = values_at(model, component, at) if component in components else 0.0
         gaps[component] = per_point * points[np.ix_(*bands)] - values
     base = _log_odds(card, np.array(float(card.base_points))) - model.intercepts[0]
     above, is_exact = largest_sum(gaps)
@@ -415,6 +402,6 @@ def _corners(model: AnovaModel, feature: int, bands: Bands) -> FloatArray:
     below = np.nextafter(bands.cuts, -np.inf)
     numbers = np.concatenate([bands.numbers, bands.cuts, below])
     axes = [model.encoder.axes[k][feature] for k in sorted({len(s) for s in model.components})]
-    places = [part for axis in axes for part in axis.locate(numbers)]
-    _, first = np.unique(np.stack([bands.locate(numbers), *places]), axis=1, return_index=True)
+    located = [each for axis in axes for each in axis.locate(numbers)]
+    _, first = np.unique(np.stack([bands.locate(numbers), *located]), axis=1, return_index=True)
     return numbers[np.sort(first)]

@@ -1,4 +1,4 @@
-"""A frozen model's components at any values, and their names in sheets."""
+"""tidy_table: all components in one frame; and helpers that all sheets share."""
 
 from __future__ import annotations
 
@@ -32,25 +32,15 @@ def title(names: Sequence[str]) -> str:
 def band_of(model: AnovaModel, place: int) -> tuple[FloatArray, FloatArray]:
     """Lower and upper end of the pointwise band of 95 % of a component; NaN without a band."""
     table = model.tables[place]
-    reach = np.full(table.shape, np.nan)
-    known = model.evidence.posterior(place)
-    if known is not None:
-        reach = known.uncertainty().half_widths()
+    posterior = model.evidence.posterior(place)
+    reach = np.nan if posterior is None else posterior.uncertainty().half_widths()
     return table - reach, table + reach
 
 
 def values_at(model: AnovaModel, component: Component, numbers: Sequence[FloatArray]) -> FloatArray:
-    """First output of a component on a grid of values, (n_1, ..., n_d).
+    """First output of a component on a grid of values of its features, (n_1, ..., n_d).
 
-    Parameters
-    ----------
-    model : AnovaModel
-        The model.
-    component : tuple of int
-        One of its components, of d features.
-    numbers : sequence of array
-        Values of each of the d features, as the numbers that the encoder reads: NaN is a missing
-        value, inf an unseen level.
+    Values are numbers as the encoder reads them: NaN is missing, inf an unseen level.
     """
     table = model.tables[model.components.components.index(component)][..., 0]
     grid = np.pad(table, [(0, 2)] * table.ndim)  # the null node, and a neighbour of it
@@ -88,18 +78,17 @@ def tidy_table(model: AnovaModel) -> pd.DataFrame:
     require_pandas("to_table")
     import pandas as pd
 
-    parts = [_intercept_lines(model)]
-    for place, component in enumerate(model.components):
-        parts.append(_component_lines(model, place, component))
+    blocks = [_intercept_lines(model)]
+    blocks += [_component_lines(model, *one) for one in enumerate(model.components)]
     order = max(model.components.orders, default=0)
     columns: dict[str, Any] = {
-        name: np.concatenate([part.get(name, _nothing(len(part["effect"]))) for part in parts])
+        name: np.concatenate([b.get(name, _repeated(None, len(b["effect"]))) for b in blocks])
         for name in _column_names(order, bool(model.output_names))
     }
     if model.link.ratio:
         columns["relativity"] = LINKS["log"].inverse(columns["effect"])
     typed = {name: pd.Series(values, dtype=values.dtype) for name, values in columns.items()}
-    return pd.DataFrame(typed)  # without a guess at types: levels are whatever they are
+    return pd.DataFrame(typed)  # no guess at types: levels can have any
 
 
 def _column_names(order: int, has_outputs: bool) -> list[str]:
@@ -107,11 +96,7 @@ def _column_names(order: int, has_outputs: bool) -> list[str]:
     return ["component", *["output"] * has_outputs, *features, "effect", "lower", "upper", "mass"]
 
 
-def _nothing(n_lines: int) -> Any:
-    return np.full(n_lines, None, dtype=object)
-
-
-def _repeated(value: str, n_lines: int) -> Any:
+def _repeated(value: str | None, n_lines: int) -> Any:
     return np.full(n_lines, value, dtype=object)
 
 

@@ -1,4 +1,4 @@
-"""Formulas of a spreadsheet: where a value lies among nodes, interpolation, and links."""
+"""write_workbook: a spreadsheet whose formulas are the model."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ def node_formula(value: str, axis: Axis, nodes: Range) -> str:
     missing = axis.missing_node + 1 if axis.has_missing else 0
     if axis.groups is not None:
         unseen = axis.unseen_node + 1 if axis.has_unseen else 0
-        found = f"IF({value}=0,{unseen},INDEX({nodes},{value}))"
+        node = f"IF({value}=0,{unseen},INDEX({nodes},{value}))"
     elif axis.is_empty:
-        found = "0"
+        node = "0"
     else:
         number = f"IF(ISNUMBER({value}),MEDIAN({value},MIN({nodes}),MAX({nodes})),NA())"
-        found = f"MATCH({number},{nodes},1)"
+        node = f"MATCH({number},{nodes},1)"
         if axis.levels is not None:  # an ordered level that fit has not seen has no place
-            found = f"IF({value}=0,0,{found})"
-    return f'IF({value}="",{missing},{found})'
+            node = f"IF({value}=0,0,{node})"
+    return f'IF({value}="",{missing},{node})'
 
 
 def share_formula(value: str, node: str, axis: Axis, nodes: Range) -> str:
@@ -190,9 +190,9 @@ def write_workbook(
     openpyxl = _openpyxl()
     book = openpyxl.Workbook()
     sheets = _Sheets(book, model)
-    columns, known = _rows(model, X, offset)
-    for row in range(len(known)):
-        sheets.write_row(row + 2, [column[row] for column in columns], float(known[row]))
+    columns, offsets = _rows(model, X, offset)
+    for row, added in enumerate(offsets.tolist()):
+        sheets.write_row(row + 2, [column[row] for column in columns], added)
     buffer = io.BytesIO()
     book.save(buffer)
     write_file(path, buffer.getvalue())
@@ -215,10 +215,12 @@ def _rows(model: AnovaModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any
         axes = encoder.axes[min(encoder.axes)]
         return [[_usual(f, a)] for f, a in zip(encoder.features, axes, strict=True)], np.zeros(1)
     table = encoder.read(X)
-    known = offset_of(model, table, offset)
-    columns = [_written(encoder.features[j], encoder.numbers(table, j), table.column(j))
-               for j in range(encoder.n_features)]  # fmt: skip
-    return columns, np.zeros(table.n_rows) if known is None else known
+    offsets = offset_of(model, table, offset)
+    columns = [
+        _written(feature, encoder.numbers(table, j), table.column(j))
+        for j, feature in enumerate(encoder.features)
+    ]
+    return columns, np.zeros(table.n_rows) if offsets is None else offsets
 
 
 def _usual(feature: Feature, axis: Axis) -> Any:
@@ -237,8 +239,8 @@ def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
     return [
         None if np.isnan(number)
         else feature.levels[int(number)] if np.isfinite(number)
-        else labels[int(own)] if labels else float(own)
-        for number, own in zip(numbers, column.values, strict=True)
+        else labels[int(code)] if labels else float(code)
+        for number, code in zip(numbers, column.values, strict=True)
     ]  # fmt: skip
 
 
@@ -289,13 +291,13 @@ class _Sheets:
 
     def _write_nodes(self, feature: int, order: int) -> Range:
         """Nodes of a feature, or the node of each level where they have no order."""
-        axis, known = self._axis(feature, order), self.model.encoder.features[feature]
+        axis, about = self._axis(feature, order), self.model.encoder.features[feature]
         heading = f"{self.model.feature_names[feature]}: nodes of order {order}"
         if axis.groups is not None:
             return self._write_column(heading, (axis.groups + 1).tolist())
         numbers = axis.values
-        values = numbers + 1 if known.levels else [_days(known, float(x)) for x in numbers]
-        style = DATE_FORMAT if known.kind == DATE else ""
+        values = numbers + 1 if about.levels else [_days(about, float(x)) for x in numbers]
+        style = DATE_FORMAT if about.kind == DATE else ""
         return self._write_column(heading, [float(x) for x in values], style)
 
     def _write_grid(self, place: int, component: Component) -> list[Range]:
@@ -325,8 +327,8 @@ class _Sheets:
 
     def _write_curve(self, sheet: Any, place: int, name: str, words: list[str]) -> list[Range]:
         """Nodes in rows; effect and band of 95 % of each output, and mass, in columns."""
-        table, known = self.model.tables[place], self.model.evidence.posteriors
-        has_bands = known is not None and known[place] is not None
+        table = self.model.tables[place]
+        has_bands = self.model.evidence.posterior(place) is not None
         outputs = [f"{o}: " for o in self.model.output_names] or [""]
         whats = ["effect", *["lower end of the 95 % band", "upper end"] * has_bands]
         heads = [f"{output}{what}" for what in whats for output in outputs]
@@ -407,19 +409,21 @@ class _Sheets:
         """Write prediction, raw score and components of a row, beginning at a column."""
         n_outputs = len(self.model.intercepts)
         raws = [f"{column_letters(first + n_outputs + k)}{row}" for k in range(n_outputs)]
-        parts = first + 2 * n_outputs
+        effects = first + 2 * n_outputs
         for k in range(n_outputs):
             link = link_formula(self.model.link.name, raws, k)
             _formula(self.score, row, first + k, link)
             terms = [f"{self.model.intercepts[k]:.17g}"]
             if self._offset_heading:
                 terms.append(f"{column_letters(first - 1)}{row}")
-            terms += [f"{column_letters(parts + place * n_outputs + k)}{row}"
-                      for place in range(len(self.grids))]  # fmt: skip
+            terms += [
+                f"{column_letters(effects + place * n_outputs + k)}{row}"
+                for place in range(len(self.grids))
+            ]
             _formula(self.score, row, first + n_outputs + k, "+".join(terms))
             for place, component in enumerate(self.model.components):
                 formula = self._component(component, cells, self.grids[place][k])
-                _formula(self.score, row, parts + place * n_outputs + k, formula)
+                _formula(self.score, row, effects + place * n_outputs + k, formula)
 
     def _component(
         self, component: Component, cells: dict[tuple[int, int], tuple[str, str]], values: Range

@@ -14,7 +14,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.explain.metrics.scores import estimate, standard_error
+from tpnn.explain.metrics.estimates import estimate, standard_error
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows

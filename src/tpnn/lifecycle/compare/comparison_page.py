@@ -17,9 +17,9 @@ from tpnn.explain.plots.axes import (
     set_logarithmic,
     shown_range,
 )
-from tpnn.explain.plots.curves import draw_effect, new_axes
 from tpnn.explain.plots.heat_maps import heat_map, map_inches
 from tpnn.explain.plots.labels import literal, shortened
+from tpnn.explain.plots.main_effects import draw_effect, new_axes
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.compare.compare import Comparison
 
 
-MOST_CHARTS, MOST_MAPS = 24, 10
+MOST_CHARTS, MOST_MAPS = 24, 4  # a heat map takes a third of a second to draw
 STYLES = (BLUE, -0.15), (RED, 0.15)  # colours, and how far points stand beside their level
 TITLE_LETTERS = 30  # of a model's name above a heat map
 

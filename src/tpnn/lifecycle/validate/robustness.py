@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.explain.metrics.scores import Estimate, estimate
+from tpnn.explain.metrics.estimates import Estimate, estimate
 from tpnn.model.model import AnovaModel, column_scores
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis

@@ -17,7 +17,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import is_not_negative
 from tpnn.explain.metrics import measure
-from tpnn.explain.metrics.scores import estimate, with_power
+from tpnn.explain.metrics.estimates import estimate, with_power
 from tpnn.explain.report.writing import Report, finite
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness

@@ -1,9 +1,9 @@
 """Scores of a model, each with the influence of every row, for standard errors and differences.
 
 A score is a function of the distribution of the rows. Its influence psi_i is n times the change of
-the score if row i gets a little more weight; then sqrt(sum_i psi_i^2) / n is the standard error of
-the score and, with the difference of two influences, that of the difference of two scores on the
-same rows. For a mean it is the usual one, for the area under the ROC curve that of DeLong (1988).
+the score if row i gets a little more weight. Then sqrt(sum_i psi_i^2) / n is the standard error of
+the score. Differences of influences give the standard error of the difference of two scores on the
+same rows. For a mean this is the usual formula, for the area under the ROC curve DeLong's (1988).
 """
 
 from __future__ import annotations
@@ -32,24 +32,12 @@ R2_DECIMALS = 12  # rounding of sums is not a score
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A score, and how much each row counts in it.
-
-    Parameters
-    ----------
-    name : str
-        Name of the score.
-    value : float
-        The score.
-    influences : array of shape (n_rows,)
-        Influence of each row.
-    is_gain : bool or None
-        Whether larger is better; None where the best value is neither end.
-    """
+    """A score, and how much each row counts in it."""
 
     name: str
     value: float
-    influences: FloatArray
-    is_gain: bool | None
+    influences: FloatArray  # (n_rows,)
+    is_gain: bool | None  # whether larger is better; None where the best value is neither end
 
     @property
     def standard_error(self) -> float:
@@ -105,14 +93,14 @@ def area_estimate(name: str, is_class: BoolArray, scores: FloatArray) -> Estimat
     """Area under the ROC curve."""
     from scipy.stats import rankdata
 
-    among_all = rankdata(scores)
-    among_own = np.empty(len(scores))
-    for own in (is_class, ~is_class):
-        among_own[own] = rankdata(scores[own])
+    within = np.empty(len(scores))  # ranks among the rows of the same side
+    for side in (is_class, ~is_class):
+        within[side] = rankdata(scores[side])
     n_class, n_rows = int(is_class.sum()), len(scores)
     n_rest = n_rows - n_class
-    beaten = np.where(is_class, (among_all - among_own) / n_rest,
-                      1 - (among_all - among_own) / n_class)  # fmt: skip
+    # A rank among all rows, less the rank on the same side, counts rows of the other side below.
+    n_below = rankdata(scores) - within
+    beaten = np.where(is_class, n_below / n_rest, 1 - n_below / n_class)
     area = float(beaten[is_class].mean())
     weight = np.where(is_class, n_rows / n_class, n_rows / n_rest)
     return Estimate(name, area, weight * (beaten - area), True)
@@ -142,17 +130,17 @@ def lift_estimate(name: str, actual: FloatArray, predicted: FloatArray) -> Estim
 def slope_estimate(name: str, actual: FloatArray, raw: FloatArray) -> Estimate:
     """Slope of the logistic regression of labels on raw scores; 1 where these are calibrated."""
     design = np.column_stack([np.ones_like(raw), raw])
-    found = np.array([0.0, 1.0])
+    coefficients = np.array([0.0, 1.0])
     for _ in range(N_NEWTON):
-        means = 1 / (1 + np.exp(-np.clip(design @ found, -500, 500)))
+        means = 1 / (1 + np.exp(-np.clip(design @ coefficients, -500, 500)))
         scores = design * (actual - means)[:, None]  # (n_rows, 2)
         hessian = design.T @ (design * (means * (1 - means))[:, None]) / len(raw)
         step = np.linalg.lstsq(hessian, scores.mean(0), rcond=None)[0]
-        found = found + step
+        coefficients = coefficients + step
         if np.abs(step).max() < SMALLEST_STEP:
             break
     influences = np.linalg.lstsq(hessian, scores.T, rcond=None)[0][1]
-    return Estimate(name, float(found[1]), influences, None)
+    return Estimate(name, float(coefficients[1]), influences, None)
 
 
 def concordance_estimate(
@@ -174,16 +162,9 @@ def concordance_estimate(
 
 
 def estimate(task: Task, y: Any, raw: FloatArray) -> list[Estimate]:
-    """Scores of raw scores on rows with targets, the loss of the task first.
+    """Scores of raw scores with their offset, (n_rows[, n_outputs]); the loss of the task first.
 
-    Parameters
-    ----------
-    task : Task
-        What the raw scores predict.
-    y : array of shape (n_rows,) or (n_rows, n_outputs)
-        Targets; times and events of a survival model.
-    raw : array of shape (n_rows,) or (n_rows, n_outputs)
-        Raw scores, with their offset.
+    ``y`` has targets of the same shape, or times and events of a survival model.
     """
     task = task.told(y)
     return _estimates(task, task.targets(y, len(raw)), raw)
@@ -204,13 +185,13 @@ def _estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate
 
 def loss_estimate(task: Task, target: FloatArray, raw: FloatArray, losses: FloatArray) -> Estimate:
     """Mean of the losses (n_rows,), under the name of the loss."""
-    found = mean_estimate(task.objective.name, losses)
+    mean = mean_estimate(task.objective.name, losses)
     if not task.objective.couples_rows:
-        return found
+        return mean
     # A row counts in the risk sets of others, too: by the events that are expected of it.
     slope, _ = task.objective.slopes(target, raw[:, None], np.ones((len(raw), 1)))
     expected = slope[:, 0] + target[:, 1]
-    return replace(found, influences=found.influences + expected - expected.mean())
+    return replace(mean, influences=mean.influences + expected - expected.mean())
 
 
 def _class_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
@@ -218,34 +199,34 @@ def _class_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Es
     shares = task.shares(raw)
     codes = target.argmax(1) if target.shape[1] > 1 else target[:, 0].astype(np.intp)
     right = (task.decisions(raw) == codes).astype(float)
-    found = [mean_estimate("Accuracy", right, True)]
+    scores = [mean_estimate("Accuracy", right, True)]
     if shares.shape[1] > 2:
         is_class = [codes == number for number in range(shares.shape[1])]
-        return found + [
+        return scores + [
             area_estimate(f"AUROC of {label}", rows, share)
             for label, rows, share in zip(task.classes, is_class, shares.T, strict=True)
             if is_mixed(rows)
         ]
     second, actual, is_class = shares[:, 1], target[:, 0], codes == 1
     if is_mixed(is_class):
-        found += [area_estimate("AUROC", is_class, raw), distance_estimate("KS", is_class, raw)]
-    found.append(mean_estimate("Brier score", (actual - second) ** 2))
+        scores += [area_estimate("AUROC", is_class, raw), distance_estimate("KS", is_class, raw)]
+    scores.append(mean_estimate("Brier score", (actual - second) ** 2))
     if is_mixed(is_class):
-        found += [
+        scores += [
             lift_estimate("Lift of the top tenth", actual, second),
             ratio_estimate("Actual over expected", actual, second),
         ]
-        found += [slope_estimate("Calibration slope", actual, raw)] if np.ptp(raw) else []
-    return found
+        scores += [slope_estimate("Calibration slope", actual, raw)] if np.ptp(raw) else []
+    return scores
 
 
 def _number_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
     """R2, RMSE, mean absolute error and mean error of each output."""
     predicted = task.link.inverse(raw).reshape(target.shape)
     return [
-        found
+        score
         for output, actual, mean in zip(task.outputs or ("",), target.T, predicted.T, strict=True)
-        for found in _squares(f" of {output}" if output else "", actual, mean)
+        for score in _squares(f" of {output}" if output else "", actual, mean)
     ]
 
 
@@ -290,11 +271,11 @@ def _quantile_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list
 def _survival_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
     """C-index and, with a baseline, events over their expected number (Breslow)."""
     times, events = target.T
-    found = [concordance_estimate("C-index", times, events, raw)]
+    scores = [concordance_estimate("C-index", times, events, raw)]
     if task.baseline is not None:
         expected = hazards(task.baseline, times, raw)
-        found.append(ratio_estimate("Events over expected", events, expected))
-    return found
+        scores.append(ratio_estimate("Events over expected", events, expected))
+    return scores
 
 
 def hazards(baseline: Baseline, times: FloatArray, raw: FloatArray) -> FloatArray:
@@ -343,15 +324,15 @@ def measure(
     table = model.encoder.read(X)
     raw = model.raw_scores(table, offset)
     in_rows = None if model.encoder.offset_column is None else offset_of(model, table)
-    known = checked_offset(offset if in_rows is None else in_rows, len(raw))
+    added = checked_offset(offset if in_rows is None else in_rows, len(raw))
     task = with_power(model.task, power).told(y)
     target = task.targets(y, len(raw))
     if len(raw) == 0:
         return Metrics()
     return Metrics(
-        scores=tuple(beside_constant(task, target, raw, known)),
+        scores=tuple(beside_constant(task, target, raw, added)),
         rocs=roc_curves(task, target, raw),
-        groups=calibration_groups(task, target, raw, known),
+        groups=calibration_groups(task, target, raw, added),
         survival=survival_curves(task, target, raw),
     )
 
@@ -365,12 +346,12 @@ def beside_constant(
     task: Task, target: FloatArray, raw: FloatArray, offset: FloatArray
 ) -> list[Score]:
     """Scores beside those of the best constant; none for targets that a fit would refuse."""
-    found = _estimates(task, target, raw)
+    estimates = _estimates(task, target, raw)
     if not task.objective.accepts(target):
-        return [Score(one.name, one.value) for one in found]
+        return [Score(one.name, one.value) for one in estimates]
     constants = _estimates(task, target, task.constant(target, offset))
     constant = {one.name: one.value for one in constants}
-    scores = [Score(one.name, one.value, constant.get(one.name)) for one in found]
+    scores = [Score(one.name, one.value, constant.get(one.name)) for one in estimates]
     loss = scores[0]
     if task.kind == "rates" and loss.name == task.objective.name:
         share = 1 - loss.value / loss.constant if loss.constant else 0.0

@@ -1,4 +1,4 @@
-"""Curves: main effects, of one fit with its band or of several fits together."""
+"""Plots of main effects: of one fit with its band, or of several fits together."""
 
 from __future__ import annotations
 
@@ -60,9 +60,8 @@ def main_effect(
     """Draw a main effect on the feature's own scale, with its band of 95 %.
 
     The band covers the true effect over 95 % of the data, on average; models without bands show the
-    effect alone.
-    Levels are points; missing values are a point to the right of the others. The grey hills or
-    bars along the bottom are the density of the data.
+    effect alone. Levels are points; missing values are a point to the right of the others. The
+    grey hills or bars along the bottom are the density of the data.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def main_effect(
 
 
 def new_axes(ax: Axes | None, axis: Axis) -> Any:
-    """Axes given, or new ones that have room for the labels of all levels."""
+    """Return ``ax``, or new axes with room for the labels of all levels."""
     along, across = inches_for_levels(() if axis.levels is None else node_words(axis))
     return axes_or_new(ax, min(max(4.2, 0.8 + along), MOST_INCHES), max(3.0, 2.2 + across))
 
@@ -125,46 +124,31 @@ def draw_effect(
 
     ``shift`` is how far a point stands to the right of its level; levels are 1 apart.
     """
-    places, nodes = node_places(axis), axis.regular
+    places, lines = node_places(axis), np.stack([values, lower, upper])
     if axis.levels is not None:
-        _draw_points(axes, places + shift, values[nodes], lower[nodes], upper[nodes], colour, label)
+        _draw_points(axes, places + shift, lines[:, axis.regular], colour, label)
     elif not axis.is_empty:
-        _draw_curve(axes, places, values[nodes], lower[nodes], upper[nodes], colour, label)
+        _draw_curve(axes, places, lines[:, axis.regular], colour, label)
     if axis.has_missing:
-        middle, node = missing_place(axes.xaxis, shown_range(axis, MAIN_RANKS)), axis.missing
+        middle = missing_place(axes.xaxis, shown_range(axis, MAIN_RANKS))
         name = label if axis.is_empty else ""
-        _draw_points(axes, np.array([middle]), values[node], lower[node], upper[node], colour, name)
+        _draw_points(axes, np.array([middle]), lines[:, axis.missing], colour, name)
 
 
-def _draw_curve(
-    axes: Any,
-    places: FloatArray,
-    values: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    colour: str,
-    label: str,
-) -> None:
-    """Draw a function that is linear between its nodes, and its band."""
+def _draw_curve(axes: Any, places: FloatArray, lines: FloatArray, colour: str, label: str) -> None:
+    """Draw a function that is linear between its nodes, and its band: the rows of ``lines``."""
     x = places
     if axes.xaxis.get_scale() != "linear":  # where a straight line between nodes is drawn bent
         between = even_places(axes.xaxis, (places[0], places[-1]), N_CURVE_POINTS)
         x = np.union1d(places, between)
-    low, high = (np.interp(x, places, bound) for bound in (lower, upper))
+    values, low, high = (np.interp(x, places, line) for line in lines)
     if (high > low).any():
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, np.interp(x, places, values), color=colour, linewidth=1.6, label=label)
+    axes.plot(x, values, color=colour, linewidth=1.6, label=label)
 
 
-def _draw_points(
-    axes: Any,
-    places: FloatArray,
-    values: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    colour: str,
-    label: str,
-) -> None:
+def _draw_points(axes: Any, places: FloatArray, lines: FloatArray, colour: str, label: str) -> None:
+    values, lower, upper = lines
     reach = np.stack([values - lower, upper - values]).clip(0)
     axes.errorbar(
         places, values, reach if reach.any() else None, fmt="o", color=colour, markersize=4.5,
