@@ -61,7 +61,8 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
     sparse = TPNNRegressor(**settings, selection="one_se").fit(X, y).components_
     assert {("a", "b"), ("c", "d")} <= set(sparse)
     assert closed(sparse)
-    few = TPNNRegressor(**settings, max_components=3, interactions={"required": [("b", "e")]})
+    settings["interactions"]["required"] = [("b", "e")]
+    few = TPNNRegressor(**settings, max_components=3)
     assert few.fit(X, y).components_ == [("b",), ("e",), ("b", "e")]
     with pytest.raises(ValueError, match=r"^max_components: must cover all required interactions"):
         few.set_params(max_components=2).fit(X, y)
