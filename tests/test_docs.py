@@ -109,7 +109,7 @@ def test_the_loss_of_the_developers_page_trains(
     monkeypatch.setitem(losses.OBJECTIVES, "log_cosh", objective)
     given = make_parser().parse_args(["fit", "a.csv", "--target", "y", "--objective", "log_cosh"])
     assert given.objective == "log_cosh"
-    assert '"log_cosh": numbers with outliers' in parameters._objective_entries()
+    assert '"log_cosh": numbers with outliers' in parameters.objective_entries()
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(600, 1))
     y = X[:, 0] + np.where(rng.random(600) < 0.05, 50.0, 0.0)
