@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tpnn import AnovaModel, ComponentSet
+from tpnn.anova.measure import purify_tables
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.purify import purify_tables
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence

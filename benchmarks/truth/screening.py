@@ -178,7 +178,7 @@ def measure_screen(plan: Plan) -> list[Row]:
 def _screen(X: FloatArray, y: FloatArray) -> Any:
     from tpnn.anova.measure import Marginal
     from tpnn.search.screen import Screen
-    from tpnn.solvers.limits import Limits
+    from tpnn.solvers.solution import Limits
     from tpnn.table.codes import code_rows
     from tpnn.table.encoder import TableEncoder
     from tpnn.table.table import Table

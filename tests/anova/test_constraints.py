@@ -15,8 +15,7 @@ from scipy.optimize import LinearConstraint, minimize
 from tests.anova.tables import Axes, Tables, masses_of, random_axes, random_tables, value
 from tests.conftest import QUICK, QUICK_DESCENT
 from tpnn import TPNNClassifier, TPNNRegressor, load
-from tpnn.anova.measure import worst_mean
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables, worst_mean
 from tpnn.anova.shapes import CURVED, LINEAR, SHAPES, SIGNS, certificate, constrained, project_main
 from tpnn.model.constrain import constrain
 from tpnn.table.axis import Axis

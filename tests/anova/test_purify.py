@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.anova.tables import masses_of, random_axes, random_tables, total
-from tpnn.anova.measure import worst_mean
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables, worst_mean
 
 seeds = st.integers(0, 2**32 - 1)
 

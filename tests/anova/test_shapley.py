@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.anova.tables import random_axes, random_tables
 from tpnn.anova.components import ComponentSet
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.anova.shapley import ShapValues, interaction_weights, packed, share, value_weights
 
 

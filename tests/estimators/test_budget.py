@@ -13,7 +13,7 @@ from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
 from tpnn.estimators import pipeline
 from tpnn.estimators.pipeline import seconds_of_components, time_budget
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 
 
 @pytest.fixture

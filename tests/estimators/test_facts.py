@@ -15,10 +15,8 @@ from tpnn import TPNNRegressor
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.pipeline import Solved, finished, refit
 from tpnn.model.task import Task
-from tpnn.search.held_out import HeldOut
-from tpnn.search.select import Selection
-from tpnn.solvers.limits import Limits
-from tpnn.solvers.solution import NoProgress
+from tpnn.search.select import HeldOut, Selection
+from tpnn.solvers.solution import Limits, NoProgress
 from tpnn.uncertainty.recipe import infer
 
 

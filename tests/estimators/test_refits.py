@@ -15,7 +15,7 @@ from tests.conftest import QUICK
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.path import Refits, _halves
-from tpnn.search.held_out import HeldOut
+from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
 

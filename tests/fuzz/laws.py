@@ -21,7 +21,7 @@ from tests.fuzz.cases import Case, Numbers
 from tests.fuzz.columns import Column
 from tests.fuzz.containers import CONTAINERS, NAMED, WITH_CATEGORIES, build, can_hold
 from tpnn import AnovaModel, load
-from tpnn.model import compile_when as worth
+from tpnn.model import interpolate as worth
 from tpnn.model import interpolate_numba
 from tpnn.model.model import column_scores
 

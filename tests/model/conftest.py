@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tpnn.model import interpolate_numba
-from tpnn.model.compile_when import ACCOUNT
+from tpnn.model.interpolate import ACCOUNT
 
 
 @pytest.fixture

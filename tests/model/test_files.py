@@ -25,8 +25,8 @@ from tpnn import AnovaModel, TPNNClassifier, load
 from tpnn.model import archive, interpolate_numba
 from tpnn.model.archive import json_text, read_document, write_archive
 from tpnn.model.codec import decode, encode, storable_labels
-from tpnn.model.compile_when import ACCOUNT
 from tpnn.model.evidence import Baseline
+from tpnn.model.interpolate import ACCOUNT
 from tpnn.table.table import OffsetColumn
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "version_1"

@@ -12,7 +12,7 @@ import pytest
 
 from tpnn import AnovaModel, ComponentSet
 from tpnn.loss.links import LINKS
-from tpnn.model.compile_when import ACCOUNT, MIN_COMPILED_ROWS
+from tpnn.model.interpolate import ACCOUNT, MIN_COMPILED_ROWS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.models import small_model
-from tpnn.model import compile_when as worth
-from tpnn.model.compile_when import ACCOUNT, MIN_COMPILED_ROWS, NUMPY_CELLS_PER_SECOND, Account
+from tpnn.model import interpolate as worth
+from tpnn.model.interpolate import ACCOUNT, MIN_COMPILED_ROWS, NUMPY_CELLS_PER_SECOND, Account
 
 ROWS = 10 * MIN_COMPILED_ROWS
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
-from tpnn.search.held_out import HeldOut
+from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
 
@@ -89,7 +89,7 @@ def test_noise_of_a_component_is_half_its_variance_over_bags(
 def test_enough_rows_are_enough(
     solved: tuple[Problem, Solution], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tpnn.search.held_out.ENOUGH_HELD_OUT_ROWS", 1)
+    monkeypatch.setattr("tpnn.search.select.ENOUGH_HELD_OUT_ROWS", 1)
     problem, solution = solved
     first = HeldOut(problem, solution)
     assert set(first.bags.tolist()) == {0}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor
-from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Interactions
+from tpnn.search.search import MOST_INTERACTIONS, MOST_MAINS, Interactions
 
 NAMES = ["a", "b", "c", "d"]
 

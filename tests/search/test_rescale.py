@@ -10,8 +10,8 @@ import pytest
 from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
+from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 
 

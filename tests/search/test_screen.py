@@ -10,7 +10,7 @@ import pytest
 
 from tpnn.anova.measure import Marginal, centre
 from tpnn.search.screen import FEWEST_SIGN_DRAWS, Screen, affordable_features, principal_bases
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 from tpnn.table.axis import Axis
 from tpnn.table.codes import code_rows
 from tpnn.table.encoder import TableEncoder

@@ -11,9 +11,8 @@ import pytest
 
 from tests.solvers.problem.test_problem import drawn, problem_of
 from tpnn import ComponentSet, TPNNRegressor
-from tpnn.search.held_out import HeldOut
-from tpnn.search.select import Keep, ranking, required_components, select
-from tpnn.solvers.limits import Limits
+from tpnn.search.select import HeldOut, Keep, ranking, required_components, select
+from tpnn.solvers.solution import Limits
 
 QUIET: dict[str, Any] = {"n_bags": 2, "random_state": 0, "verbose": 0}
 

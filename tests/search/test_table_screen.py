@@ -10,10 +10,9 @@ import pytest
 from tpnn.anova.components import ComponentSet
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.search.table_screen import TableScreen
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.training_scale import Targets
-from tpnn.solvers.solution import NoProgress
+from tpnn.solvers.problem.rows import Targets
+from tpnn.solvers.solution import Limits, NoProgress
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 

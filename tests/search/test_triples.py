@@ -18,9 +18,8 @@ from tpnn import Grow, TPNNClassifier, TPNNRegressor
 from tpnn.anova.components import InteractionRules
 from tpnn.search import confirm as judged
 from tpnn.search.confirm import JudgedSearch
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Verdict
+from tpnn.solvers.solution import Event, Limits, Verdict
 
 SMALL: dict[str, Any] = {"n_bags": 4, "max_nodes": {1: 32, 2: 12, 3: 6}, "verbose": 0}
 ALL_OF_FIVE = list(combinations(range(5), 3))

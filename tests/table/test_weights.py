@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpnn.table.levels import whole_counts
+from tpnn.table.encoder import whole_counts
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1).filter(any), st.integers(1, 50))

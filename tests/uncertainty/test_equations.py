@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from tpnn.uncertainty.design import Span
-from tpnn.uncertainty.equations import MANY_FUNCTIONS, MANY_ROWS, ByFunctions, ByRows, Equations
-from tpnn.uncertainty.variances import Blocks, variances, widened
+from tpnn.uncertainty.equations import (
+    MANY_FUNCTIONS,
+    MANY_ROWS,
+    Blocks,
+    ByFunctions,
+    ByRows,
+    Equations,
+    variances,
+    widened,
+)
 
 Maker = Callable[[np.ndarray, np.ndarray], Equations]
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.uncertainty.design import Span
-from tpnn.uncertainty.equations import ByFunctions
-from tpnn.uncertainty.variances import Blocks, variances, widened
+from tpnn.uncertainty.equations import Blocks, ByFunctions, variances, widened
 
 
 def span(order: int, variances: list[float]) -> Span:

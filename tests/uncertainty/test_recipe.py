@@ -13,7 +13,7 @@ from tests.uncertainty.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.datasets import make_synthetic, true_component
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 from tpnn.uncertainty import equations, linear_model
 from tpnn.uncertainty.recipe import infer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.uncertainty.joint import rough_variance
+from tpnn.uncertainty.linear_model import rough_variance
 
 
 def test_the_jackknife_tells_the_variance_of_a_mean() -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from tpnn.model.task import grouped
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.calibrate import kept_scores
-from tpnn.uncertainty.scale import fit_scale, residual_scale
+from tpnn.uncertainty.calibrate import fit_scale, kept_scores, residual_scale
 
 N_ROWS = 4000
 WEIGHTS = np.full(N_ROWS, 1 / N_ROWS)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from tpnn.uncertainty.equations import ByFunctions, Coefficients, Factored
-from tpnn.uncertainty.zero_test import ZeroTest, chi_square_tail, degrees_of_freedom, p_value
+from tpnn.uncertainty.linear_model import ZeroTest, chi_square_tail, degrees_of_freedom, p_value
 
 N, OWN, OTHERS = 300, 6, 8  # rows, coefficients of the component, of all others
 

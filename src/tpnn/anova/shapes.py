@@ -23,7 +23,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import NOMINAL

@@ -34,7 +34,7 @@ from tpnn.model.task import Task
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns
-from tpnn.solvers.problem.training_scale import Targets
+from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table

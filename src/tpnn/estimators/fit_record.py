@@ -21,15 +21,15 @@ from tpnn.model.edit_log import digest
 from tpnn.model.evidence import ComponentTest, ComponentTests, Evidence
 from tpnn.model.model import AnovaModel, column_scores, pruned
 from tpnn.model.provenance import Provenance
-from tpnn.search.held_out import HeldOut
+from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.training_scale import Targets
+from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event, Solution
 from tpnn.solvers.solver import Solver
 from tpnn.solvers.states import State, digest_of
 from tpnn.table.table import Table, read_column
-from tpnn.uncertainty.zero_test import ZeroTest
+from tpnn.uncertainty.linear_model import ZeroTest
 
 if TYPE_CHECKING:
     from tpnn.estimators.warm_start import FitPlan, WarmStart

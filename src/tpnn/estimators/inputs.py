@@ -21,11 +21,11 @@ from tpnn.anova.components import resolve_feature
 from tpnn.estimators.warm_start import WarmStart
 from tpnn.loss.row_values import checked_numbers, checked_offset, column_offset, refuse_masked
 from tpnn.model.model import AnovaModel
-from tpnn.search.request import Interactions
+from tpnn.search.search import Interactions
 from tpnn.solvers.descent.solver import Descent
 from tpnn.solvers.grow.solver import Grow
-from tpnn.solvers.limits import Limits
-from tpnn.solvers.problem.training_scale import Targets
+from tpnn.solvers.problem.rows import Targets
+from tpnn.solvers.solution import Limits
 from tpnn.solvers.solver import Solver
 from tpnn.table.columns import StoredColumns, array_of, is_missing
 from tpnn.table.table import Table

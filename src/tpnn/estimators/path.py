@@ -13,11 +13,9 @@ from tpnn.anova.components import Component, ComponentSet
 from tpnn.estimators.pipeline import Fitted, Solved, finished, refit, with_bands
 from tpnn.explain.selection_path import SelectionPath, Step
 from tpnn.model.model import AnovaModel
-from tpnn.search.held_out import HeldOut
-from tpnn.search.select import Selection, ranking
-from tpnn.solvers.limits import Limits
+from tpnn.search.select import HeldOut, Selection, ranking
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import NoProgress
+from tpnn.solvers.solution import Limits, NoProgress
 
 PATH_SIZES = 10  # models of a path
 

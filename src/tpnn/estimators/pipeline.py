@@ -24,22 +24,20 @@ from tpnn.anova.components import (
     resolve_feature,
     resolve_interactions,
 )
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.task import Task
-from tpnn.search.held_out import HeldOut
 from tpnn.search.rescale import rescaled
 from tpnn.search.search import Search
-from tpnn.search.select import Keep, Selection, required_components, select
-from tpnn.solvers.limits import Limits
+from tpnn.search.select import HeldOut, Keep, Selection, required_components, select
 from tpnn.solvers.problem.problem import Bagging, BaseModel, Problem
 from tpnn.solvers.problem.row_scores import balanced, based
-from tpnn.solvers.problem.training_scale import Targets
-from tpnn.solvers.solution import Event, Progress, Solution
+from tpnn.solvers.problem.rows import Targets
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
 from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
@@ -49,8 +47,7 @@ from tpnn.uncertainty.recipe import infer
 if TYPE_CHECKING:
     from tpnn.anova.posterior import Posterior
     from tpnn.estimators.warm_start import FitPlan, WarmStart
-    from tpnn.uncertainty.joint import RowErrors
-    from tpnn.uncertainty.zero_test import ZeroTest
+    from tpnn.uncertainty.linear_model import RowErrors, ZeroTest
 
 MOST_ROWS_OF_BANDS = 5_000_000  # distinct ones; some hundred bytes each, for tables of any kind
 NODES_OF_HIGHER_ORDERS = 6  # for orders without a limit of the solver

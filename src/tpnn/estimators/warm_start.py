@@ -20,7 +20,7 @@ from sklearn.base import clone
 from tpnn import __version__
 from tpnn._utils.rules import is_whole
 from tpnn.anova.components import Component, ComponentSet, resolve_components
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.estimators.fit_record import (
     FitRecord,
     growth_digest,

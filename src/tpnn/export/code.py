@@ -17,7 +17,7 @@ from typing import Any
 from tpnn.export.lowering import Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
-from tpnn.table.levels import level_text
+from tpnn.table.encoder import level_text
 from tpnn.table.table import DATE, DURATION, NUMBER
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -23,8 +23,7 @@ from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.model.regrid import lifted, own_numbers
 from tpnn.table.axis import OTHERS, Axis
-from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder
-from tpnn.table.levels import level_text
+from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
 from tpnn.table.table import NOMINAL, NUMBER, ORDERED, OffsetColumn
 from tpnn.table.words import UNSEEN_WORD
 

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component
-from tpnn.model.compile_when import ACCOUNT
 from tpnn.model.flat import flatten_tables
-from tpnn.model.interpolate import Predictor, in_tasks
+from tpnn.model.interpolate import ACCOUNT, Predictor, in_tasks
 from tpnn.table.axis import Axis
 from tpnn.table.table import NOMINAL
 

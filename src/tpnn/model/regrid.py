@@ -11,8 +11,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
-from tpnn.table.encoder import Feature, TableEncoder
-from tpnn.table.levels import level_text
+from tpnn.table.encoder import Feature, TableEncoder, level_text
 
 
 def lifted(model: AnovaModel, encoder: TableEncoder) -> dict[Component, FloatArray]:

@@ -13,9 +13,8 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, InteractionRules, canonical
 from tpnn.search.table_screen import TableScreen, screen_limits
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Solution
+from tpnn.solvers.solution import Event, Limits, Solution
 from tpnn.solvers.solver import Solver
 
 MOST_CANDIDATES = 4000

@@ -20,7 +20,7 @@ from torch import nn
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.search.screen import Ranking
-from tpnn.solvers.limits import EarlyStopping
+from tpnn.solvers.solution import EarlyStopping
 
 HIDDEN_UNITS = (140, 100, 60, 20)  # as in the NID paper
 L1_PENALTY = 5e-5  # on every weight

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.search.held_out import HeldOut
+from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
 

@@ -18,7 +18,7 @@ from tpnn._utils.threads import ONE_BLAS_THREAD, Workers, available_cores, split
 from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
 from tpnn.anova.terms import dictionary
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 
 
 class Columns:

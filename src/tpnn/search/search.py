@@ -1,31 +1,141 @@
-"""Search: which components to include, found on residuals and confirmed on held-out rows.
-
-The search starts from main effects. It screens the residual of the components included so far and
-adds those that rise above the noise, as long as the budget lasts and the held-out loss falls.
-``events`` says what was tried and why the search stopped.
-"""
+"""Search: which components to include, by the user's request and by what held-out rows confirm."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
+from typing import Any
 
 import numpy as np
 
-from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.components import (
+    Component,
+    ComponentSet,
+    InteractionRules,
+    resolve_components,
+    resolve_feature,
+    resolve_interactions,
+)
 from tpnn.search.confirm import JudgedSearch, features_grown_at_once
-from tpnn.search.held_out import HeldOut
-from tpnn.search.request import MOST_INTERACTIONS, MOST_MAINS, Request
 from tpnn.search.screen import Ranking, affordable_features
+from tpnn.search.select import HeldOut
 from tpnn.search.table_screen import MOST_SCREENED_ROWS, TableScreen, screen_limits
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, NoProgress, Solution
+from tpnn.solvers.solution import Event, Limits, NoProgress, Solution
 from tpnn.solvers.solver import Solver
+
+MOST_INTERACTIONS = 500  # of each order, unless max_components is given; fewer pairs are all taken
+MOST_MAINS = 100  # with more features, main effects are screened too
+
+Features = Sequence[Sequence[int | str]]  # subsets of features, by name or index
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search has to find."""
+
+    order: int  # largest order of a component
+    method: str  # how pairs are ranked: "histogram" or "nid"
+    count: int | None  # pairs to include, best first; None for those above the noise
+    budget: int  # largest number of interactions of each order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interactions:
+    """The parameter ``interactions`` of an estimator, parsed."""
+
+    listed: Features | None = None  # the interactions, if the user lists them
+    are_exact: bool = False  # whether ``listed`` are all components, main effects included
+    count: Any = "auto"  # else "auto" (those above the noise), "all", or how many pairs
+    method: str = "histogram"  # how pairs are ranked: "histogram" or "nid"
+    required: Features = ()  # always included
+    forbidden: Features = ()  # features that never interact all together
+    groups: Features = ()  # features may interact within a group
+    heredity: bool = False  # whether the model must have all subsets of its components
+
+    @classmethod
+    def read(cls, given: Any, components: Features | None = None) -> Interactions:
+        """Parse "auto", "all", a number, a list or a dict; or the components of the whole model."""
+        if components is not None:
+            return cls(listed=components, are_exact=True)
+        if isinstance(given, Mapping):
+            return cls(**given)
+        return cls(listed=given) if isinstance(given, list | tuple) else cls(count=given)
+
+    @property
+    def are_searched(self) -> bool:
+        """Whether a search has to find the interactions."""
+        return self.listed is None and self.count != "all"
+
+    @property
+    def has_noise_floor(self) -> bool:
+        """Whether the interactions are those above the noise, whatever their number."""
+        return self.listed is None and self.count == "auto" and self.method == "histogram"
+
+    def components(self, names: Sequence[str], order: int) -> ComponentSet:
+        """Return what is listed, with all main effects unless exact, or all up to an order."""
+        if self.listed is None:
+            return ComponentSet.up_to(len(names), order)
+        if self.are_exact:
+            return resolve_components(self.listed, names, order)
+        chosen = resolve_interactions(self.listed, names, order)
+        return ComponentSet.with_mains(len(names), chosen)
+
+    def request(self, order: int, max_components: int | None) -> Request:
+        """Return what a search has to find."""
+        count = None if self.count == "auto" else int(self.count)
+        budget = max(max_components or 0, MOST_INTERACTIONS)  # the best are chosen after fitting
+        if self.method == "nid" and count is None:  # a network has no noise floor
+            count = max_components or budget
+        if count is not None and order < 2:
+            raise ValueError(
+                f"interactions: pairs need an order of at least 2, found order={order} and "
+                f"{count} interactions. Raise order, or pass interactions=[]."
+            )
+        return Request(order, self.method, count, count or budget)
+
+    def most(self, order: int, n_features: int, max_components: int | None) -> int:
+        """Return the largest number of components of an order that a fit may have."""
+        count = math.comb(n_features, order)
+        if self.listed is not None and order > 1:
+            return sum(len(component) == order for component in self.listed)
+        if not self.are_searched:
+            return count
+        if order == 1:
+            return min(count, MOST_MAINS)
+        if order > 2:  # a search finds no more than the memory holds
+            return sum(len(component) == order for component in self.required)
+        budget = self.request(order, max_components).budget
+        return min(count, max(budget, MOST_INTERACTIONS))
+
+    def rules(
+        self, names: Sequence[str], order: int, alone: Iterable[int] = ()
+    ) -> InteractionRules:
+        """Rules with features as indices; no required interaction may contain a forbidden one.
+
+        Features that are ``alone`` have no interactions.
+        """
+        required = resolve_interactions(self.required, names, order, "interactions['required']")
+        forbidden = resolve_interactions(self.forbidden, names, None, "interactions['forbidden']")
+        for one, other in product(required, forbidden):
+            if set(one) >= set(other):
+                raise ValueError(
+                    f"interactions: a required interaction must not contain a forbidden one, found "
+                    f"{tuple(names[j] for j in one)} and {tuple(names[j] for j in other)}. "
+                    "Remove one of the two."
+                )
+        groups = tuple(
+            tuple(resolve_feature(feature, names, "interactions['groups']") for feature in group)
+            for group in self.groups
+        )
+        forbidden += [(feature,) for feature in alone]
+        return InteractionRules(tuple(forbidden), groups, tuple(required))
+
 
 # More pairs than MOST_INTERACTIONS are all included if they have few free cells and many rows:
 FEWEST_ROWS_PER_CELL, MOST_CELLS = 100, 1000  # rows per free cell of all pairs, and free cells

@@ -12,9 +12,8 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import Marginal
 from tpnn.search.screen import Ranking, Screen
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Solution
+from tpnn.solvers.solution import Limits, Solution
 from tpnn.solvers.solver import Solver
 
 RANKED_PAIRS_PER_FEATURE = 10

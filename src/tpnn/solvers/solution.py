@@ -1,16 +1,116 @@
-"""Solution: what a solver returns, and the events on the way to it."""
+"""What a solver gets and gives back: limits of time and patience, and a solution."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import compress
 from typing import Any, Protocol
 
-from tpnn._utils.arrays import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import BoolArray, FloatArray, RealArray
+from tpnn._utils.threads import Workers
 from tpnn.anova.components import Component
 from tpnn.anova.terms import Terms
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a fit may take, on how many threads and on which device."""
+
+    deadline: float = math.inf  # ``time.monotonic()`` at which to stop with the best result so far
+    n_threads: int | None = None  # None for the number of cores that this process may use
+    device: str = "cpu"  # "auto", "cpu" or "cuda"
+    cancelled: threading.Event = field(default_factory=threading.Event)  # stops all threads
+
+    def are_reached(self) -> bool:
+        """Whether the time is up or the fit was interrupted."""
+        return self.cancelled.is_set() or time.monotonic() >= self.deadline
+
+    def check(self, purpose: str) -> None:
+        """Raise TimeoutError if the time is up or the fit was interrupted."""
+        if self.are_reached():
+            raise TimeoutError(f"the time limit left no time for {purpose}")
+
+    @property
+    def has_no_deadline(self) -> bool:
+        """Whether the fit may take as long as it needs."""
+        return math.isinf(self.deadline)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline, negative after it."""
+        return self.deadline - time.monotonic()
+
+    def share(self, share: float) -> Limits:
+        """Limits with only a share of the remaining time; they are cancelled together."""
+        now = time.monotonic()
+        return replace(self, deadline=now + share * (self.deadline - now))
+
+    def workers(self, prepare: Callable[[], object] | None = None) -> Workers:
+        """Threads of this fit; an exception in one of them, or Ctrl-C, cancels the others."""
+        return Workers(self.n_threads, prepare, on_error=self.cancelled.set)
+
+
+class EarlyStopping:
+    """The lowest held-out loss of every bag, and whether all bags have stalled."""
+
+    def __init__(
+        self,
+        n_bags: int,
+        patience: int,  # steps without progress after which a bag has stalled
+        tolerance: float = 0.0,  # relative fall of the loss that counts as progress
+        tie: float = 0.0,  # relative difference below which rounding must not choose
+        grace: int = 0,  # step from which patience is counted
+    ) -> None:
+        self.patience, self.tolerance, self.tie, self.grace = patience, tolerance, tie, grace
+        self.best: FloatArray = np.full(n_bags, np.inf)
+        self.mark: FloatArray = np.full(n_bags, np.inf)  # last loss that was progress
+        self.restart()
+
+    def restart(self) -> None:
+        """Count the steps from zero again; keep the lowest losses."""
+        self.step = 0
+        self.last_fall = np.full(len(self.best), self.grace)
+
+    def update(self, losses: RealArray, step: int) -> BoolArray:
+        """Record the losses (n_bags,) of a step; return which bags are at their best."""
+        better: BoolArray = losses < _lowered(self.best, self.tie)
+        self.best = np.where(better, losses, self.best)
+        fell = losses < _lowered(self.mark, self.tolerance)
+        self.mark = np.where(fell, losses, self.mark)
+        self.last_fall[fell] = max(step, self.grace)
+        self.step = step
+        return better
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the state as arrays, for ``restore``."""
+        arrays = {"best": self.best, "mark": self.mark, "last_fall": self.last_fall}
+        return arrays | {"step": np.array(self.step)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state."""
+        self.best, self.mark, self.last_fall = (
+            state[name].copy() for name in ("best", "mark", "last_fall")
+        )
+        self.step = int(state["step"])
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether every bag has run out of patience."""
+        return bool((self.step - self.last_fall >= self.patience).all())
+
+
+def _lowered(losses: FloatArray, share: float) -> FloatArray:
+    """Losses less a share of their size; a likelihood without its constants can be negative."""
+    return losses if share == 0 else losses * (1 - share * np.sign(losses))
+
 
 LOGGER = logging.getLogger("tpnn")
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 from tpnn._utils.rules import Rule
 from tpnn.anova.components import Component
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Progress, Solution, Verdict
+from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
 
 FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
 TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows

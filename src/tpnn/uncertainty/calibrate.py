@@ -1,24 +1,199 @@
-"""Calibration: what held-out rows say about the predictions of a model."""
+"""Calibration: what held-out rows say about predictions, as intervals and reliability."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import BoolArray, CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Scale
+from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.problem.row_scores import training_columns
+from tpnn.solvers.problem.row_scores import interpolated, training_columns
 from tpnn.solvers.solution import Solution
 from tpnn.table.axis import Axis
-from tpnn.uncertainty.calibration_rows import HeldOutRows, held_out_rows
-from tpnn.uncertainty.joint import RowErrors
-from tpnn.uncertainty.scale import FittedScale, fit_scale, residual_scale
+from tpnn.uncertainty.design import Span, eigenfunctions
+from tpnn.uncertainty.equations import Blocks, ByFunctions, Coefficients, variances
+from tpnn.uncertainty.linear_model import RowErrors
+
+SMALLEST_SHARE = 0.01  # of the largest prior variance that are kept: a scale is smooth
+N_PASSES = 2  # of the scale of residuals
+N_KNOTS = 64  # of the raw score
+LARGEST_LEVERAGE = 0.9
+SMALLEST_SCALE = 1e-9  # of the largest residual; residuals may all be zero
+SMALLEST_VARIANCE = 1e-12  # of logarithms
+
+
+@dataclass(frozen=True, eq=False)
+class FittedScale:
+    """Scale of the rows it was fitted to, and as functions."""
+
+    at_rows: FloatArray  # (n,): scale of each row, by the other rows
+    tables: list[FloatArray]  # (M_j,): g_j of each feature on its nodes
+    knots: FloatArray  # (N_KNOTS,), raw scores
+    heights: FloatArray  # (N_KNOTS,): h and the constant at the knots
+
+
+def fit_scale(
+    axes: Sequence[Axis],
+    codes: Sequence[CodeArray],
+    raw: FloatArray,
+    logs: FloatArray,
+    weights: FloatArray,
+) -> FittedScale:
+    """Fit logarithms (n,) to nodes of features, (n,) each, and to raw scores (n,)."""
+    score_axis, score_codes = _score_axis(raw, weights)
+    spans = [_span(axis) for axis in (*axes, score_axis)]
+    places: list[IntArray | CodeArray] = [*codes, score_codes]
+    X = np.hstack([s.factors[0][c] * s.deviations for s, c in zip(spans, places, strict=True)])
+    means, constant = weights @ X, float(weights @ logs)
+    centred = X - means
+    variance = max(float(weights @ (logs - constant) ** 2), SMALLEST_VARIANCE)
+    precision = weights * len(weights) / variance
+    posterior = _posterior(centred, logs - constant, precision, spans)
+    fitted = constant + centred @ posterior.mean
+    tables, start = [], 0
+    for span in spans:
+        columns = slice(start, start + span.size)
+        effect = span.factors[0] @ (span.deviations * posterior.mean[columns])
+        tables.append(effect - means[columns] @ posterior.mean[columns])
+        start += span.size
+    return FittedScale(
+        at_rows=np.exp(_left_out(centred, logs, fitted, precision, posterior)),
+        tables=tables[:-1],
+        knots=score_axis.values,
+        heights=constant + tables[-1],
+    )
+
+
+def residual_scale(
+    axes: Sequence[Axis],
+    codes: Sequence[CodeArray],
+    raw: FloatArray,
+    residuals: FloatArray,
+    weights: FloatArray,
+) -> FittedScale:
+    """Fit the scale of residuals (n,).
+
+    Small residuals say little about large ones, and large ones decide an interval. So residuals
+    below the median are raised to it; the second pass does so relative to the scale of the first.
+    """
+    sizes = np.abs(residuals)
+    sizes = np.maximum(sizes, SMALLEST_SCALE * (sizes.max() or 1.0))
+    scale = np.ones(len(sizes))
+    for _ in range(N_PASSES):
+        floor = float(weighted_quantiles(sizes / scale, weights, 0.5))
+        fitted = fit_scale(axes, codes, raw, np.log(np.maximum(sizes, floor * scale)), weights)
+        scale = fitted.at_rows
+    return fitted
+
+
+def _posterior(
+    X: FloatArray, response: FloatArray, precision: FloatArray, spans: Sequence[Span]
+) -> Coefficients:
+    blocks, weighted = Blocks.of(spans), X * precision[:, None]
+    equations = ByFunctions(X.T @ weighted, weighted.T @ response)
+    return equations.solved(blocks.repeated(1 / variances(equations, blocks)))
+
+
+def _left_out(
+    X: FloatArray,
+    response: FloatArray,
+    fitted: FloatArray,
+    precision: FloatArray,
+    posterior: Coefficients,
+) -> FloatArray:
+    """Fit of each row by all others: z - (z - fit) / (1 - leverage)."""
+    leverage = precision * posterior.covariance.squares(X) + precision / precision.sum()
+    kept = 1 - np.minimum(leverage, LARGEST_LEVERAGE)
+    return np.asarray(response - (response - fitted) / kept)
+
+
+def _span(axis: Axis) -> Span:
+    functions, shares = eigenfunctions(axis, 1)
+    kept = shares > SMALLEST_SHARE * shares.max(initial=0.0)
+    return Span((functions[:, kept],), shares[kept], (axis.weights,))
+
+
+def _score_axis(raw: FloatArray, weights: FloatArray) -> tuple[Axis, IntArray]:
+    """Quantiles of the raw score as nodes, and the nearest one of each row."""
+    levels = np.linspace(0, 1, N_KNOTS)
+    knots = np.unique(weighted_quantiles(raw, weights, levels))
+    nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, raw)
+    masses = np.bincount(nearest, weights, len(knots)).astype(np.float64)
+    return Axis(knots, masses), nearest
+
+
+MOST_ROWS = 20_000  # more say little more
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeldOutRows:
+    """Rows that some bag held out, in the unit of the user."""
+
+    places: IntArray  # (n,), among the distinct rows of the problem
+    raw: FloatArray  # (n, K), with offset: mean of the bags that held the row out
+    offset: FloatArray  # (n,)
+    y: FloatArray  # (n, K); of classes, indicators of each class or of the second of two
+    weights: FloatArray  # (n,), of sum one
+
+
+def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> HeldOutRows | None:
+    """Held-out predictions of up to ``MOST_ROWS`` rows; None where no bag held out a whole row.
+
+    Balancing has moved the intercept of the model after the bags were averaged: the same shift is
+    added here. A row that is divided between the two sides of a bag is not held out.
+    """
+    rows = problem.rows
+    is_out: BoolArray = (rows.validation > 0) & (rows.training == 0)
+    places = np.flatnonzero(is_out.any(1))
+    places = places[:: -(-len(places) // MOST_ROWS) or 1]
+    if not len(places):
+        return None
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    moved = model.intercepts - (problem.shift + problem.scale * constants.mean(0))
+    chosen = problem.distinct.rows[places]
+    scores = _held_out_means(problem, solution, chosen, is_out[places])
+    offset = problem.targets.offset[chosen]
+    mass = problem.distinct.weights[places]
+    return HeldOutRows(
+        places=places,
+        raw=problem.shift + problem.scale * scores + moved + offset[:, None],
+        offset=offset,
+        y=problem.targets.y[chosen],
+        weights=mass / mass.sum(),
+    )
+
+
+def _held_out_means(
+    problem: Problem, solution: Solution, rows: IntArray, is_out: BoolArray
+) -> FloatArray:
+    """Raw scores (n, K) of rows on the training scale, mean of the bags that hold out.
+
+    Offsets are left out.
+    """
+    columns = training_columns(problem, solution.components, rows)
+    constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    n_bags, n_outputs = constants.shape
+    total = np.zeros((len(rows), n_outputs))
+    by_bag: list[list[FlatTable]] = [[] for _ in range(n_bags)]
+    for component, table in zip(solution.components, solution.tables, strict=True):
+        lanes = problem.by_bag(component, table)  # (..., n_bags, K)
+        flat = flatten_table(component, lanes.reshape(*lanes.shape[:-2], n_bags * n_outputs))
+        for bag, tables in enumerate(by_bag):
+            tables += flat[bag * n_outputs : (bag + 1) * n_outputs]
+    for bag, tables in enumerate(by_bag):
+        here = is_out[:, bag]
+        if here.any():
+            held_out = [column[here] if len(column) else column for column in columns]
+            total[here] += interpolated(problem.encoder, tables, constants[bag], held_out)
+    return np.asarray(total / is_out.sum(1, keepdims=True))
+
 
 MOST_SCORES, MOST_GROUP_SCORES = 1000, 100  # kept for all rows, and for each group
 MOST_GROUPS = 50  # values of a feature by which rows are grouped

@@ -1,29 +1,27 @@
-"""LinearModel: the joint posterior of the coefficients of one output, group by group.
-
-Components are divided into groups, so that no matrix gets too large. The posterior of a group is
-joint for its components, given the means of all others. Main effects belong to every group, because
-they share features with all interactions.
-"""
+"""LinearModel: the posterior of a group of components, and what it says of rows and of zero."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 from tpnn.uncertainty.design import Design
 from tpnn.uncertainty.equations import (
+    Blocks,
     ByFunctions,
     ByRows,
     Coefficients,
     Covariance,
     Equations,
     Factored,
+    variances,
+    widened,
 )
-from tpnn.uncertainty.variances import Blocks, variances, widened
 
 MOST_FUNCTIONS = 800  # per group; divided by sqrt(n_outputs), so many outputs take the time of two
 MOST_SHARED = 0.5  # share of a group that main effects may take; else they are not in all groups
@@ -185,3 +183,183 @@ def _refined(group: Group, right: FloatArray, precision: FloatArray) -> FloatArr
         length = size / max(float(direction @ image), np.finfo(float).tiny)
         solution, rest = solution + length * direction, rest - length * image
     return solution
+
+
+ENOUGH_JOINT_ROWS = 4000
+ROWS_PER_BLOCK = 1024
+BIAS_SHARE = 0.5  # of the rough rest that may be bias
+NEIGHBOUR_WIDTHS = {1: 0.03, 2: 0.06, 3: 0.1}  # of the pooling kernel, on the rank scale
+SMALLEST_MASS = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class RowErrors:
+    """Standard errors (n, K) of the raw scores of every ``step``-th distinct row."""
+
+    step: int
+    errors: FloatArray
+
+
+def row_errors(
+    models: Sequence[LinearModel],  # one for each output
+    rests: Sequence[FloatArray],  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    trained: float,  # share q of the rows that a bag trains on
+) -> RowErrors:
+    """Errors of some rows, in the unit of the training scale."""
+    whole = models[0].design
+    step = -(-len(whole.codes.rows) // ENOUGH_JOINT_ROWS)
+    with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors
+        squares = np.stack([_smooth_variances(model, step) for model in models], axis=1)
+    return RowErrors(step, np.sqrt(squares + _rough_variances(whole, rests, step, trained)))
+
+
+def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
+    """Variance (n,) of the intercept and of the smooth parts of all components."""
+    squares, seen = np.array(1 / model.information), set[int]()
+    for group in model.groups:
+        squares = squares + _group_variances(group, seen, step)
+        seen |= set(group.numbers)
+    return squares
+
+
+def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
+    """Variance (n,) of the components of a group that no group before it has."""
+    new = [place for place, number in enumerate(group.numbers) if number not in seen]
+    places = group.design.places
+    columns = np.concatenate([np.empty(0, np.intp), *(places[place] for place in new)])
+    design = replace(group.design.of(new), step=step)
+    covariance = group.covariance.of(columns)
+    n_rows = len(design.codes.rows[design.rows])
+    squares = np.empty(n_rows)
+    for low in range(0, n_rows, ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, n_rows)
+        squares[low:high] = covariance.squares(design.block(low, high))
+    return squares
+
+
+def _rough_variances(
+    design: Design, rests: Sequence[FloatArray], step: int, trained: float
+) -> FloatArray:
+    """Variance of the rough part of each output (K,), its mean over the rows.
+
+    With a single bag all of the rest may be wrong, as in ``rough_variance``.
+    """
+    rows = slice(None, None, step)
+    total = sum(
+        design.codes.values(component, rest, rows)
+        for component, rest in zip(design.components, rests, strict=True)
+    )  # (n, n_bags, K)
+    if np.shape(total)[1] == 1:
+        return np.asarray((np.asarray(total) ** 2).mean((0, 1)))
+    return np.asarray(trained / (1 - trained) * np.var(total, axis=1, ddof=1).mean(0))
+
+
+def rough_variance(rest: FloatArray, weights: Sequence[FloatArray], trained: float) -> FloatArray:
+    """Variance of the rough rest (M_1, ..., M_d, n_bags, K), pooled over neighbouring nodes.
+
+    ``trained`` is the share q of the rows that a bag trains on. With a single bag all of the rest
+    may be wrong.
+    """
+    mean, n_bags = rest.mean(-2), rest.shape[-2]
+    if n_bags == 1:
+        return _pooled(mean**2, weights)
+    jackknife = trained / (1 - trained) * rest.var(-2, ddof=1)
+    return _pooled(jackknife + BIAS_SHARE**2 * mean**2, weights)
+
+
+def _pooled(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
+    """Mean of a grid over neighbouring nodes, by mass and by a normal kernel on their ranks."""
+    width = NEIGHBOUR_WIDTHS[min(len(weights), max(NEIGHBOUR_WIDTHS))]
+    for axis, by_node in enumerate(weights):
+        masses = np.maximum(by_node, SMALLEST_MASS)
+        ranks = np.cumsum(masses) - masses / 2
+        kernel = np.exp(-0.5 * ((ranks[:, None] - ranks) / width) ** 2) * masses
+        kernel /= kernel.sum(1, keepdims=True)
+        values = np.moveaxis(np.tensordot(kernel, values, (1, axis)), 0, axis)
+    return values
+
+
+DETECTABLE = 10.0  # information of the best known coefficient, relative to its prior precision
+SMALLEST_SHARE = 1e-9  # of the largest information; less is rounding
+SMALLEST_P_VALUE = 1e-300
+LARGEST_VALUE = 1e6  # in units of the largest weight; the probability beyond it is zero
+N_STEPS, SMALLEST_STEP = 50, 1e-14  # of Newton's method, and relative to where it stands
+NEAR_MEAN = 1e-4  # distance from the mean, in standard deviations, at which the tail has a limit
+
+
+class ZeroTest(NamedTuple):
+    """Whether a component is zero."""
+
+    degrees: float  # effective degrees of freedom, summed over the outputs
+    p_value: float  # the smallest of the outputs, times their number
+
+    @classmethod
+    def of(cls, outputs: Sequence[Coefficients]) -> ZeroTest:
+        """Test of the coefficients of each output of a component."""
+        smallest = min(map(p_value, outputs))
+        return cls(sum(map(degrees_of_freedom, outputs)), min(len(outputs) * smallest, 1.0))
+
+
+def degrees_of_freedom(posterior: Coefficients) -> float:
+    """Effective degrees of freedom: trace(I - S D), the coefficients that the data determine."""
+    return float((1 - posterior.covariance.variances * posterior.precision).sum())
+
+
+def p_value(posterior: Coefficients) -> float:
+    """Probability of a Q at least as large if the component is zero; 1 without information."""
+    if not len(posterior.mean):
+        return 1.0
+    inverse = np.linalg.inv(posterior.covariance.matrix)
+    information = inverse - np.diag(posterior.precision)
+    a, vectors = np.linalg.eigh((information + information.T) / 2)
+    kept = a > SMALLEST_SHARE * max(a[-1], 0.0)
+    if not kept.any():
+        return 1.0
+    a, score = a[kept], (inverse @ posterior.mean) @ vectors[:, kept]
+    weights = 1 / (a + a[-1] / DETECTABLE)
+    return chi_square_tail(a * weights, float(weights @ score**2))
+
+
+def chi_square_tail(weights: FloatArray, value: float) -> float:
+    """P(sum_i w_i z_i^2 >= value) for standard normal z, by the saddlepoint of Kuonen (1999).
+
+    With K(t) = -sum_i log(1 - 2 w_i t) / 2 and K'(t) = value,
+
+        P = 1 - Phi(r + log(v / r) / r),  r = sign(t) sqrt(2 (t value - K)),  v = t sqrt(K'').
+
+    >>> round(chi_square_tail(np.array([1.0]), 3.841), 2), chi_square_tail(np.ones(2), 0.0)
+    (0.05, 1.0)
+    """
+    from scipy.special import ndtr
+
+    if value <= 0:
+        return 1.0
+    value, w = value / weights.max(), weights / weights.max()
+    if value > LARGEST_VALUE:
+        return SMALLEST_P_VALUE
+    deviation = float(np.sqrt(2 * (w**2).sum()))
+    if abs(value - w.sum()) < NEAR_MEAN * deviation:  # the formula is 0 / 0 at the mean
+        sides = (w.sum() + side * NEAR_MEAN * deviation for side in (-2.0, 2.0))
+        return float(np.mean([chi_square_tail(w, side) for side in sides]))
+    t = _saddlepoint(w, value)
+    cumulant = -0.5 * np.log1p(-2 * w * t).sum()
+    curvature = (2 * (w / (1 - 2 * w * t)) ** 2).sum()
+    r = np.sign(t) * np.sqrt(2 * (t * value - cumulant))
+    v = t * np.sqrt(curvature)
+    return float(np.clip(ndtr(-(r + np.log(v / r) / r)), SMALLEST_P_VALUE, 1.0))
+
+
+def _saddlepoint(w: FloatArray, value: float) -> float:
+    """Solve sum_i w_i / (1 - 2 w_i t) = value for weights of at most one, the largest of one.
+
+    One over the left side is concave and falls, and it is nearly a line: Newton's method, started
+    above the solution, comes down to it in a few steps.
+    """
+    t = (1 - 1 / value) / 2
+    for _ in range(N_STEPS):
+        terms = w / (1 - 2 * w * t)
+        step = terms.sum() * (1 - terms.sum() / value) / (2 * (terms**2).sum())
+        t += min(step, 0.0)
+        if step > -SMALLEST_STEP * abs(t):
+            break
+    return float(t)

@@ -19,14 +19,19 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Solution
+from tpnn.solvers.solution import Limits, Solution
 from tpnn.uncertainty.design import Design, Span, WorkingRows, spans
 from tpnn.uncertainty.equations import Coefficients
-from tpnn.uncertainty.joint import RowErrors, rough_variance, row_errors
-from tpnn.uncertainty.linear_model import PURPOSE, LinearModel, most_functions
-from tpnn.uncertainty.zero_test import ZeroTest
+from tpnn.uncertainty.linear_model import (
+    PURPOSE,
+    LinearModel,
+    RowErrors,
+    ZeroTest,
+    most_functions,
+    rough_variance,
+    row_errors,
+)
 
 MOST_REWEIGHTINGS = 4  # of losses other than squared error
 NEGLIGIBLE_CHANGE = 0.04  # of raw scores; curvatures change by about this share

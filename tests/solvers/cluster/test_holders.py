@@ -17,11 +17,9 @@ from tpnn.solvers.cluster.messages import Answer, Request, combined
 from tpnn.solvers.cluster.storage import Share, Storage, dealt, load, ranges
 from tpnn.solvers.cluster.worker import Holder, PackedStep, Session
 from tpnn.solvers.grow.backend import growing_at
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.training_scale import Targets
-from tpnn.solvers.solution import NoProgress, Solution
+from tpnn.solvers.problem.rows import Targets, TrainingRows
+from tpnn.solvers.solution import Limits, NoProgress, Solution
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 

@@ -10,8 +10,7 @@ torch = pytest.importorskip("torch", reason="gradient descent needs torch")
 from tpnn.anova.measure import Marginal  # noqa: E402
 from tpnn.solvers.descent.networks import ComponentNetwork, start_centres  # noqa: E402
 from tpnn.solvers.descent.schedule import HALVING_STEP, Schedule, TrainingLog, make_adam  # noqa: E402
-from tpnn.solvers.limits import Limits  # noqa: E402
-from tpnn.solvers.solution import NoProgress  # noqa: E402
+from tpnn.solvers.solution import Limits, NoProgress  # noqa: E402
 
 
 def network() -> ComponentNetwork:

@@ -7,7 +7,7 @@ import pytest
 
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.grow.engine import BagGrower, Side, Tables, held_out_loss
-from tpnn.solvers.limits import Limits
+from tpnn.solvers.solution import Limits
 
 SQUARED = OBJECTIVES["squared_error"]
 

@@ -15,7 +15,7 @@ from tpnn.solvers.grow.ridge_start import (
     measures,
 )
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.training_scale import Targets
+from tpnn.solvers.problem.rows import Targets
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 

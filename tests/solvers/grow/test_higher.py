@@ -18,9 +18,8 @@ from tpnn.solvers.grow.box_trees import BoxBags
 from tpnn.solvers.grow.engine import BagGrower, Side
 from tpnn.solvers.grow.judge import Judge
 from tpnn.solvers.grow.triple_bags import TripleBags
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import NoProgress, Solution
+from tpnn.solvers.solution import Limits, NoProgress, Solution
 from tpnn.table.columns import StoredColumns
 
 

@@ -13,9 +13,8 @@ from tpnn import ComponentSet, Grow
 from tpnn.solvers.grow import judge
 from tpnn.solvers.grow.engine import BagGrower, held_out_loss
 from tpnn.solvers.grow.judge import Judge
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import NoProgress, Solution, Verdict
+from tpnn.solvers.solution import Limits, NoProgress, Solution, Verdict
 
 TRIPLES = list(combinations(range(4), 3))
 PAIRS = list(combinations(range(4), 2))

@@ -21,9 +21,8 @@ from tpnn.solvers.grow.forest import (
 )
 from tpnn.solvers.grow.rectangles import MISSING, NOMINAL, ORDERED
 from tpnn.solvers.grow.ridge_start import zero_start
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, NoProgress, Solution
+from tpnn.solvers.solution import Event, Limits, NoProgress, Solution
 
 
 @pytest.fixture(scope="module")

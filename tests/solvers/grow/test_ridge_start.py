@@ -16,9 +16,9 @@ from tpnn.solvers.grow.ridge_start import (
     RidgeStart,
     coarsen,
 )
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.rows import TrainingRows
+from tpnn.solvers.solution import Limits
 
 
 def marginal_of(sizes: list[int], seed: int) -> Marginal:

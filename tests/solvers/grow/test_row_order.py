@@ -9,12 +9,10 @@ import pytest
 
 from tpnn import ComponentSet, Grow
 from tpnn.loss.objectives import OBJECTIVES
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import Codes
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.rows import TrainingRows
-from tpnn.solvers.problem.training_scale import Targets
-from tpnn.solvers.solution import NoProgress
+from tpnn.solvers.problem.rows import Targets, TrainingRows
+from tpnn.solvers.solution import Limits, NoProgress
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 

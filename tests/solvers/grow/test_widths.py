@@ -10,8 +10,8 @@ import pytest
 
 from tests.solvers.problem.test_problem import problem_of
 from tpnn.anova.measure import centre
-from tpnn.solvers.grow import widths
-from tpnn.solvers.grow.widths import choose_widths, smoother
+from tpnn.solvers.grow import stages as widths
+from tpnn.solvers.grow.stages import choose_widths, smoother
 
 
 def test_smoother_turns_steps_into_sigmoids() -> None:

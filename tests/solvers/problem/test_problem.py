@@ -12,7 +12,7 @@ from tpnn import ComponentSet
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.model.task import Task
 from tpnn.solvers.problem.problem import Bagging, Problem
-from tpnn.solvers.problem.training_scale import Targets
+from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Solution
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table

@@ -14,7 +14,7 @@ from tpnn.loss.objectives import (
     median_and_quartiles,
     several_classes,
 )
-from tpnn.solvers.problem.training_scale import centred_offset, scaled, softened
+from tpnn.solvers.problem.rows import centred_offset, scaled, softened
 
 
 def columns(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnn.solvers.limits import EarlyStopping, Limits
+from tpnn.solvers.solution import EarlyStopping, Limits
 
 A_LOSS = st.integers(-200, 200).map(lambda hundredths: hundredths / 100)
 LOSSES_OF_BAGS = st.integers(1, 3).flatmap(

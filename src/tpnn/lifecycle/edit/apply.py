@@ -14,7 +14,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error

@@ -15,7 +15,7 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.files import write_file
 from tpnn.anova.components import Component
-from tpnn.anova.purify import moved
+from tpnn.anova.measure import moved
 from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended

@@ -17,13 +17,12 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.rules import is_number
+from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
-from tpnn.anova.purify import moved
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature
-from tpnn.table.levels import level_text
+from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
 from tpnn.table.words import value_word
 

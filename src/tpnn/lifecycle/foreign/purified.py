@@ -14,7 +14,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.purify import purify_tables
+from tpnn.anova.measure import purify_tables
 from tpnn.lifecycle.foreign.ebm import sum_of_ebm
 from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS

@@ -17,8 +17,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import resolve_feature
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature
-from tpnn.table.levels import level_text
+from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL
 from tpnn.table.words import SECONDS_PER_DAY
 

@@ -22,10 +22,9 @@ from tpnn.solvers.descent.networks import (
     solution_of,
 )
 from tpnn.solvers.descent.schedule import Schedule, TrainingLog, make_adam
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Progress, Solution
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
 
 ROWS_PER_TASK = 4096  # the sums of the tasks are added in order, whatever the number of threads
 

@@ -22,9 +22,8 @@ from tpnn.solvers.descent.networks import (
     solution_of,
 )
 from tpnn.solvers.descent.schedule import TIE_SHARE, Schedule, TrainingLog, make_adam
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Event, Progress, Solution
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
 
 VALUES_PER_NETWORK = 1 << 26  # basis values; large networks need few kernel launches
 WARM_UP_STEPS = 3  # before the graph is captured, as CUDA requires

@@ -11,8 +11,7 @@ import torch
 
 from tpnn._utils.arrays import BoolArray, Float32Array
 from tpnn.solvers.descent.networks import ComponentNetwork
-from tpnn.solvers.limits import EarlyStopping, Limits
-from tpnn.solvers.solution import Event, Progress
+from tpnn.solvers.solution import EarlyStopping, Event, Limits, Progress
 
 TIE_SHARE = 1e-6  # relative difference of losses below which rounding must not decide
 PROGRESS_SHARE = 1e-3  # relative fall of the held-out loss that counts as progress

@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator
 from tpnn._utils.rules import COUNT, FLAG, POSITIVE, Rule, is_count, is_not_negative, one_of
 from tpnn.anova.components import Component
 from tpnn.anova.shapes import MONOTONE
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Progress, Solution, Verdict
+from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 BASES_BY_ORDER, BASES_OF_HIGHER_ORDERS = {1: 50, 2: 100, 3: 50}, 20

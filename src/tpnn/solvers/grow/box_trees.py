@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.compile import compiled
 from tpnn.solvers.grow.engine import BagGrower, Grown, Side, Tables, higher_side, set_scales
-from tpnn.solvers.grow.forest import bounded_tree, tree_for_size
-from tpnn.solvers.grow.pinned import are_frozen, frozen_parts
+from tpnn.solvers.grow.forest import are_frozen, bounded_tree, frozen_parts, tree_for_size
 from tpnn.solvers.grow.rectangles import (
     SMALLEST_VISIT_PROBABILITY,
     UNVISITED_GAIN,

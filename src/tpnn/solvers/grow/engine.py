@@ -14,11 +14,11 @@ from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray, Re
 from tpnn._utils.shelf import MEMORY, Shelf
 from tpnn._utils.threads import split
 from tpnn.loss.objectives import Objective
-from tpnn.solvers.limits import EarlyStopping, Limits
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import TrainingRows
 from tpnn.solvers.problem.sums import largest_of, sum_scale, totals
+from tpnn.solvers.solution import EarlyStopping, Limits
 from tpnn.solvers.states import GrowthStates, State, digest_of
 
 

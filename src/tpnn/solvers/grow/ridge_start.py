@@ -30,12 +30,12 @@ from tpnn.anova.shapes import project_main
 from tpnn.anova.terms import dictionary
 from tpnn.loss.objectives import Objective
 from tpnn.solvers.grow.engine import Tables
-from tpnn.solvers.grow.pinned import are_frozen
-from tpnn.solvers.limits import EarlyStopping, Limits
+from tpnn.solvers.grow.forest import are_frozen
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import TrainingRows, in_lanes
 from tpnn.solvers.problem.sums import totals, whole_numbers
+from tpnn.solvers.solution import EarlyStopping, Limits
 from tpnn.table.axis import Axis
 
 MOST_ROWS, MOST_FUNCTIONS = 10_000, 1_000  # that the evidence looks at

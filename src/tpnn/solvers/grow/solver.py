@@ -19,9 +19,8 @@ from tpnn.solvers.grow.judge import Judge
 from tpnn.solvers.grow.stages import HigherOrders, LowerOrders, Way, with_higher
 from tpnn.solvers.grow.triple_bags import TripleBags
 from tpnn.solvers.grow.triples import VISITS_PER_ROUND
-from tpnn.solvers.limits import Limits
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Progress, Solution, Verdict
+from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes

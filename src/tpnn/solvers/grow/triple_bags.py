@@ -13,8 +13,7 @@ from tpnn.solvers.grow.card.card_forests import CardCuboidForest
 from tpnn.solvers.grow.card.card_rows import RowsOnCard, higher_side_on_card
 from tpnn.solvers.grow.cuboids import TripleRows
 from tpnn.solvers.grow.engine import BagGrower, Grown, higher_side
-from tpnn.solvers.grow.forest import axis_kinds
-from tpnn.solvers.grow.pinned import FrozenParts, are_frozen, frozen_parts
+from tpnn.solvers.grow.forest import FrozenParts, are_frozen, axis_kinds, frozen_parts
 from tpnn.solvers.grow.triples import CuboidForest
 from tpnn.solvers.problem.coded import CodedComponents
 from tpnn.solvers.problem.problem import Problem

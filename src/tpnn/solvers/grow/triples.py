@@ -13,8 +13,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.loss.objectives import Objective
 from tpnn.solvers.grow.cuboids import SideGrowth, TripleGrowth, TripleRows, grow_triples
 from tpnn.solvers.grow.engine import Side, Tables, compute_slopes, set_scales
-from tpnn.solvers.grow.forest import bounded_tree, tree_for_size
-from tpnn.solvers.grow.pinned import FrozenParts
+from tpnn.solvers.grow.forest import FrozenParts, bounded_tree, tree_for_size
 from tpnn.solvers.grow.rectangles import UNVISITED_GAIN, TreeSettings
 from tpnn.solvers.problem.sums import totals
 

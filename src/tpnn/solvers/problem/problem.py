@@ -22,15 +22,18 @@ from tpnn.solvers.problem.coded import CodedComponents, Codes
 from tpnn.solvers.problem.rows import (
     DistinctRows,
     KeyArray,
+    Targets,
     TrainingRows,
     canonical_features,
+    centred_offset,
     distinct_rows,
     draw_bags,
     in_lanes,
     read_columns,
     row_keys,
+    scaled,
+    softened,
 )
-from tpnn.solvers.problem.training_scale import Targets, centred_offset, scaled, softened
 from tpnn.solvers.solution import Solution
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.encoder import TableEncoder, of_rows
