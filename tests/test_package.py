@@ -202,5 +202,5 @@ def test_what_is_not_installed_is_named_with_what_to_do() -> None:
     )  # fmt: skip
     frame, summary, estimator = run.stdout.splitlines()
     assert frame == summary
-    assert frame.startswith("to_frame: pandas is needed, found that it is not installed. Run: pip")
+    assert frame.startswith("to_frame: needs pandas, which is not installed. Run: pip")
     assert re.match(r"TPNNRegressor: the package '\w+' is needed, .* pip install tpnn$", estimator)
