@@ -119,7 +119,7 @@ def test_control_c_ends_the_process(solver: str) -> None:
     code = (
         "import numpy as np\n"
         "from tpnn import Descent, Grow, TPNNRegressor\n"
-        "from tpnn.solvers import limits as stopping\n"
+        "from tpnn.solvers import solution as stopping\n"
         "is_reached, said = stopping.Limits.are_reached, []\n"
         "def spy(limits):\n"
         "    if not said:\n"
