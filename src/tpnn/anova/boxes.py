@@ -1,0 +1,234 @@
+r"""Boxes: the leaves of trees, from which the functional ANOVA of their sum is read.
+
+A leaf with value v holds the rows whose features j in U lie in intervals I_j, which have shares p_j
+of the training rows. With e_j = 1[x_j in I_j] - p_j, which averages to zero,
+
+    v prod_(j in U) 1[x_j in I_j] = v prod_(j in U) (p_j + e_j),
+
+so the leaf adds v prod_(U \ S) p_j prod_S e_j to every component f_S with S within U: the only
+decomposition whose components average to zero along each of their features. On a grid, the leaf
+adds a constant to a box, and a box is 2^|S| corners in a grid of differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tpnn.anova.components import Component
+from tpnn.anova.measure import centre
+from tpnn.anova.trees import Trees, first_nodes
+from tpnn.table.axis import Axis
+
+LARGEST_ORDER = 3  # of a component that is read onto a grid
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Leaves of trees as products of intervals, which are sets of codes of one feature."""
+
+    trees: Trees
+    leaf_starts: IntArray  # (n_leaves + 1,): slots of each leaf
+    slots: Int32Array  # (n_slots,): interval of each slot; the features of a leaf increase
+    features: Int32Array  # (n_intervals,)
+    members: tuple[BoolArray, ...]  # (n_codes,) of each interval
+
+    @classmethod
+    def of(cls, trees: Trees) -> Boxes:
+        """Boxes of all leaves, in the order of the leaves."""
+        questions, sides = _paths(trees)
+        is_step = questions >= 0
+        asked = np.where(is_step, trees.asked[np.maximum(questions, 0)], len(trees.features))
+        order = np.argsort(asked, axis=1, kind="stable")
+        asked, questions, sides = (
+            np.take_along_axis(array, order, 1) for array in (asked, questions, sides)
+        )
+        is_step = questions >= 0
+        leaves = np.repeat(np.arange(len(asked)), is_step.sum(1))
+        asked, questions, sides = asked[is_step], questions[is_step], sides[is_step]
+        is_first = np.ones(len(asked), bool)
+        is_first[1:] = (leaves[1:] != leaves[:-1]) | (asked[1:] != asked[:-1])
+        slots, steps = _intervals(questions, sides, np.flatnonzero(is_first))
+        counts = np.bincount(leaves[is_first], minlength=len(trees.values))
+        members = tuple(_members(trees, *step) for step in steps)
+        return cls(
+            trees=trees,
+            leaf_starts=np.concatenate([[0], np.cumsum(counts)]),
+            slots=slots,
+            features=np.array([trees.asked[step[0][0]] for step in steps], np.int32),
+            members=members,
+        )
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """Share of the training rows in each interval, (n_intervals,)."""
+        masses = [self.trees.features[j].masses for j in self.features.tolist()]
+        return np.array([m[own].sum() for m, own in zip(masses, self.members, strict=True)])
+
+    @cached_property
+    def runs(self) -> tuple[IntArray, Int32Array, Int32Array]:
+        """Intervals as runs of codes: starts (n_intervals + 1,), lows and highs (n_runs,)."""
+        counts, lows, highs = [0], list[IntArray](), list[IntArray]()
+        for own in self.members:
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]])))
+            lows.append(edges[::2])
+            highs.append(edges[1::2])
+            counts.append(len(edges) // 2)
+        none = [np.zeros(0, np.intp)]
+        low, high = (np.concatenate(ends + none).astype(np.int32) for ends in (lows, highs))
+        return np.cumsum(counts), low, high
+
+    def subsets(self, order: int) -> dict[Component, int]:
+        """Find the sets of so many features that meet in leaves, and count these leaves."""
+        features = self.features[self.slots]
+        counts: dict[Component, int] = {}
+        widths = np.diff(self.leaf_starts)
+        for width in np.unique(widths[widths >= order]).tolist():
+            first = self.leaf_starts[:-1][widths == width]
+            together = features[first[:, None] + np.arange(width)]
+            unique, times = np.unique(together, axis=0, return_counts=True)
+            for whole, count in zip(unique.tolist(), times.tolist(), strict=True):
+                for chosen in combinations(whole, order):
+                    counts[chosen] = counts.get(chosen, 0) + count
+        return counts
+
+    def components(
+        self, wanted: Sequence[Component], axes: Mapping[int, Sequence[Axis]]
+    ) -> tuple[FloatArray, dict[Component, FloatArray]]:
+        """Mean (K,) of the trees, and wanted components on the nodes of their orders.
+
+        Features of a component increase. Grids (M_1, ..., M_d, K) are pure: they average to zero
+        along each axis.
+        """
+        from tpnn.anova.trees_numba import add_components
+
+        n_features, n_outputs = len(self.trees.features), self.trees.values.shape[1]
+        ordered = sorted(wanted, key=lambda s: _key(s, n_features))
+        shapes = [tuple(axes[len(s)][j].n_nodes + 1 for j in s) for s in ordered]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        strides = np.zeros((len(ordered), LARGEST_ORDER), np.int64)
+        for row, shape in zip(strides, shapes, strict=True):
+            row[: len(shape)] = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+        orders = range(1, max(map(len, ordered), default=1) + 1)
+        first, first_starts = self._first_nodes([axes[order] for order in orders])
+        cells, constant = np.zeros((sum(sizes), n_outputs)), np.zeros(n_outputs)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        add_components(
+            self.leaf_starts, self.slots, self.trees.values, self.features, self.shares,
+            *self.runs, first, first_starts,
+            np.array([_key(s, n_features) for s in ordered], np.int64),
+            np.array([len(s) for s in ordered], np.int64), offsets[:-1], strides, cells, constant,
+        )  # fmt: skip
+        grids = {}
+        for place, component in enumerate(ordered):
+            shape, d = shapes[place], len(component)
+            grid = cells[offsets[place] : offsets[place + 1]].reshape(*shape, n_outputs)
+            for axis in range(d):
+                grid = np.cumsum(grid, axis)
+            grid = grid[tuple(slice(size - 1) for size in shape)]
+            grids[component] = centre(grid, [axes[d][j].weights for j in component])
+        return constant, {component: grids[component] for component in wanted}
+
+    def _first_nodes(self, axes: Sequence[Sequence[Axis]]) -> tuple[Int32Array, IntArray]:
+        """First node from each code on, (n_orders, total), and where each feature begins."""
+        features = self.trees.features
+        starts = np.cumsum([0, *(feature.n_codes + 1 for feature in features)])
+        first = np.zeros((len(axes), int(starts[-1])), np.int32)
+        for row, of_order in zip(first, axes, strict=True):
+            for j in self.trees.used:
+                row[starts[j] : starts[j + 1]] = first_nodes(features[j], of_order[j].numbers)
+        return first, starts[:-1]
+
+    def shapley(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Shapley values of rows under the product of the marginals, (n_rows, p, K).
+
+        They sum to the score of the trees less its mean.
+        """
+        from tpnn.anova.trees_numba import add_shapley
+
+        n_rows, trees = len(columns[0]), self.trees
+        phi = np.zeros((n_rows, len(trees.features), trees.values.shape[1]))
+        codes = {j: trees.features[j].codes(columns[j]) for j in trees.used}
+        widest = int(np.diff(self.leaf_starts).max(initial=1))
+        points, weights = np.polynomial.legendre.leggauss((widest + 1) // 2)
+        features = self.features.tolist()
+        for row in range(n_rows):
+            hits = np.array(
+                [own[codes[j][row]] for j, own in zip(features, self.members, strict=True)],
+                np.float64,
+            )
+            add_shapley(
+                self.leaf_starts, self.slots, trees.values, self.features, self.shares, hits,
+                (points + 1) / 2, weights / 2, phi[row],
+            )  # fmt: skip
+        return phi
+
+
+def _key(component: Component, n_features: int) -> int:
+    """Return the number of a component; features are counted from 1, in the base of their number plus 1."""
+    key = 0
+    for feature in component:
+        key = key * (n_features + 1) + feature + 1
+    return key
+
+
+def _paths(trees: Trees) -> tuple[Int32Array, BoolArray]:
+    """Questions on the way to each leaf, (n_leaves, depth), -1 beyond its end, and sides taken."""
+    n_leaves, n_nodes = len(trees.values), len(trees.questions)
+    parents = np.full(n_nodes + n_leaves, -1)
+    came_right = np.zeros(n_nodes + n_leaves, bool)
+    for side in range(2):
+        child = trees.children[:, side].astype(np.intp)
+        place = np.where(child >= 0, child, n_nodes - 1 - child)
+        parents[place], came_right[place] = np.arange(n_nodes), side
+    here = n_nodes + np.arange(n_leaves)
+    questions, sides = list[IntArray](), list[BoolArray]()
+    while (parents[here] >= 0).any():
+        up = parents[here]
+        questions.append(np.where(up >= 0, trees.questions[np.maximum(up, 0)], -1))
+        sides.append(came_right[here] & (up >= 0))
+        here = np.where(up >= 0, up, here)
+    if not questions:
+        return np.zeros((n_leaves, 0), np.int32), np.zeros((n_leaves, 0), bool)
+    return np.stack(questions, 1).astype(np.int32), np.stack(sides, 1)
+
+
+Step = tuple[list[int], list[bool]]
+
+
+def _intervals(
+    questions: Int32Array, sides: BoolArray, firsts: IntArray
+) -> tuple[Int32Array, list[Step]]:
+    """Interval of each slot, and the questions and sides of each interval.
+
+    Slots with the same answers to the same questions share an interval: they are told apart by a
+    sum of 64 random bits for each answer.
+    """
+    answers = (2 * questions.astype(np.uint64) + sides + np.uint64(1)) * MIXER
+    answers = (answers ^ (answers >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    answers ^= answers >> np.uint64(32)
+    if not len(firsts):
+        return np.zeros(0, np.int32), []
+    keys = np.add.reduceat(answers, firsts)
+    _, examples, slots = np.unique(keys, return_index=True, return_inverse=True)
+    ends = np.append(firsts[1:], len(questions))
+    steps = [
+        (questions[firsts[e] : ends[e]].tolist(), sides[firsts[e] : ends[e]].tolist())
+        for e in examples
+    ]
+    return slots.astype(np.int32), steps
+
+
+def _members(trees: Trees, questions: list[int], sides: list[bool]) -> BoolArray:
+    """Codes of a feature that give these answers."""
+    starts, inside = trees.starts, None
+    for question, side in zip(questions, sides, strict=True):
+        goes = trees.right[starts[question] : starts[question + 1]] == side
+        inside = goes if inside is None else inside & goes
+    return np.ones(0, bool) if inside is None else inside

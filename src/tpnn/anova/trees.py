@@ -1,0 +1,244 @@
+"""Trees: a sum of decision trees, whose functional ANOVA is exact.
+
+A tree asks questions about single features and ends in a leaf with one value for each output. The
+values of a feature fall into codes, and a question is the set of codes that go right, so that
+thresholds, sets of levels and the ways of missing values are all alike. ``tpnn.anova.boxes`` reads
+the components of the sum off its leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
+
+ROWS_PER_BLOCK = 256  # scored at a time with NumPy, by all trees
+FEWEST_COMPILED_ROWS = 500  # from which on compiled loops are worth loading
+
+
+class TreeFeature(NamedTuple):
+    """How the values of one feature become codes.
+
+    Codes are 0, ..., n - 1 for values or levels, n for levels that fit has not seen, and n + 1 for
+    missing values. They are in the order of the nodes of the feature's axes.
+    """
+
+    ends: FloatArray  # (n - 1,): largest value of each code but the last; empty for levels
+    groups: Int32Array | None  # (n_levels,): code of each level of a feature without order
+    masses: FloatArray  # (n + 2,): share of the training rows
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, those of unseen levels and missing values included."""
+        return len(self.masses)
+
+    def codes(self, x: FloatArray) -> Int32Array:
+        """Code of each number as the encoder reads it: NaN is missing, inf an unseen level."""
+        missing, unseen = np.isnan(x), np.isinf(x)
+        codes: NDArray[Any]
+        if self.groups is None:
+            codes = np.searchsorted(self.ends, x, side="left")
+        else:
+            codes = self.groups[np.where(missing | unseen, 0.0, x).astype(np.intp)]
+        codes = np.where(unseen, self.n_codes - 2, codes)
+        return np.where(missing, self.n_codes - 1, codes).astype(np.int32)
+
+
+@dataclass(frozen=True, repr=False)
+class Trees:
+    """A sum of trees. Its arrays are read-only."""
+
+    features: tuple[TreeFeature, ...]  # all features of the model, in its order
+    asked: Int32Array  # (n_questions,): feature that each question asks about
+    right: BoolArray  # flat: for each question, for each code of its feature, whether it goes right
+    roots: Int32Array  # (n_trees,): first node of each tree; a negative number n is leaf -1 - n
+    questions: Int32Array  # (n_nodes,): question of each node
+    children: Int32Array  # (n_nodes, 2): where to go from a node, left and right, as in ``roots``
+    values: FloatArray  # (n_leaves, K)
+
+    def __post_init__(self) -> None:
+        for name in ("asked", "right", "roots", "questions", "children", "values"):
+            getattr(self, name).flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Trees({len(self.roots)} trees, {len(self.values)} leaves)"
+
+    @property
+    def used(self) -> list[int]:
+        """Features that some question asks about."""
+        return sorted(set(self.asked.tolist()))
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where the answers to each question begin in ``right``, (n_questions + 1,)."""
+        sizes = [self.features[feature].n_codes for feature in self.asked.tolist()]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+
+    def answers(self, columns: Sequence[FloatArray]) -> BoolArray:
+        """Whether each row goes right at each question, (n_questions, n_rows)."""
+        codes = {j: self.features[j].codes(columns[j]) for j in self.used}
+        found = np.empty((len(self.asked), len(columns[0])), np.bool_)
+        for question, feature in enumerate(self.asked.tolist()):
+            found[question] = self.right[self.starts[question] :][codes[feature]]
+        return found
+
+    def scores(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Sum of the trees on rows whose columns are numbers of the encoder, (n_rows, K)."""
+        n_rows, n_outputs = len(columns[0]), self.values.shape[1]
+        scores = np.zeros((n_rows, n_outputs))
+        if not len(self.roots):
+            return scores
+        for start in range(0, n_rows, ROWS_PER_BLOCK):
+            some = slice(start, start + ROWS_PER_BLOCK)
+            answers = self.answers([column[some] for column in columns])
+            if n_rows >= FEWEST_COMPILED_ROWS:
+                from tpnn.anova.trees_numba import add_scores
+
+                add_scores(
+                    answers, self.roots, self.questions, self.children, self.values, scores[some]
+                )
+            else:
+                scores[some] = self._scores(answers)
+        return scores
+
+    def _scores(self, answers: BoolArray) -> FloatArray:
+        """Sum of the trees, given the answers (n_questions, n_rows), with NumPy alone."""
+        places = self._leaves(answers)
+        total = np.zeros((answers.shape[1], self.values.shape[1]))
+        for leaves in places:  # one tree after the other: a sum has the same bits in any block
+            total += self.values[leaves]
+        return total
+
+    def _leaves(self, answers: BoolArray) -> IntArray:
+        """Leaf of each tree and row, (n_trees, n_rows)."""
+        n_rows = answers.shape[1]
+        node = np.repeat(self.roots[:, None].astype(np.intp), n_rows, axis=1)
+        flat = np.flatnonzero(node >= 0)
+        places = node.reshape(-1)
+        while len(flat):  # one level deeper each time
+            here = places[flat]
+            goes_right = answers[self.questions[here], flat % n_rows]
+            places[flat] = self.children[here, goes_right.astype(np.intp)]
+            flat = flat[places[flat] >= 0]
+        return -1 - node
+
+    def pick(self, features: Sequence[int]) -> Trees:
+        """Keep some features only; the others must not be asked about."""
+        number = {feature: place for place, feature in enumerate(features)}
+        asked = np.array([number[j] for j in self.asked.tolist()], np.int32)
+        return replace(self, features=tuple(self.features[j] for j in features), asked=asked)
+
+    def scaled(self, factors: FloatArray) -> Trees:
+        """Trees whose values are multiplied by the factors (K,) of the outputs."""
+        return replace(self, values=self.values * factors)
+
+
+def joined(parts: Sequence[Trees]) -> Trees:
+    """Sum of several sums of trees over the same features; equal questions become one."""
+    first = parts[0]
+    numbers: dict[tuple[int, bytes], int] = {}
+    asked, right = list[int](), list[BoolArray]()
+    roots, questions, children, values = [], [], [], []
+    n_nodes, n_leaves = 0, 0
+    for trees in parts:
+        renumbered = np.empty(len(trees.asked), np.int32)
+        for question, feature in enumerate(trees.asked.tolist()):
+            goes = trees.right[trees.starts[question] : trees.starts[question + 1]]
+            key = feature, goes.tobytes()
+            if key not in numbers:
+                numbers[key] = len(asked)
+                asked.append(feature)
+                right.append(goes)
+            renumbered[question] = numbers[key]
+        roots.append(_moved(trees.roots, n_nodes, n_leaves))
+        children.append(_moved(trees.children, n_nodes, n_leaves))
+        questions.append(renumbered[trees.questions])
+        values.append(trees.values)
+        n_nodes, n_leaves = n_nodes + len(trees.questions), n_leaves + len(trees.values)
+    return Trees(
+        features=first.features,
+        asked=np.array(asked, np.int32),
+        right=np.concatenate([*right, np.zeros(0, np.bool_)]),
+        roots=np.concatenate(roots),
+        questions=np.concatenate(questions),
+        children=np.concatenate(children),
+        values=np.concatenate(values),
+    )
+
+
+def _moved(places: Int32Array, n_nodes: int, n_leaves: int) -> Int32Array:
+    """Numbers of nodes and leaves that come after others."""
+    return np.where(places >= 0, places + n_nodes, places - n_leaves).astype(np.int32)
+
+
+class TreeBuilder:
+    """Collects trees node by node."""
+
+    def __init__(self, features: Sequence[TreeFeature], n_outputs: int) -> None:
+        self.features, self.n_outputs = tuple(features), n_outputs
+        self._numbers: dict[tuple[int, bytes], int] = {}
+        self._asked: list[int] = []
+        self._right: list[BoolArray] = []
+        self._roots: list[int] = []
+        self._questions: list[int] = []
+        self._children: list[tuple[int, int]] = []
+        self._values: list[FloatArray] = []
+
+    def question(self, feature: int, right: BoolArray) -> int:
+        """Return the number of a question: which codes (n_codes,) of a feature go right."""
+        key = feature, right.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._asked)
+            self._asked.append(feature)
+            self._right.append(right)
+        return self._numbers[key]
+
+    def leaf(self, value: FloatArray) -> int:
+        """Add a leaf with a value for each output; return its place."""
+        self._values.append(np.asarray(value, np.float64))
+        return -len(self._values)
+
+    def node(self, question: int, left: int, right: int) -> int:
+        """Add a node above two places; return its place."""
+        self._questions.append(question)
+        self._children.append((left, right))
+        return len(self._questions) - 1
+
+    def root(self, place: int) -> None:
+        """Say that a tree begins at a place."""
+        self._roots.append(place)
+
+    def trees(self) -> Trees:
+        """Return all trees that were added."""
+        return Trees(
+            features=self.features,
+            asked=np.array(self._asked, np.int32),
+            right=np.concatenate([*self._right, np.zeros(0, np.bool_)]),
+            roots=np.array(self._roots, np.int32),
+            questions=np.array(self._questions, np.int32),
+            children=np.array(self._children, np.int32).reshape(-1, 2),
+            values=np.array(self._values, np.float64).reshape(-1, self.n_outputs),
+        )
+
+
+def masses_of(feature: TreeFeature, x: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Share of the rows (n_rows,) that have each code of a feature; sums to one."""
+    counts: FloatArray = np.bincount(feature.codes(x), weights, feature.n_codes).astype(np.float64)
+    return counts / float(counts.sum())
+
+
+def first_nodes(feature: TreeFeature, numbers: FloatArray) -> Int32Array:
+    """First node of an axis whose code is at least c, for c = 0, ..., n_codes.
+
+    ``numbers`` (M,) are the nodes as the encoder reads them; their codes must not fall.
+    """
+    codes = feature.codes(numbers)
+    if (np.diff(codes) < 0).any():
+        raise ValueError("codes of a feature must be in the order of its nodes")
+    return np.searchsorted(codes, np.arange(feature.n_codes + 1)).astype(np.int32)

@@ -1,0 +1,173 @@
+"""Compiled loops over trees and their leaves: scores, components, Shapley values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tpnn._utils.compile import compiled
+
+MOST_SLOTS = 64  # different features on the way to a leaf
+
+
+@compiled()
+def add_scores(
+    answers: Any, roots: Any, questions: Any, children: Any, values: Any, scores: Any
+) -> None:
+    """Add the values of all trees to scores (n_rows, K), given answers (n_questions, n_rows)."""
+    for root in roots:
+        for row in range(len(scores)):
+            place = root
+            while place >= 0:
+                place = children[place, np.intp(answers[questions[place], row])]
+            for output in range(scores.shape[1]):
+                scores[row, output] += values[-1 - place, output]
+
+
+@compiled()
+def _product_of_others(shares: Any, slots: Any, n_slots: int, chosen: Any, n_chosen: int) -> float:
+    """Product of the shares of all slots of a leaf but the chosen ones."""
+    product = 1.0
+    for slot in range(n_slots):
+        is_other = True
+        for i in range(n_chosen):
+            is_other &= chosen[i] != slot
+        if is_other:
+            product *= shares[slots[slot]]
+    return product
+
+
+@compiled()
+def _find(keys: Any, key: int) -> int:
+    """Position of a key among sorted ones, or -1."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(keys) and keys[low] == key else -1
+
+
+@compiled()
+def _add_box(
+    value: Any, factor: float, intervals: Any, order: int, run_starts: Any, lows: Any, highs: Any,
+    first: Any, first_starts: Any, features: Any, strides: Any, cells: Any,
+) -> None:  # fmt: skip
+    """Add a value (K,) to the corners of a product of unions of runs, in a grid of differences."""
+    counters, ends = np.zeros(3, np.int64), np.ones(3, np.int64)
+    for axis in range(order):
+        counters[axis] = run_starts[intervals[axis]]
+        ends[axis] = run_starts[intervals[axis] + 1]
+        if counters[axis] == ends[axis]:
+            return
+    begins = counters.copy()
+    corners = np.zeros((3, 2), np.int64)
+    while True:
+        is_empty = False
+        for axis in range(order):
+            start = first_starts[features[axis]]
+            corners[axis, 0] = first[start + lows[counters[axis]]]
+            corners[axis, 1] = first[start + highs[counters[axis]]]
+            is_empty |= corners[axis, 0] == corners[axis, 1]
+        if not is_empty:
+            for corner in range(1 << order):
+                cell, sign = 0, factor
+                for axis in range(order):
+                    side = (corner >> axis) & 1
+                    cell += corners[axis, side] * strides[axis]
+                    sign = -sign if side else sign
+                for output in range(len(value)):
+                    cells[cell, output] += sign * value[output]
+        axis = order - 1  # the next combination of runs
+        while axis >= 0:
+            counters[axis] += 1
+            if counters[axis] < ends[axis]:
+                break
+            counters[axis] = begins[axis]
+            axis -= 1
+        if axis < 0:
+            return
+
+
+@compiled()
+def add_components(
+    leaf_starts: Any,  # (n_leaves + 1,): slots of each leaf
+    slots: Any,  # (n_slots,): interval of each slot; features of a leaf increase
+    values: Any,  # (n_leaves, K)
+    features: Any,  # (n_intervals,)
+    shares: Any,  # (n_intervals,)
+    run_starts: Any,  # (n_intervals + 1,)
+    lows: Any,  # (n_runs,): codes from low to below high
+    highs: Any,
+    first: Any,  # (order, total): first node from each code on, of all features
+    first_starts: Any,  # (p,)
+    keys: Any,  # (C,): sorted keys of the components
+    order_of: Any,  # (C,)
+    offsets: Any,  # (C,): first cell of each component
+    strides: Any,  # (C, 3)
+    cells: Any,  # (n_cells, K): grids of differences, to which all is added
+    constant: Any,  # (K,)
+) -> None:
+    """Add every leaf to the components that its features contain, and to the constant."""
+    base = len(first_starts) + 1
+    chosen, intervals, own = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    for leaf in range(len(values)):
+        some = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
+        n = len(some)
+        constant += values[leaf] * _product_of_others(shares, some, n, chosen, 0)
+        for a in range(n):
+            for b in range(a, n):
+                for c in range(b, n):
+                    # (a, a, a) is a main effect, (a, b, b) a pair, (a, b, c) a triple
+                    if a == b and c > b:
+                        continue
+                    order = 1 + (b > a) + (c > b)
+                    if order > len(first):
+                        continue
+                    chosen[0], chosen[1], chosen[2] = a, b, c
+                    key = 0
+                    for i in range(order):
+                        intervals[i] = some[chosen[i]]
+                        own[i] = features[intervals[i]]
+                        key = key * base + own[i] + 1
+                    place = _find(keys, key)
+                    if place < 0 or order_of[place] != order:
+                        continue
+                    factor = _product_of_others(shares, some, n, chosen, order)
+                    _add_box(
+                        values[leaf], factor, intervals, order, run_starts, lows, highs,
+                        first[order - 1], first_starts, own, strides[place],
+                        cells[offsets[place] :],
+                    )  # fmt: skip
+
+
+@compiled()
+def add_shapley(
+    leaf_starts: Any, slots: Any, values: Any, features: Any, shares: Any, hits: Any, points: Any,
+    weights: Any, phi: Any,
+) -> None:  # fmt: skip
+    """Add the Shapley values of all leaves to phi (p, K), given which intervals hold the row.
+
+    With e = 1 or 0 less the share p, feature i gets the integral over t from 0 to 1 of
+    e_i prod_(j != i) (p_j + t e_j), a polynomial that the points and weights integrate exactly.
+    """
+    excess, product = np.empty(MOST_SLOTS), np.empty(MOST_SLOTS)
+    for leaf in range(len(values)):
+        first, n = leaf_starts[leaf], leaf_starts[leaf + 1] - leaf_starts[leaf]
+        for slot in range(n):
+            interval = slots[first + slot]
+            excess[slot] = hits[interval] - shares[interval]
+            product[slot] = 0.0
+        for k in range(len(points)):
+            for slot in range(n):
+                one = weights[k] * excess[slot]
+                for other in range(n):
+                    if other != slot:
+                        one *= shares[slots[first + other]] + points[k] * excess[other]
+                product[slot] += one
+        for slot in range(n):
+            for output in range(phi.shape[1]):
+                phi[features[slots[first + slot]], output] += product[slot] * values[leaf, output]
