@@ -171,7 +171,7 @@ class Boxes:
 
 
 def _key(component: Component, n_features: int) -> int:
-    """Return the number of a component; features are counted from 1, in the base of their number plus 1."""
+    """Return the number of a component: its features plus 1 are the digits, in base p + 1."""
     key = 0
     for feature in component:
         key = key * (n_features + 1) + feature + 1
