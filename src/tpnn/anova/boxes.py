@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from tpnn.anova.components import Component
@@ -26,7 +27,6 @@ from tpnn.anova.trees import Trees, first_nodes
 from tpnn.table.axis import Axis
 
 LARGEST_ORDER = 3  # of a component that is read onto a grid
-MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,25 @@ class Boxes:
         low, high = (np.concatenate(ends + none).astype(np.int32) for ends in (lows, highs))
         return np.cumsum(counts), low, high
 
+    @cached_property
+    def together(self) -> dict[Component, int]:
+        """Sets of features on the way to leaves, and the number of leaves of each."""
+        if not len(self.slots):
+            return {}
+        features, firsts = self.features[self.slots], self.leaf_starts[:-1]
+        firsts = firsts[np.diff(self.leaf_starts) > 0]
+        keys = np.add.reduceat(_scrambled(features), firsts)
+        _, examples, counts = np.unique(keys, return_index=True, return_counts=True)
+        ends = np.append(firsts[1:], len(features))
+        sets = [tuple(features[firsts[e] : ends[e]].tolist()) for e in examples]
+        return dict(zip(sets, counts.tolist(), strict=True))
+
     def subsets(self, order: int) -> dict[Component, int]:
         """Find the sets of so many features that meet in leaves, and count these leaves."""
-        features = self.features[self.slots]
         counts: dict[Component, int] = {}
-        widths = np.diff(self.leaf_starts)
-        for width in np.unique(widths[widths >= order]).tolist():
-            first = self.leaf_starts[:-1][widths == width]
-            together = features[first[:, None] + np.arange(width)]
-            unique, times = np.unique(together, axis=0, return_counts=True)
-            for whole, count in zip(unique.tolist(), times.tolist(), strict=True):
-                for chosen in combinations(whole, order):
-                    counts[chosen] = counts.get(chosen, 0) + count
+        for features, count in self.together.items():
+            for subset in combinations(features, order):
+                counts[subset] = counts.get(subset, 0) + count
         return counts
 
     def components(
@@ -116,14 +123,14 @@ class Boxes:
         for row, shape in zip(strides, shapes, strict=True):
             row[: len(shape)] = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
         orders = range(1, max(map(len, ordered), default=1) + 1)
-        first, first_starts = self._first_nodes([axes[order] for order in orders])
+        nodes = self._nodes_of_runs([axes[order] for order in orders])
         cells, constant = np.zeros((sum(sizes), n_outputs)), np.zeros(n_outputs)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         add_components(
             self.leaf_starts, self.slots, self.trees.values, self.features, self.shares,
-            *self.runs, first, first_starts,
-            np.array([_key(s, n_features) for s in ordered], np.int64),
-            np.array([len(s) for s in ordered], np.int64), offsets[:-1], strides, cells, constant,
+            self.runs[0], nodes, n_features + 1,
+            np.array([_key(s, n_features) for s in ordered], np.int64), offsets[:-1], strides,
+            cells, constant,
         )  # fmt: skip
         grids = {}
         for place, component in enumerate(ordered):
@@ -135,15 +142,17 @@ class Boxes:
             grids[component] = centre(grid, [axes[d][j].weights for j in component])
         return constant, {component: grids[component] for component in wanted}
 
-    def _first_nodes(self, axes: Sequence[Sequence[Axis]]) -> tuple[Int32Array, IntArray]:
-        """First node from each code on, (n_orders, total), and where each feature begins."""
-        features = self.trees.features
-        starts = np.cumsum([0, *(feature.n_codes + 1 for feature in features)])
-        first = np.zeros((len(axes), int(starts[-1])), np.int32)
-        for row, of_order in zip(first, axes, strict=True):
-            for j in self.trees.used:
-                row[starts[j] : starts[j + 1]] = first_nodes(features[j], of_order[j].numbers)
-        return first, starts[:-1]
+    def _nodes_of_runs(self, axes: Sequence[Sequence[Axis]]) -> IntArray:
+        """Return the first node of each run and the first one after it, (n_orders, n_runs, 2)."""
+        starts, lows, highs = self.runs
+        features, nodes = self.trees.features, np.zeros((len(axes), len(lows), 2), np.intp)
+        owners = np.repeat(self.features, np.diff(starts))
+        for j in self.trees.used:
+            own = owners == j
+            for of_order, table in zip(nodes, axes, strict=True):
+                first = first_nodes(features[j], table[j].numbers)
+                of_order[own, 0], of_order[own, 1] = first[lows[own]], first[highs[own]]
+        return nodes
 
     def shapley(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Shapley values of rows under the product of the marginals, (n_rows, p, K).
@@ -199,6 +208,13 @@ def _paths(trees: Trees) -> tuple[Int32Array, BoolArray]:
     return np.stack(questions, 1).astype(np.int32), np.stack(sides, 1)
 
 
+def _scrambled(numbers: Int32Array) -> NDArray[np.uint64]:
+    """Turn each number into 64 bits that look random; sums of them tell sets of numbers apart."""
+    bits = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return bits ^ (bits >> np.uint64(32))
+
+
 Step = tuple[list[int], list[bool]]
 
 
@@ -207,15 +223,11 @@ def _intervals(
 ) -> tuple[Int32Array, list[Step]]:
     """Interval of each slot, and the questions and sides of each interval.
 
-    Slots with the same answers to the same questions share an interval: they are told apart by a
-    sum of 64 random bits for each answer.
+    Slots with the same answers to the same questions share an interval.
     """
-    answers = (2 * questions.astype(np.uint64) + sides + np.uint64(1)) * MIXER
-    answers = (answers ^ (answers >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    answers ^= answers >> np.uint64(32)
     if not len(firsts):
         return np.zeros(0, np.int32), []
-    keys = np.add.reduceat(answers, firsts)
+    keys = np.add.reduceat(_scrambled(2 * questions + sides), firsts)
     _, examples, slots = np.unique(keys, return_index=True, return_inverse=True)
     ends = np.append(firsts[1:], len(questions))
     steps = [

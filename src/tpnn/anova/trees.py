@@ -181,14 +181,15 @@ class TreeBuilder:
     """Collects trees node by node."""
 
     def __init__(self, features: Sequence[TreeFeature], n_outputs: int) -> None:
-        self.features, self.n_outputs = tuple(features), n_outputs
+        self.features = tuple(features)
         self._numbers: dict[tuple[int, bytes], int] = {}
         self._asked: list[int] = []
         self._right: list[BoolArray] = []
         self._roots: list[int] = []
-        self._questions: list[int] = []
-        self._children: list[tuple[int, int]] = []
-        self._values: list[FloatArray] = []
+        self._questions: list[Int32Array] = [np.zeros(0, np.int32)]
+        self._children: list[Int32Array] = [np.zeros((0, 2), np.int32)]
+        self._values: list[FloatArray] = [np.zeros((0, n_outputs))]
+        self._n_nodes, self._n_leaves = 0, 0
 
     def question(self, feature: int, right: BoolArray) -> int:
         """Return the number of a question: which codes (n_codes,) of a feature go right."""
@@ -201,14 +202,28 @@ class TreeBuilder:
 
     def leaf(self, value: FloatArray) -> int:
         """Add a leaf with a value for each output; return its place."""
-        self._values.append(np.asarray(value, np.float64))
-        return -len(self._values)
+        self._values.append(np.asarray(value, np.float64)[None])
+        self._n_leaves += 1
+        return -self._n_leaves
 
     def node(self, question: int, left: int, right: int) -> int:
         """Add a node above two places; return its place."""
-        self._questions.append(question)
-        self._children.append((left, right))
-        return len(self._questions) - 1
+        self._questions.append(np.array([question], np.int32))
+        self._children.append(np.array([[left, right]], np.int32))
+        self._n_nodes += 1
+        return self._n_nodes - 1
+
+    def add(self, questions: Int32Array, children: Int32Array, values: FloatArray) -> None:
+        """Add a whole tree: questions (n,) and children (n, 2) of its nodes, values of its leaves.
+
+        Its first node is its root. Places are counted within the tree.
+        """
+        n_nodes, n_leaves = self._n_nodes, self._n_leaves
+        self._roots.append(n_nodes if len(questions) else -1 - n_leaves)
+        self._questions.append(questions)
+        self._children.append(_moved(children, n_nodes, n_leaves))
+        self._values.append(values)
+        self._n_nodes, self._n_leaves = n_nodes + len(questions), n_leaves + len(values)
 
     def root(self, place: int) -> None:
         """Say that a tree begins at a place."""
@@ -221,9 +236,9 @@ class TreeBuilder:
             asked=np.array(self._asked, np.int32),
             right=np.concatenate([*self._right, np.zeros(0, np.bool_)]),
             roots=np.array(self._roots, np.int32),
-            questions=np.array(self._questions, np.int32),
-            children=np.array(self._children, np.int32).reshape(-1, 2),
-            values=np.array(self._values, np.float64).reshape(-1, self.n_outputs),
+            questions=np.concatenate(self._questions),
+            children=np.concatenate(self._children),
+            values=np.concatenate(self._values),
         )
 
 

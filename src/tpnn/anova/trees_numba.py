@@ -52,44 +52,37 @@ def _find(keys: Any, key: int) -> int:
 
 
 @compiled()
-def _add_box(
-    value: Any, factor: float, intervals: Any, order: int, run_starts: Any, lows: Any, highs: Any,
-    first: Any, first_starts: Any, features: Any, strides: Any, cells: Any,
-) -> None:  # fmt: skip
-    """Add a value (K,) to the corners of a product of unions of runs, in a grid of differences."""
-    counters, ends = np.zeros(3, np.int64), np.ones(3, np.int64)
-    for axis in range(order):
-        counters[axis] = run_starts[intervals[axis]]
-        ends[axis] = run_starts[intervals[axis] + 1]
-        if counters[axis] == ends[axis]:
-            return
-    begins = counters.copy()
-    corners = np.zeros((3, 2), np.int64)
-    while True:
-        is_empty = False
+def _add_box(value: Any, factor: float, order: int, corners: Any, strides: Any, cells: Any) -> None:
+    """Add a value (K,) to a box of a grid: to its corners (order, 2) in a grid of differences."""
+    for corner in range(1 << order):
+        cell, sign = 0, factor
         for axis in range(order):
-            start = first_starts[features[axis]]
-            corners[axis, 0] = first[start + lows[counters[axis]]]
-            corners[axis, 1] = first[start + highs[counters[axis]]]
-            is_empty |= corners[axis, 0] == corners[axis, 1]
-        if not is_empty:
-            for corner in range(1 << order):
-                cell, sign = 0, factor
-                for axis in range(order):
-                    side = (corner >> axis) & 1
-                    cell += corners[axis, side] * strides[axis]
-                    sign = -sign if side else sign
-                for output in range(len(value)):
-                    cells[cell, output] += sign * value[output]
-        axis = order - 1  # the next combination of runs
-        while axis >= 0:
-            counters[axis] += 1
-            if counters[axis] < ends[axis]:
-                break
-            counters[axis] = begins[axis]
-            axis -= 1
-        if axis < 0:
-            return
+            side = (corner >> axis) & 1
+            cell += corners[axis, side] * strides[axis]
+            sign = -sign if side else sign
+        for output in range(len(value)):
+            cells[cell, output] += sign * value[output]
+
+
+@compiled()
+def _add_runs(
+    value: Any, factor: float, order: int, one: int, two: int, three: int, run_starts: Any,
+    nodes: Any, strides: Any, corners: Any, cells: Any,
+) -> None:  # fmt: skip
+    """Add a value (K,) to the product of up to three intervals, each a union of runs of nodes."""
+    for a in range(run_starts[one], run_starts[one + 1]):
+        corners[0] = nodes[a]
+        if order == 1:
+            _add_box(value, factor, order, corners, strides, cells)
+            continue
+        for b in range(run_starts[two], run_starts[two + 1]):
+            corners[1] = nodes[b]
+            if order == 2:
+                _add_box(value, factor, order, corners, strides, cells)
+                continue
+            for c in range(run_starts[three], run_starts[three + 1]):
+                corners[2] = nodes[c]
+                _add_box(value, factor, order, corners, strides, cells)
 
 
 @compiled()
@@ -100,48 +93,35 @@ def add_components(
     features: Any,  # (n_intervals,)
     shares: Any,  # (n_intervals,)
     run_starts: Any,  # (n_intervals + 1,)
-    lows: Any,  # (n_runs,): codes from low to below high
-    highs: Any,
-    first: Any,  # (order, total): first node from each code on, of all features
-    first_starts: Any,  # (p,)
+    nodes: Any,  # (orders, n_runs, 2): first node of each run, and first node after it
+    base: int,  # number of features + 1, of the keys
     keys: Any,  # (C,): sorted keys of the components
-    order_of: Any,  # (C,)
     offsets: Any,  # (C,): first cell of each component
     strides: Any,  # (C, 3)
     cells: Any,  # (n_cells, K): grids of differences, to which all is added
     constant: Any,  # (K,)
 ) -> None:
     """Add every leaf to the components that its features contain, and to the constant."""
-    base = len(first_starts) + 1
-    chosen, intervals, own = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    chosen, corners = np.zeros(3, np.int64), np.zeros((3, 2), np.int64)
     for leaf in range(len(values)):
         some = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
         n = len(some)
         constant += values[leaf] * _product_of_others(shares, some, n, chosen, 0)
         for a in range(n):
-            for b in range(a, n):
-                for c in range(b, n):
+            for b in range(a, n if len(nodes) > 1 else a + 1):
+                for c in range(b, n if len(nodes) > 2 and b > a else b + 1):
                     # (a, a, a) is a main effect, (a, b, b) a pair, (a, b, c) a triple
-                    if a == b and c > b:
-                        continue
-                    order = 1 + (b > a) + (c > b)
-                    if order > len(first):
-                        continue
                     chosen[0], chosen[1], chosen[2] = a, b, c
-                    key = 0
+                    order, key = 1 + (b > a) + (c > b), 0
                     for i in range(order):
-                        intervals[i] = some[chosen[i]]
-                        own[i] = features[intervals[i]]
-                        key = key * base + own[i] + 1
+                        key = key * base + features[some[chosen[i]]] + 1
                     place = _find(keys, key)
-                    if place < 0 or order_of[place] != order:
-                        continue
-                    factor = _product_of_others(shares, some, n, chosen, order)
-                    _add_box(
-                        values[leaf], factor, intervals, order, run_starts, lows, highs,
-                        first[order - 1], first_starts, own, strides[place],
-                        cells[offsets[place] :],
-                    )  # fmt: skip
+                    if place >= 0:
+                        factor = _product_of_others(shares, some, n, chosen, order)
+                        _add_runs(
+                            values[leaf], factor, order, some[a], some[b], some[c], run_starts,
+                            nodes[order - 1], strides[place], corners, cells[offsets[place] :],
+                        )  # fmt: skip
 
 
 @compiled()

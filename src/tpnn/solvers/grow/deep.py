@@ -1,0 +1,283 @@
+"""Deep growth: bags of oblivious trees over all features, from the best constant on.
+
+A deep tree finds an interaction because its features meet on one path; components of fixed features
+would have to be known before. Columns of trees have at most 256 codes. Levels without order are
+sorted by what they say about the targets of the bag's own training rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpnn._utils.arrays import CodeArray, FloatArray, IntArray, RealArray
+from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
+from tpnn.solvers.grow.engine import Side, held_out_loss
+from tpnn.solvers.grow.oblivious import (
+    MOST_CODES,
+    WEIGHTS,
+    Meetings,
+    Tree,
+    TreeRules,
+    add_leaves,
+    add_tree,
+    grow_tree,
+    unfold,
+)
+from tpnn.solvers.problem.problem import Problem
+from tpnn.solvers.problem.rows import scrambled
+from tpnn.solvers.solution import EarlyStopping, Event, Limits, Progress
+from tpnn.table.axis import Axis
+
+LEVEL_PRIOR_ROWS = 10.0  # rows of average target that a level is mixed with before it is ranked
+MOST_LEVEL_ORDERS = 3  # of one feature: levels are sorted once for each output, but no more often
+NOISE_DECAY = 0.02  # of the noise, from tree to tree
+MOST_DEEP_ROWS = 250_000  # more rows hardly choose better questions
+SEEDS_PER_BAG = 1 << 32
+
+
+class Columns(NamedTuple):
+    """Columns that the trees of a bag ask about."""
+
+    features: IntArray  # (n_columns,)
+    codes: tuple[CodeArray, ...]  # of each column: code of every node of order 1 of its feature
+    sizes: IntArray  # (n_columns,): number of codes
+
+    def coded(self, nodes: CodeArray, rows: IntArray) -> CodeArray:
+        """Codes (n_columns, len(rows)) of some rows, given the nodes (p, n) of all rows."""
+        coded = np.empty((len(self.features), len(rows)), np.uint8)
+        for place, feature in enumerate(self.features):
+            np.take(self.codes[place], nodes[feature][rows], out=coded[place])
+        return coded
+
+
+@dataclass(frozen=True)
+class DeepBag:
+    """Trees of one bag, on the training scale."""
+
+    columns: Columns
+    trees: list[Tree]
+    loss: float  # of the held-out rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepGrowth:
+    """Grows deep trees in all bags of a problem."""
+
+    problem: Problem
+    limits: Limits
+    progress: Progress
+    tree_rules: TreeRules
+    meetings: Meetings
+    max_rounds: int
+    patience: int  # trees without a lower held-out loss after which a bag stops
+    events: list[Event] = field(default_factory=list)
+
+    def grow(self) -> list[DeepBag]:
+        """Grow all bags, one thread each."""
+        self.progress.begin(self.problem.n_bags, "growth")
+        with self.limits.workers() as workers:
+            bags = workers.map(self._grow_bag, range(self.problem.n_bags))
+        self.events.sort(key=lambda event: event.bag or 0)
+        return bags
+
+    @cached_property
+    def _ordered(self) -> dict[int, CodeArray]:
+        """Codes of the nodes of features with an order, which all bags share."""
+        axes = self.problem.encoder.axes[1]
+        return {j: ordered_codes(axis) for j, axis in enumerate(axes) if not axis.is_nominal}
+
+    def _side(self, weights: RealArray) -> tuple[IntArray, Side]:
+        """Rows with a positive weight (n,), in double precision and without codes."""
+        rows, where = self.problem.rows, np.flatnonzero(weights)
+        y, offset = rows.y[where].astype(np.float64), rows.offset[where].astype(np.float64)
+        raw = offset + np.broadcast_to(self.problem.best_constant, (len(where), self._n_outputs))
+        masses = weights[where, None].astype(np.float64)
+        return where, Side((), y, masses, np.ascontiguousarray(raw))
+
+    @property
+    def _n_outputs(self) -> int:
+        return self.problem.objective.n_outputs
+
+    def _grow_bag(self, bag: int) -> DeepBag:
+        began, rows, objective = time.monotonic(), self.problem.rows, self.problem.objective
+        where, training = self._side(rows.training[:, bag] * rows.sizes[bag])
+        held_where, held_out = self._side(rows.validation[:, bag])
+        residual, hessian = self._slopes(training)
+        columns = self._columns(where, residual, hessian)
+        nodes = self.problem.codes.by_order[1]
+        codes, held_codes = columns.coded(nodes, where), columns.coded(nodes, held_where)
+        n_slots = 1 << max(self.tree_rules.depth - 1, 0)
+        widest = int(columns.sizes.max(initial=1))
+        space = np.empty((2, n_slots, len(codes), self._n_outputs, widest), np.int64)
+        leaf_of = np.zeros(len(where), np.int32)
+        seed = np.uint64(self.problem.seed * SEEDS_PER_BAG + bag * self.max_rounds)
+        stopping, trees = EarlyStopping(1, self.patience), list[Tree]()
+        stopping.update(np.array([held_out_loss(objective, held_out, held_out.raw)]), 0)
+        n_best = 0
+        while len(trees) < self.max_rounds and not (stopping.has_stalled or self._must_end):
+            if trees:
+                residual, hessian = self._slopes(training)
+            tree_seed = np.uint64(scrambled(seed + np.uint64(len(trees))))
+            tree = Tree(
+                *grow_tree(
+                    codes, columns.sizes, columns.features, self.meetings, residual, hessian,
+                    self.tree_rules, WEIGHTS, tree_seed, space, leaf_of,
+                )
+            )  # fmt: skip
+            if not len(tree.columns):
+                break
+            trees.append(tree)
+            add_leaves(tree.values, leaf_of, training.raw)
+            add_tree(held_codes, *tree, held_out.raw)
+            loss = held_out_loss(objective, held_out, held_out.raw)
+            if stopping.update(np.array([loss]), len(trees))[0]:
+                n_best = len(trees)
+        self._tell(bag, n_best, float(stopping.best[0]), began)
+        return DeepBag(columns, trees[:n_best], float(stopping.best[0]))
+
+    @property
+    def _must_end(self) -> bool:
+        return self.limits.are_reached()
+
+    def _tell(self, bag: int, rounds: int, loss: float, began: float) -> None:
+        note = "deep trees, until the time limit" if self._must_end else "deep trees"
+        event = Event(
+            stage="grow", note=note, bag=bag, step=rounds, validation_loss=loss,
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
+        self.events.append(event)
+        self.progress.advance(event)
+
+    def _slopes(self, side: Side) -> tuple[FloatArray, FloatArray]:
+        """Residuals and hessians (n, K), times the weights."""
+        gradient, hessian = self.problem.objective.slopes(side.y, side.raw, side.weights)
+        return -side.weights * gradient, side.weights * hessian
+
+    def _columns(self, where: IntArray, residual: FloatArray, hessian: FloatArray) -> Columns:
+        """Columns of the features that vary, in canonical order."""
+        axes, nodes = self.problem.encoder.axes[1], self.problem.codes.by_order[1]
+        features, codes = list[int](), list[CodeArray]()
+        for feature in self.problem.features:
+            axis = axes[feature]
+            if axis.n_nodes < 2:
+                continue
+            if axis.is_nominal:
+                own = nodes[feature][where]
+                some = range(min(self._n_outputs, MOST_LEVEL_ORDERS) if axis.n_nodes > 2 else 1)
+                found = [level_codes(own, residual[:, k], hessian[:, k], axis) for k in some]
+            else:
+                found = [self._ordered[feature]]
+            features += [feature] * len(found)
+            codes += found
+        sizes = np.array([int(own.max()) + 1 for own in codes], np.intp)
+        return Columns(np.array(features, np.intp), tuple(codes), sizes)
+
+
+def ordered_codes(axis: Axis) -> CodeArray:
+    """Code of every node of an axis with an order: missing values come first.
+
+    >>> ordered_codes(Axis(np.arange(2.0), np.ones(3) / 3, has_missing=True))
+    array([1, 2, 0], dtype=uint8)
+    """
+    coarse = axis.coarsened(MOST_CODES - axis.has_missing)
+    codes = coarse.codes(axis.numbers) + axis.has_missing
+    codes[axis.missing] = 0
+    return codes.astype(np.uint8)
+
+
+def level_codes(
+    nodes: CodeArray, residual: FloatArray, hessian: FloatArray, axis: Axis
+) -> CodeArray:
+    """Code of every level by the Newton step (n,) of its rows, which is shrunk where rows are few.
+
+    Levels of neighbouring ranks share a code if there are too many.
+    """
+    slopes = np.bincount(nodes, residual, axis.n_nodes)
+    masses = np.bincount(nodes, hessian, axis.n_nodes)
+    prior = LEVEL_PRIOR_ROWS * float(hessian.sum()) / len(nodes)
+    order = np.argsort(slopes / (masses + prior), kind="stable")
+    codes = np.empty(len(order), np.uint8)
+    ranks = np.arange(len(order), dtype=np.float64)
+    if len(order) > MOST_CODES:  # about the same number of rows for each code
+        weights = axis.weights[order]
+        ranks = (np.cumsum(weights) - weights / 2) / weights.sum() * MOST_CODES
+    codes[order] = np.clip(ranks, 0, MOST_CODES - 1).astype(np.uint8)
+    return codes
+
+
+def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
+    """Trees of each bag, whose questions are about values instead of codes."""
+    axes, weights = problem.encoder.axes[1], problem.distinct.weights
+    thresholds: dict[int, set[int]] = {j: set() for j in problem.features}
+    for bag in bags:
+        for column, cut in {(c, k) for tree in bag.trees for c, k in zip(*tree[:2], strict=True)}:
+            j = int(bag.columns.features[column])
+            if not axes[j].is_nominal:
+                thresholds[j].add(_last_node(bag.columns.codes[column], axes[j], cut))
+    features = list[TreeFeature]()
+    for j, axis in enumerate(axes):
+        node_codes, feature = _tree_feature(axis, sorted(thresholds[j]))
+        masses = np.bincount(problem.codes.by_order[1][j], weights, axis.n_nodes)
+        by_code = np.bincount(node_codes, masses, feature.n_codes)
+        features.append(feature._replace(masses=by_code / by_code.sum()))
+    return [_bag_trees(problem, bag, features) for bag in bags]
+
+
+def _last_node(codes: CodeArray, axis: Axis, cut: int) -> int:
+    """Last regular node that goes left at a cut; -1 if missing values alone do."""
+    return int(np.count_nonzero(codes[axis.regular] <= cut)) - 1
+
+
+def _tree_feature(axis: Axis, thresholds: list[int]) -> tuple[IntArray, TreeFeature]:
+    """Code of each node among the intervals between thresholds, and the feature without masses."""
+    if axis.groups is not None:
+        n_codes = len(axis.values[axis.seen])
+        groups, ends = axis.groups.astype(np.int32), np.empty(0)
+        codes = np.arange(n_codes)
+    else:
+        ends = axis.ends[[node for node in thresholds if 0 <= node < len(axis.ends)]]
+        n_codes, groups = len(ends) + 1, None
+        codes = np.searchsorted(ends, axis.values, side="left")
+    last = [n_codes] * axis.has_unseen + [n_codes + 1] * axis.has_missing
+    return np.append(codes, last).astype(np.intp), TreeFeature(ends, groups, np.ones(n_codes + 2))
+
+
+def _bag_trees(problem: Problem, bag: DeepBag, features: Sequence[TreeFeature]) -> Trees:
+    builder = TreeBuilder(features, problem.objective.n_outputs)
+    asked: dict[tuple[int, int], int] = {}
+    for tree in bag.trees:
+        questions = []
+        for column, cut in zip(tree.columns.tolist(), tree.cuts.tolist(), strict=True):
+            if (column, cut) not in asked:
+                feature = int(bag.columns.features[column])
+                right = _goes_right(problem, bag.columns.codes[column], cut, feature, features)
+                asked[column, cut] = builder.question(feature, right)
+            questions.append(asked[column, cut])
+        levels, children, leaves = unfold(tree.columns, tree.cuts)
+        builder.add(np.array(questions, np.int32)[levels], children, tree.values[leaves])
+    return builder.trees()
+
+
+def _goes_right(
+    problem: Problem, codes: CodeArray, cut: int, j: int, features: Sequence[TreeFeature]
+) -> NDArray[np.bool_]:
+    """Which codes of a feature go right; what fit has not seen goes with the most rows."""
+    axis, feature = problem.encoder.axes[1][j], features[j]
+    node_codes = _tree_feature_codes(axis, feature)
+    right = np.zeros(feature.n_codes, np.bool_)
+    right[node_codes] = codes > cut
+    is_known = np.zeros(feature.n_codes, np.bool_)
+    is_known[node_codes] = True
+    right[~is_known] = float(feature.masses @ right) > 0.5
+    return right
+
+
+def _tree_feature_codes(axis: Axis, feature: TreeFeature) -> IntArray:
+    return feature.codes(axis.numbers).astype(np.intp)
