@@ -52,7 +52,7 @@ def variances(
 
 
 def _most_frequent(bags: Sequence[Boxes], order: int) -> list[Component]:
-    """Sets of so many features that meet in the most leaves."""
+    """Find the sets of so many features that meet in the most leaves."""
     counts = Counter[Component]()
     for boxes in bags:
         counts.update(boxes.subsets(order))
