@@ -163,6 +163,7 @@ def test_the_api_page_has_every_public_name() -> None:
     for name in tpnn.__all__:
         value = getattr(tpnn, name)
         expected |= public_functions(name, value) if isinstance(value, ModuleType) else {name}
+    expected |= public_functions("lifecycle.edit", import_module("tpnn.lifecycle.edit"))
     assert on_the_api_page() == expected | set(RECORDS)
 
 

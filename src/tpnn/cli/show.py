@@ -16,7 +16,7 @@ from tpnn._utils.files import is_stream
 from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
 from tpnn.model.archive import FORMAT_VERSION
-from tpnn.model.edit_log import check_log, edit_words, first_break
+from tpnn.model.edit_log import check_log, digest, edit_words, first_break
 
 
 def run_explain(options: argparse.Namespace) -> None:
@@ -177,7 +177,7 @@ def run_log(options: argparse.Namespace) -> None:
             print("\n".join(_lines(record)), end="\n\n")
     check_log(model)
     if not options.json:
-        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {model.digest()}")
+        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {digest(model)}")
 
 
 def _lines(record: dict[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ def register() -> None:
 def _regressor_shapes(operator: Any) -> None:
     from skl2onnx.common.data_types import DoubleTensorType
 
-    n_outputs = operator.raw_operator.model_.n_outputs
+    n_outputs = len(operator.raw_operator.model_.intercepts)
     operator.outputs[0].type = DoubleTensorType([None, n_outputs])
 
 

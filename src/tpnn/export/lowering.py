@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, column_scores, tables_by_component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import Feature, TableEncoder
@@ -167,7 +167,7 @@ def _grids(
 ) -> tuple[Grid, ...]:
     names = model.encoder.feature_names
     grids = []
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         numbers = tuple(place_of[len(component), feature] for feature in component)
         sizes = [places[number].size for number in numbers]
         extra = [(0, size - n_nodes) for size, n_nodes in zip(sizes, table.shape, strict=False)]

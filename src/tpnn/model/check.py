@@ -135,7 +135,7 @@ def _check_levels(axis: Axis, feature: Feature) -> None:
 
 def _check_outputs(model: AnovaModel) -> None:
     _require(model.intercepts.ndim == 1, "every output must have one intercept")
-    names, n_outputs = model.output_names, model.n_outputs
+    names, n_outputs = model.output_names, len(model.intercepts)
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
     several = model.link.name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
@@ -155,7 +155,7 @@ def _check_components(model: AnovaModel) -> None:
     counted = len(tables) == len(spreads) == len(model.components)
     _require(counted, "every component must have a table")
     for component, table, spread in zip(model.components, tables, spreads, strict=True):
-        shape = (*(axis.n_nodes for axis in model.axes(component)), model.n_outputs)
+        shape = (*(axis.n_nodes for axis in model.axes(component)), len(model.intercepts))
         _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     finite = all(map(_is_finite, (*tables, *spreads, model.intercepts)))
     _require(finite, "tables, spreads and intercept must be finite")
@@ -264,11 +264,11 @@ def _check_calibration(model: AnovaModel) -> None:
     arrays: list[RealArray] = []
     map_arrays(arrays.append, calibration)
     _require(all(map(_is_finite, arrays)), "calibration: numbers must be finite")
-    _check_scores(calibration, sizes, model.n_outputs)
+    _check_scores(calibration, sizes, len(model.intercepts))
     means = all(len({array.shape for array in one}) == 1 for one in calibration.reliability)
     _require(means, "calibration: every group of rows must have its means")
     for scale in filter(None, (calibration.scale, calibration.errors)):
-        _check_scale(scale, sizes, model.n_outputs)
+        _check_scale(scale, sizes, len(model.intercepts))
     has_scale = len(calibration.scores) > 0 and model.link.name not in ("logit", "softmax")
     _require(has_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
 
@@ -300,7 +300,7 @@ def _check_baseline(model: AnovaModel) -> None:
     if model.evidence.baseline is None:
         return
     times, log_hazard = model.evidence.baseline
-    cox = model.link.name == "log" and model.n_outputs == 1
+    cox = model.link.name == "log" and len(model.intercepts) == 1
     _require(cox, "a baseline needs one output and a log link")
     paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")

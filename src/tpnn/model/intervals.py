@@ -78,11 +78,11 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
             "bands=False, or changed after its fit. Fit again."
         )
     table = model.encoder.read(X)
-    raw = np.empty((model.n_outputs, table.n_rows))
+    raw = np.empty((len(model.intercepts), table.n_rows))
     raw[:] = model.intercepts[:, None]
     model._sum_predictor.add(_columns(model, table), raw)
     errors = scale_at(model, calibration.errors, table, raw.T)
-    return errors[:, 0] if model.n_outputs == 1 else errors
+    return errors[:, 0] if len(model.intercepts) == 1 else errors
 
 
 def means_with_errors(
@@ -97,7 +97,7 @@ def means_with_errors(
 
 def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
     """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
-    logs = np.empty((model.n_outputs, table.n_rows))
+    logs = np.empty((len(model.intercepts), table.n_rows))
     for output, column in enumerate(raw.T):
         logs[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
     effects: dict[Component, FloatArray] = {

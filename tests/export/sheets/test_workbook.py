@@ -41,7 +41,7 @@ def check(model: AnovaModel, X: Any, folder: Path, offset: Any = None) -> None:
     path = folder / "model.xlsx"
     model.to_excel(path, X, offset)
     frame = calculated(path)
-    n_outputs, n_rows = model.n_outputs, len(X)
+    n_outputs, n_rows = len(model.intercepts), len(X)
     first = list(frame).index(next(name for name in frame if str(name).startswith("prediction")))
     numbers = frame.iloc[:, first:].to_numpy(float)
     raw = model.raw_scores(X, offset)

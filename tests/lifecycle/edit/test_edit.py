@@ -12,6 +12,7 @@ import pytest
 
 from tests.models import random_model, table_model, with_bands, with_evidence
 from tpnn import AnovaModel, Explanation, TPNNSurvival, purify
+from tpnn.model.edit_log import digest
 from tpnn.model.evidence import Baseline
 
 UNIQUE = 1e-12
@@ -262,9 +263,9 @@ def test_as_many_nodes_in_another_order_are_other_nodes() -> None:
 
 def test_nothing_is_changed_in_place(models: dict[int, AnovaModel], X: pd.DataFrame) -> None:
     model = models[2]
-    before, digest = model.raw_scores(X), model.digest()
+    before, old_digest = model.raw_scores(X), digest(model)
     edited = model.edit("age", add=1.0, between=(20, 30))
-    assert model.digest() == digest
+    assert digest(model) == old_digest
     assert np.array_equal(model.raw_scores(X), before)
     with pytest.raises(ValueError, match="read-only"):
         edited.tables[0][:] = 0.0
@@ -313,18 +314,18 @@ WRONG = {
     "output: must be one of the model's outputs": (("age",), {"add": 1, "output": "b"}),
     "colour: an edit is one of": (("age",), {"colour": "red"}),
     "why: must be text": (("age",), {"add": 1, "why": 3}),
-    "X: rows and targets are needed together": (("age",), {"add": 1, "y": [1]}),
+    "X: the effect of an edit is measured on rows with targets": (("age",), {"add": 1, "y": [1]}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_edits_are_refused(message: str, models: dict[int, AnovaModel]) -> None:
     model = models[2]
-    digest = model.digest()
+    old_digest = digest(model)
     component, change = WRONG[message]
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         model.edit(*component, **change)
-    assert model.digest() == digest
+    assert digest(model) == old_digest
     assert model.edits is None
 
 

@@ -228,7 +228,7 @@ def _read_smoothing(model: AnovaModel, features: Component, value: Any) -> float
 
 def _read_outputs(model: AnovaModel, output: Any) -> BoolArray:
     if output is None:
-        return np.ones(model.n_outputs, bool)
+        return np.ones(len(model.intercepts), bool)
     if output not in model.output_names:
         raise ValueError(
             f"output: must be one of the model's outputs, found {output!r}. "

@@ -1,4 +1,4 @@
-"""edited, undone, replayed: a model after an edit, before its last one, after those of a file."""
+"""edited, undone, replay: a model after an edit, before its last one, after those of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpnn.anova.measure import moved
 from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended
-from tpnn.model.model import AnovaModel, EditLog
+from tpnn.model.model import AnovaModel, EditLog, tables_by_component
 
 LONGEST_TEXT = 10_000  # characters
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
@@ -61,6 +61,16 @@ class HeldOut:
         if len(raw) == 0:
             raise ValueError("X: at least one row is needed, found none. Pass held-out rows.")
         return model.task.loss(self.y, raw)
+
+
+def held_out_rows(X: Any, y: Any, offset: Any = None) -> HeldOut | None:
+    """Rows on which edits are measured, None where there are none."""
+    if (X is None) != (y is None):
+        raise ValueError(
+            "X: the effect of an edit is measured on rows with targets, and only one of X and y "
+            "was passed. Pass both, or neither."
+        )
+    return None if X is None else HeldOut(X, y, offset)
 
 
 def edited(
@@ -119,7 +129,7 @@ def changes(before: AnovaModel, after: AnovaModel) -> Record:
 
 def _difference(before: AnovaModel, after: AnovaModel, component: Component) -> float:
     """Largest change of a value of a component at a node."""
-    new, old = after.by_component()[component], before.by_component().get(component)
+    new, old = tables_by_component(after)[component], tables_by_component(before).get(component)
     if old is not None:
         new = new - moved(old, before.axes(component), after.axes(component))
     return float(np.abs(new).max(initial=0.0))
@@ -140,14 +150,30 @@ def undone(model: AnovaModel) -> AnovaModel:
     return replace(log.formers[-1], edits=rest)
 
 
-def replayed(
-    model: AnovaModel, path: str | os.PathLike[str], rows: HeldOut | None = None
+def replay(
+    model: AnovaModel,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    offset: Any = None,
 ) -> AnovaModel:
-    """Model after all edits of a file; the same file and model give the same bits.
+    """Apply all edits of a file; the same file and model give the same bits.
 
-    The rows, if there are any, measure the effect of each edit.
+    Parameters
+    ----------
+    model : AnovaModel
+        The model that the edits were made for, before the first of them.
+    path : str or path
+        A file that ``save_edits`` or a report page has written.
+    X, y, offset : optional
+        Held-out rows, on which the log states the loss before and after each edit.
+
+    Returns
+    -------
+    AnovaModel
+        The model after the last edit.
     """
-    document = read_edits(path)
+    document, rows = read_edits(path), held_out_rows(X, y, offset)
     wanted = document.get("model")
     if wanted is not None and wanted != digest(model):
         raise ValueError(
@@ -182,8 +208,16 @@ def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     return found
 
 
-def write_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
-    """Write the edits of a model, which ``replayed`` applies to the model before the first."""
+def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
+    """Write the edits of a model as JSON; ``replay`` applies them to the model before the first.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        A model with edits.
+    path : str or path
+        The file to write.
+    """
     check_log(model)
     records = () if model.edits is None else model.edits.records
     document = {

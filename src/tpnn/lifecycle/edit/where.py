@@ -20,7 +20,7 @@ from tpnn._utils.rules import is_number
 from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, changed
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
@@ -96,7 +96,8 @@ def refined(
         one and _moved_posterior(one, model.axes(s), [new[len(s)][j] for j in s])
         for s, one in zip(model.components, posteriors, strict=True)
     )
-    return model.changed(
+    return changed(
+        model,
         encoder=replace(model.encoder, axes=new),
         tables=all_moved(model.tables),
         evidence=Evidence(spreads=spreads and all_moved(spreads), posteriors=posteriors),

@@ -20,7 +20,7 @@ from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 
@@ -164,7 +164,7 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
 def _sum_of_model(model: AnovaModel) -> TableSum:
     return TableSum(
         encoder=model.encoder,
-        tables={s: table[..., None] for s, table in model.by_component().items()},
+        tables={s: table[..., None] for s, table in tables_by_component(model).items()},
         intercept=model.intercepts[:, None],
         link=model.link.name,
         output_names=model.output_names,
