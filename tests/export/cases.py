@@ -68,13 +68,14 @@ def model_of(task: str) -> AnovaModel:
         rng.normal(size=[*(encoder.axes[len(s)][j].n_nodes for j in s), n_outputs])
         for s in components
     )
+    names = ("0.1", "0.5", "0.9", "0.99") if link == "quantiles" else ("a'b", "B", "b", "d")
     return AnovaModel(
         encoder=encoder,
         components=components,
         tables=tables,
         intercepts=rng.normal(size=n_outputs),
         link=LINKS[link],
-        output_names=("a'b", "B", "b", "d")[:n_outputs] if n_outputs > 1 else (),
+        output_names=names[:n_outputs] if n_outputs > 1 else (),
         has_offset=offset is not None,
     )
 

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
-LINKS_OF_SEVERAL_OUTPUTS = ("softmax", "quantiles")
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
 MOST_NODES = 65_536
 LONGEST_TIME = 2.0**63 / 1e6  # seconds from 1970, or of a duration: 64 bits of microseconds
-TASK_LINKS = {  # links that the model of an estimator can have
-    "regressor": tuple(LINKS),
-    "classifier": ("logit", "softmax"),
-    "survival": ("log",),
+TASK_KINDS = {  # what the model of an estimator can predict, by its link
+    "regressor": {link.kind for link in LINKS.values()},
+    "classifier": {"classes"},
+    "survival": {"rates"},
 }
 DATE_FORM = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z"
 FINGERPRINT_FORM = r"[0-9a-f]{64}"
@@ -138,7 +137,7 @@ def _check_outputs(model: AnovaModel) -> None:
     names, n_outputs = model.output_names, len(model.intercepts)
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
-    several = model.link.name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
+    several = not model.link.couples_outputs or n_outputs > 1
     _require(several, "this link needs several outputs")
     classes = model.classes
     _require(_are_labels(classes) and len(classes) in (0, max(n_outputs, 2)), "classes must fit")
@@ -186,7 +185,7 @@ def _check_offset_column(model: AnovaModel) -> None:
     named = (name is None) == (encoder.names is None)
     _require(named and name not in (encoder.names or ()), "the offset must be no feature")
     _require(0 <= place < encoder.n_columns, "the offset must be a column of the table")
-    _require(not is_exposure or model.link.name == "log", "an exposure needs a log link")
+    _require(not is_exposure or model.link.kind == "rates", "an exposure needs a log link")
 
 
 def _check_provenance(model: AnovaModel) -> None:
@@ -195,7 +194,7 @@ def _check_provenance(model: AnovaModel) -> None:
         return
     texts = (fit.version, fit.date, fit.fingerprint, *fit.targets)
     _require(all(map(_is_name, texts)), "provenance: a text must not be too long")
-    _require(model.link.name in TASK_LINKS.get(fit.task, ()), "the task must fit the link")
+    _require(model.link.kind in TASK_KINDS.get(fit.task, ()), "the task must fit the link")
     formed = re.fullmatch(DATE_FORM, fit.date)
     formed = formed and re.fullmatch(FINGERPRINT_FORM, fit.fingerprint)
     _require(bool(formed), "provenance: date and fingerprint must have their form")
@@ -269,7 +268,7 @@ def _check_calibration(model: AnovaModel) -> None:
     _require(means, "calibration: every group of rows must have its means")
     for scale in filter(None, (calibration.scale, calibration.errors)):
         _check_scale(scale, sizes, len(model.intercepts))
-    has_scale = len(calibration.scores) > 0 and model.link.name not in ("logit", "softmax")
+    has_scale = len(calibration.scores) > 0 and model.link.kind != "classes"
     _require(has_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
 
 
@@ -300,7 +299,7 @@ def _check_baseline(model: AnovaModel) -> None:
     if model.evidence.baseline is None:
         return
     times, log_hazard = model.evidence.baseline
-    cox = model.link.name == "log" and len(model.intercepts) == 1
+    cox = model.link.kind == "rates" and len(model.intercepts) == 1
     _require(cox, "a baseline needs one output and a log link")
     paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")

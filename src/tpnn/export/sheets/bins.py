@@ -322,10 +322,12 @@ def summed(
     return total
 
 
-def refuse_unless(link_names: Sequence[str], model: AnovaModel, what: str) -> None:
-    """Refuse a model with another link, or with several outputs."""
-    if model.link.name not in link_names or len(model.intercepts) > 1:
+def refuse_unless(kinds: Mapping[str, str], model: AnovaModel, what: str) -> None:
+    """Refuse a model of another kind, or one with several outputs; ``kinds`` has words for each."""
+    n_outputs = len(model.intercepts)
+    if model.task.kind not in kinds or n_outputs > 1:
         raise ValueError(
-            f"model: {what} need one output and a {' or '.join(link_names)} link, found "
-            f"{len(model.intercepts)} output(s) and the {model.link.name} link. Use to_table()."
+            f"model: {what} are for models of {', or '.join(kinds.values())}. This model has "
+            f"{n_outputs} output{'s' * (n_outputs > 1)} and the {model.link.name} link. "
+            "Use to_table()."
         )

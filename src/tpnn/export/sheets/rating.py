@@ -103,7 +103,8 @@ def rating_tables(
     RatingTables
     """
     check_parameters({"base": base}, RULES)
-    refuse_unless(("log", "logit"), model, "rating tables")
+    kinds = {"rates": "rates", "survival": "risks", "classes": "two classes"}
+    refuse_unless(kinds, model, "rating tables")
     if (X is None) != (y is None):
         raise ValueError(
             "y: rows need X and y, found only one of them. Pass both, or none of them."

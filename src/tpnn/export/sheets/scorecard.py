@@ -305,7 +305,7 @@ def scorecard(
 
 
 def _check_model(model: AnovaModel, good: Any) -> None:
-    refuse_unless(["logit"], model, "score cards")
+    refuse_unless({"classes": "two classes"}, model, "score cards")
     if len(model.classes) != 2 or (good is not None and good not in model.classes):
         raise ValueError(
             f"good: must be one of two classes, found {good!r} and the classes "

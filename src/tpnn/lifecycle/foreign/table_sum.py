@@ -13,7 +13,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import Bands
 from tpnn.export.sheets.rating import RatingTables
-from tpnn.loss.links import LINKS
+from tpnn.loss.links import CLASS_LINKS, LINKS
 from tpnn.model.codec import Label, storable_labels
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
@@ -181,7 +181,7 @@ def sum_of_linear(model: Any, X: Any) -> TableSum:
         (feature,): (axis.values[:, None] * slopes[:, feature])[..., None]
         for feature, axis in enumerate(axes)
     }
-    classes = tuple(storable_labels(model.classes_)) if link in ("logit", "softmax") else ()
+    classes = tuple(storable_labels(model.classes_)) if link in CLASS_LINKS else ()
     return TableSum(
         encoder=TableEncoder(names, {1: axes}, (Feature(NUMBER),) * table.n_features),
         tables=tables,
