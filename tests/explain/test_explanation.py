@@ -173,7 +173,7 @@ def test_sobol_indices_equal_their_definition() -> None:
 
 def test_explaining_needs_rows_and_known_columns(explanation: Explanation, table: Any) -> None:
     X, y = table
-    with pytest.raises(ValueError, match=r"^rows: an explanation of rows is needed"):
+    with pytest.raises(ValueError, match=r"^rows: this needs an explanation of rows"):
         explanation.shap_values()
     model = TPNNRegressor(order=1, n_bags=1, verbose=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^X: the columns seen during fit are needed, \['atom'\]"):

@@ -78,7 +78,7 @@ def test_a_changed_model_keeps_nothing_that_no_longer_holds(name: str, fitted: A
         assert new.edits is None
         assert new.provenance is None or new.provenance.scores == {}
         check_model(new)
-        with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated"):
+        with pytest.raises(ValueError, match=r"^predict_interval: this model was not calibrated"):
             new.predict_interval(X)
 
 

@@ -85,7 +85,7 @@ def test_predict_proba_of_classifiers_alone() -> None:
     three = replace(small_model(2, 3), link=LINKS["softmax"])
     assert np.array_equal(three.predict_proba(ROWS), three.predict(ROWS))
     assert not hasattr(small_model(2), "predict_proba")
-    with pytest.raises(AttributeError, match=r"^predict_proba: a classifier is needed, found "):
+    with pytest.raises(AttributeError, match=r"^predict_proba: is for classifiers, and "):
         _ = small_model(2).predict_proba
 
 
@@ -104,7 +104,7 @@ def test_a_baseline_does_not_outlive_its_components() -> None:
     baseline = Baseline(np.array([1.0]), np.array([0.0]))
     model = with_evidence(replace(small_model(2), link=LINKS["log"]), baseline=baseline)
     for other in (model.restrict([(0,)]), constrain(model, {"x0": "increasing"})):
-        with pytest.raises(ValueError, match=r"^baseline: the model_ of a fitted TPNNSurvival"):
+        with pytest.raises(ValueError, match=r"^baseline: this model has no baseline"):
             other.predict_survival(ROWS, [1.0])
 
 

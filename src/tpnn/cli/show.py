@@ -216,7 +216,7 @@ def run_report(options: argparse.Namespace) -> None:
     check_output(options.output, options.model, options.data)
     model = tpnn.load(options.model).model_
     if options.data is None and options.target:
-        raise ValueError("--target: rows are needed to score, found no data. Name a file of rows.")
+        raise ValueError("--target: is for scores, which need rows. Name a file of rows.")
     X, y = (None, None) if options.data is None else read_scored(model, options)
     target = options.target or "prediction"
     write_report(model, options.output, X, y, title=options.title, target=target)

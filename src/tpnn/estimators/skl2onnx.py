@@ -107,8 +107,8 @@ def _check_pipeline(lowered: Lowered) -> None:
             )
     if lowered.needs_offset:
         warn(
-            "offset: the converted pipeline adds no offset, found a model whose offset was passed "
-            "to fit. Fit with the position of its column, or call model_.to_onnx.",
+            "offset: a converted pipeline adds no offset, and this model was fitted with one that "
+            "was passed to fit. Fit with the position of its column, or call model_.to_onnx.",
         )
 
 

@@ -293,8 +293,8 @@ class Explanation:
     def _given_rows(self) -> Table:
         if self.rows is None:
             raise ValueError(
-                "rows: an explanation of rows is needed, found one of the model as a whole. "
-                "Call explain(X)."
+                "rows: this needs an explanation of rows, and explain() without X explains the "
+                "model as a whole. Call explain(X)."
             )
         rows: Table = self.rows
         return rows

@@ -228,8 +228,8 @@ class AnovaModel:
         """
         if self.task.kind != "classes":
             raise AttributeError(
-                f"predict_proba: a classifier is needed, found a model with the {self.link.name} "
-                "link. Use predict."
+                f"predict_proba: is for classifiers, and this model has the {self.link.name} link. "
+                "Use predict."
             )
         return self._class_shares
 
@@ -243,8 +243,8 @@ class AnovaModel:
         """
         if self.evidence.baseline is None:
             raise ValueError(
-                "baseline: the model_ of a fitted TPNNSurvival is needed, found a model without a "
-                "baseline: one of another task, of a path, or changed after its fit. Fit again."
+                "baseline: this model has no baseline hazard. It is one of another task or of a "
+                "path, or it was changed after its fit. Use the model_ of a fitted TPNNSurvival."
             )
         return self.evidence.baseline.survival(self.raw_scores(X, offset), times)
 
@@ -383,14 +383,14 @@ def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray
     if column is not None:
         if offset is not None:
             raise ValueError(
-                f"offset: {column.words} of X is the offset of this model, found another one. "
-                "Leave the argument out."
+                f"offset: {column.words} of X is the offset of this model, so no other one can be "
+                "passed. Leave the argument out."
             )
         return column_offset(table, column)
     if model.has_offset and offset is None:
         warn(
-            "offset: a model that was fitted with an offset needs one to predict, found none, "
-            "so 0 is used. Pass the offset of each row, or zeros.",
+            "offset: this model was fitted with an offset and predicts without one, so 0 is used. "
+            "Pass the offset of each row, or zeros.",
         )
     return None if offset is None else checked_offset(offset, table.n_rows)
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_a_rating_table() -> None:
         model.rating_tables(max_bands=0)
     with pytest.raises(ValueError, match="base: must be"):
         model.rating_tables(base="median")
-    with pytest.raises(ValueError, match="y: rows need X and y"):
+    with pytest.raises(ValueError, match="y: rows are passed as X and y together"):
         model.rating_tables(mixed_rows(5))
     with pytest.raises(ValueError, match="y: numbers of at least 0"):
         model.rating_tables(mixed_rows(5), -np.ones(5))

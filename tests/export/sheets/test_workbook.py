@@ -117,7 +117,7 @@ def test_what_a_spreadsheet_cannot_hold(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="model: names and levels must be printable"):
         control.to_excel(tmp_path / "model.xlsx")
     close = pd.DataFrame({"id": pd.Categorical([10**15, 10**15 + 1] * 10)})
-    with pytest.raises(ValueError, match="told apart in a spreadsheet"):
+    with pytest.raises(ValueError, match="model: a spreadsheet tells numbers apart by 14 digits"):
         table_model(close, 1).to_excel(tmp_path / "model.xlsx")
     assert not (tmp_path / "model.xlsx").exists()
 

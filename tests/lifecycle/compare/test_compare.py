@@ -288,5 +288,5 @@ def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(TypeError, match="model: a fitted EBM"):
         compare({"old": model, "new": "a model"}, X)
     glm = Ridge().fit(X, X[:, 0])
-    with pytest.raises(ValueError, match="a linear model needs columns of numbers without missing"):
+    with pytest.raises(ValueError, match="a linear model needs numbers without missing"):
         compare({"old": model, "new": glm}, np.where(X > 1, np.nan, X))

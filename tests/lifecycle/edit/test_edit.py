@@ -232,7 +232,7 @@ def test_bands_of_changed_components_are_void(models: dict[int, AnovaModel]) -> 
     assert kept.sum() < len(kept)
     for new_end, old_end in zip(other.band, old.band, strict=True):
         assert np.allclose(new_end[kept], old_end, rtol=1e-5)
-    with pytest.raises(ValueError, match="the component was edited, which makes its band void"):
+    with pytest.raises(ValueError, match="or was edited, which makes a band void"):
         Explanation(edited).component("age").to_frame(level=0.95)
     assert Explanation(edited).component("age").to_frame()["lower"].isna().all()
 
@@ -298,16 +298,16 @@ WRONG = {
         ("age",), {"between": {"income": (1, 2)}, "add": 1}),
     "levels: must be levels of 'town', found 'zz'": (("town",), {"levels": ["zz"], "add": 1}),
     "levels: 'age' has numbers": (("age",), {"levels": [20], "add": 1}),
-    "levels: at least one": (("town",), {"levels": [], "add": 1}),
-    "missing: 'age' must have had missing values": (("age",), {"missing": True, "add": 1}),
+    "levels: the list is empty": (("town",), {"levels": [], "add": 1}),
+    "missing: 'age' had no missing values": (("age",), {"missing": True, "add": 1}),
     "edit: exactly one of": (("age",), {"add": 1, "set": 2}),
     "edit: exactly one of add": (("age",), {}),
     "add: must be a finite number": (("age",), {"add": np.nan}),
     "limit: must be a pair of numbers in order": (("age",), {"limit": (2, 1)}),
     "smooth: must be True, or a share": (("age",), {"smooth": -1}),
-    "smooth: values need an order": (("town",), {"smooth": 0.1}),
-    "points: numbers are needed": (("town",), {"points": {"a": 1}}),
-    "points: each value may be listed once": (("age",), {"points": [(30, 1), (30, 2)]}),
+    "smooth: the levels of 'town' have no order": (("town",), {"smooth": 0.1}),
+    "points: is for numbers, and 'town' has levels": (("town",), {"points": {"a": 1}}),
+    "points: a value is listed twice": (("age",), {"points": [(30, 1), (30, 2)]}),
     "shape: a shape needs an order": (("town",), {"shape": "increasing"}),
     "shape: is for the whole feature": (
         ("age",), {"shape": "increasing", "between": (20, 30)}),

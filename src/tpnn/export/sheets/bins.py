@@ -322,12 +322,14 @@ def summed(
     return total
 
 
-def refuse_unless(kinds: Mapping[str, str], model: AnovaModel, what: str) -> None:
-    """Refuse a model of another kind, or one with several outputs; ``kinds`` has words for each."""
+def refuse_unless(kinds: Sequence[str], model: AnovaModel, what: str) -> None:
+    """Refuse a model that predicts something else, or has several outputs.
+
+    ``what`` says what is refused, and for which models it is.
+    """
     n_outputs = len(model.intercepts)
     if model.task.kind not in kinds or n_outputs > 1:
         raise ValueError(
-            f"model: {what} are for models of {', or '.join(kinds.values())}. This model has "
-            f"{n_outputs} output{'s' * (n_outputs > 1)} and the {model.link.name} link. "
-            "Use to_table()."
+            f"model: {what}. This model has {n_outputs} output{'s' * (n_outputs > 1)} and the "
+            f"{model.link.name} link. Use to_table()."
         )

@@ -36,15 +36,15 @@ class Note:
 
     def as_dict(self) -> dict[str, str]:
         """Check the texts and fill in the time."""
-        found = {"why": self.why, "by": self.by, "when": self.when}
-        for name, text in found.items():
+        texts = {"why": self.why, "by": self.by, "when": self.when}
+        for name, text in texts.items():
             if not isinstance(text, str) or len(text) > LONGEST_TEXT:
                 raise ValueError(
                     f"{name}: must be text of at most {LONGEST_TEXT} characters, found "
                     f"{type(text).__name__}. Pass a sentence."
                 )
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return found | {"when": self.when or now}
+        return texts | {"when": self.when or now}
 
 
 @dataclass(frozen=True)
@@ -82,26 +82,26 @@ def edited(
 ) -> AnovaModel:
     """Model after an edit, with one more record in its log; the rows measure the effect."""
     check_log(model)
-    edit, words = read_edit(model, component, change), note.as_dict()
+    edit, notes = read_edit(model, component, change), note.as_dict()
     new = applied(model, edit)
-    known = model.edits or EditLog(())
-    if len(known.records) >= MOST_EDITS:
+    log = model.edits or EditLog(())
+    if len(log.records) >= MOST_EDITS:
         raise ValueError(
-            f"edit: a log has at most {MOST_EDITS} edits, found that it is full. "
-            "Start from a model without edits."
+            f"edit: the log of this model is full, with {MOST_EDITS} edits. Start from a model "
+            "without edits."
         )
     record = {
         "edit": edit.record,
-        **words,
+        **notes,
         "version": __version__,
         "changed": changes(model, new),
         "effect": rows and _effect(model, new, rows),
         "before": digest(model),
         "after": digest(new),
     }
-    is_whole = len(known.formers) == len(known.records)
-    formers = (*known.formers, replace(model, edits=None)) if is_whole else ()
-    return replace(new, edits=EditLog(extended(known.records, record), formers))
+    can_undo = len(log.formers) == len(log.records)
+    formers = (*log.formers, replace(model, edits=None)) if can_undo else ()
+    return replace(new, edits=EditLog(extended(log.records, record), formers))
 
 
 def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
@@ -140,10 +140,9 @@ def undone(model: AnovaModel) -> AnovaModel:
     check_log(model)
     log = model.edits
     if log is None or not log.formers:
-        found = "none" if log is None else "a log without earlier versions, as JSON has it"
+        why = "has no edit" if log is None else "was read from JSON, which has no earlier versions"
         raise ValueError(
-            f"undo: a model with an edit is needed, found {found}. Load the file of an edited "
-            "model that save has written."
+            f"undo: this model {why}. Load the file of an edited model that save has written."
         )
     records, formers = log.records[:-1], log.formers[:-1]
     rest = EditLog(records, formers) if records else None
@@ -177,9 +176,9 @@ def replay(
     wanted = document.get("model")
     if wanted is not None and wanted != digest(model):
         raise ValueError(
-            f"path: the edits of {os.fspath(path)!r} are for another model, found that its digest "
-            f"begins with {str(wanted)[:8]} and not with {digest(model)[:8]}. Load the model that "
-            'they were made for, or remove "model" from the file.'
+            f"path: the edits of {os.fspath(path)!r} were made for another model: its digest "
+            f"begins with {str(wanted)[:8]}, that of this model with {digest(model)[:8]}. Load the "
+            'model that they were made for, or remove "model" from the file.'
         )
     for number, one in enumerate(document["edits"], 1):
         what = {key: value for key, value in one.items() if key not in (*NOTES, "component")}
@@ -195,17 +194,17 @@ def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Read an edit file and check its form."""
     try:
         document = json.loads(Path(path).read_bytes())
-        known = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
+        readable = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
         listed = isinstance(document["edits"], list)
-        if not known or not listed or not all("component" in one for one in document["edits"]):
+        if not readable or not listed or not all("component" in one for one in document["edits"]):
             raise ValueError(f"a document of the format {document['format']!r}")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: must be an edit file of version {EDITS_VERSION}, found {os.fspath(path)!r}, "
-            f"which is none ({error!r}). Export the edits again."
+            f"path: {os.fspath(path)!r} is not an edit file of version {EDITS_VERSION} "
+            f"({error!r}). Export the edits again."
         ) from error
-    found: Mapping[str, Any] = document
-    return found
+    edits: Mapping[str, Any] = document
+    return edits
 
 
 def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:

@@ -155,8 +155,8 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
     weights = weights[: axis.n_nodes]
     if not weights.any():
         raise ValueError(
-            f"X: the measure needs rows with values that the model knows, found none of {name!r} "
-            f"in {len(x)} rows. Pass other rows, or leave X out."
+            f"X: none of the {len(x)} rows has a value of {name!r} that the model knows, so these "
+            "rows define no measure. Pass other rows, or leave X out."
         )
     return replace(axis, weights=weights / weights.sum())
 

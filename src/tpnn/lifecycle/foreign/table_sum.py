@@ -205,8 +205,8 @@ def _range_axis(table: Table, feature: int) -> Axis:
     column = table.column(feature)
     if column.kind != NUMBER or np.isnan(column.values).any():
         raise ValueError(
-            f"X: a linear model needs columns of numbers without missing values, found another "
-            f"one: {table.name(feature)!r}. Compare it on such rows."
+            f"X: a linear model needs numbers without missing values, and {table.name(feature)!r} "
+            "has others. Compare it on such rows."
         )
     ends = np.unique([column.values.min(), column.values.max()])
     return Axis(ends, np.full(len(ends), 1 / len(ends)))
@@ -219,8 +219,9 @@ def _linear_link(model: Any) -> str:
         several = len(model.classes_) > 2
         if several and getattr(model, "solver", "") == "liblinear":
             raise ValueError(
-                "models: a softmax is needed for several classes, found a LogisticRegression that "
-                "fits each class against the rest (solver='liblinear'). Fit it with another solver."
+                "models: this LogisticRegression fits each class against the rest "
+                "(solver='liblinear'), and several classes need a softmax. Fit it with another "
+                "solver."
             )
         return "softmax" if several else "logit"
     if hasattr(model, "classes_"):
