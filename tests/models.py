@@ -14,7 +14,7 @@ from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import Basis
+from tpnn.model.model import Basis, tables_by_component
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import Table
@@ -80,10 +80,10 @@ def with_bands(model: AnovaModel, seed: int = 0, unit: float = 1.0) -> AnovaMode
     posteriors = [
         Posterior.of(
             factors=[rng.normal(size=(size, 3)) for size in table.shape[:-1]],
-            shifts=rng.normal(size=(3, model.n_outputs)),
-            roots=rng.normal(size=(model.n_outputs, 3, 3)),
+            shifts=rng.normal(size=(3, len(model.intercepts))),
+            roots=rng.normal(size=(len(model.intercepts), 3, 3)),
             rough=rng.random(table.shape),
-            scale=np.full(model.n_outputs, unit),
+            scale=np.full(len(model.intercepts), unit),
         )
         for table in model.tables
     ]
@@ -93,7 +93,7 @@ def with_bands(model: AnovaModel, seed: int = 0, unit: float = 1.0) -> AnovaMode
 def interpolate_slowly(model: AnovaModel, row: np.ndarray) -> np.ndarray:
     """Raw scores of one row by nested np.interp, feature after feature, shape (n_outputs,)."""
     total = model.intercepts.copy()
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         for feature, axis in zip(component, model.axes(component), strict=True):
             columns = table.reshape(table.shape[0], -1).T
             cut = np.array([np.interp(row[feature], axis.values, column) for column in columns])

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -29,6 +30,7 @@ LONGEST_FUNCTION, MEDIAN_FUNCTION = 60, 8
 MOST_PARAMETERS = 8
 MOST_POSITIONAL_FIELDS = 5
 MOST_WALKED = 60  # modules through which a fit runs
+MOST_NAMES = 45  # of AnovaModel that users see, its fields included
 
 
 def rule_lines() -> list[str]:
@@ -268,6 +270,13 @@ def test_no_two_modules_share_a_name() -> None:
     """But the solvers, which are backends of one thing."""
     names = [path.name for path in FILES.values() if path.name != "__init__.py"]
     assert {name for name in names if names.count(name) > 1} <= {"solver.py"}
+
+
+def test_a_model_has_few_public_names() -> None:
+    """What only developers need of a model is a function that takes one."""
+    names = {*dir(tpnn.AnovaModel), *(field.name for field in fields(tpnn.AnovaModel))}
+    public = sorted(name for name in names if not name.startswith("_"))
+    assert len(public) <= MOST_NAMES, public
 
 
 def test_loops_are_compiled_by_one_decorator() -> None:

@@ -203,4 +203,4 @@ def test_what_is_not_installed_is_named_with_what_to_do() -> None:
     frame, summary, estimator = run.stdout.splitlines()
     assert frame == summary
     assert frame.startswith("to_frame: needs pandas, which is not installed. Run: pip")
-    assert re.match(r"TPNNRegressor: the package '\w+' is needed, .* pip install tpnn$", estimator)
+    assert re.match(r"TPNNRegressor: needs the package '\w+', .* pip install tpnn$", estimator)

@@ -121,7 +121,7 @@ def call(*command: Any) -> str:
 @pytest.mark.slow
 def test_the_runtime_equals_the_library(bare: Path, folder: Path) -> None:
     told, modules = call(bare / "python", "-I", "-c", ANSWER, folder).splitlines()
-    assert told.startswith("TPNNRegressor: the whole library is needed, found tpnn-runtime")
+    assert told.startswith("TPNNRegressor: needs the whole library, and only tpnn-runtime")
     assert {"numpy", "tpnn"} <= set(modules.split())
     assert not {"pandas", "narwhals", "numba", "sklearn", "scipy"} & set(modules.split())
     answers = np.load(folder / "answers.npz", allow_pickle=True)
@@ -166,7 +166,7 @@ def test_a_command_that_needs_the_library_says_so(bare: Path, folder: Path) -> N
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("tpnn fit: the whole library is needed, found no module")
+    assert done.stderr.startswith("tpnn fit: needs the whole library, and there is no module")
     assert done.stderr.count("\n") == 1
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tpnn import TPNNRegressor
+from tpnn.model.edit_log import digest
 
 SIZES = ((960_000, 136, 300), (10_000_000, 50, 100))
 N_TEST = 100_000
@@ -62,7 +63,7 @@ def fitted(
         "pairs": "listed" if are_listed else "found", "n_bags": n_bags,
         "seconds": round(seconds, 2), "error": round(error, 5),
         "growth_seconds": round(max(event["seconds"] for event in grown), 2),
-        "rounds": [event["step"] for event in grown], "digest": model.model_.digest()[:16],
+        "rounds": [event["step"] for event in grown], "digest": digest(model.model_)[:16],
     }  # fmt: skip
 
 

@@ -117,13 +117,13 @@ if not TYPE_CHECKING:  # type checkers know the names, and must see that others 
                 raise
             if not error.name.startswith("tpnn."):
                 raise ModuleNotFoundError(
-                    f"{name}: the package {error.name!r} is needed, found that it is not installed "
-                    f"({error}). Install it, or tpnn with all that it needs: pip install tpnn",
+                    f"{name}: needs the package {error.name!r}, which is not installed ({error}). "
+                    "Install it, or tpnn with all that it needs: pip install tpnn",
                     name=error.name,
                 ) from error
             raise ImportError(
-                f"{name}: the whole library is needed, found tpnn-runtime, which predicts and "
-                "explains. Install tpnn in its place."
+                f"{name}: needs the whole library, and only tpnn-runtime is installed, which "
+                "predicts and explains. Install tpnn in its place."
             ) from error
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -174,9 +174,9 @@ def test_report(folder: Path) -> None:
             ("fit", "data.csv", "--target", "z"),
             "--target: must be a column of the table, found 'z'",
         ),
-        (("fit", "nothing.csv", "--target", "y"), "data: a file is needed, found no"),
+        (("fit", "nothing.csv", "--target", "y"), "data: there is no file"),
         (("predict", "data.csv", "data.csv"), "path: must be a file written by AnovaModel.save"),
-        (("report", "model.tpnn", "--target", "y"), "--target: rows are needed to score"),
+        (("report", "model.tpnn", "--target", "y"), "--target: is for scores, which need rows"),
     ],
 )
 def test_problems_are_said_in_one_line(
@@ -405,10 +405,10 @@ def test_events_belong_to_survival(
     scored = (folder / "times.csv", "--target", "time", "-o", folder / f"times.{command}.csv")
     assert run(command, folder / "times.tpnn", *scored) == 1
     told = capsys.readouterr().err
-    assert "--event: times and events are needed to score a survival model, found --target" in told
+    assert "--event: is needed to score a survival model besides --target" in told
     assert run(command, folder / "times.tpnn", *scored, "--event", "died") == 0
     assert run(command, folder / "model.tpnn", *scored, "--event", "died") == 1
-    assert "--event: is for survival models, found a model with" in capsys.readouterr().err
+    assert "--event: is for survival models, and this model has" in capsys.readouterr().err
 
 
 def test_errors_of_the_system_name_the_file(

@@ -157,16 +157,19 @@ def test_words_of_the_score(claims: Path, capsys: pytest.CaptureFixture[str]) ->
         (("--target", "time", "--event", "z"), "--event: must be a column of the table, found 'z'"),
         (("--target", "time", "--offset", "z"), "--offset: must be a column of the table"),
         (("--target", "time", "--exposure", "z"), "--exposure: must be a column of the table"),
-        (("--target", "died", "--exposure", "time"), "--exposure: is for regression, found a task"),
+        (
+            ("--target", "died", "--exposure", "time"),
+            "--exposure: is for regression",
+        ),
         (("--target", "time", "--exposure", "age"), "exposure: an objective with a log link is"),
-        (("--target", "time", "--task", "survival"), "--event: survival, and no other task, needs"),
+        (("--target", "time", "--task", "survival"), "--event: survival needs it."),
         (
             ("--target", "time", "--task", "regression", "--event", "died"),
-            "--event: survival, and no other task, needs it, found a task of regression with it.",
+            "--event: is for survival, and this is a task of regression.",
         ),
         (
             ("--target", "died", "--task", "classification", "--objective", "gamma"),
-            "--objective: is for regression, found a task of classification.",
+            "--objective: is for regression, and this is a task of classification.",
         ),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         ("a,y\n1,2\n".encode("utf-16-le"), (), "found zero bytes. If it is text, name"),
         (b"a,y\n1,2\n", ("--encoding", "klingon", "--separator", ","),
          "--encoding: must be one that Python knows"),
-        (b"", (), "data: a header and rows are needed, found nothing in"),
+        (b"", (), "is empty, and a header and rows are needed"),
         (b"a,y\n1,2\n1,2,3\n", (), "must have the fields of the header, separated by ',', found"),
         (b"a;y\n1,5;2\n2,5;3\n", (), "data: numbers must have a decimal point, found '1,5' in "
          r"column 'a'. Pass --decimal , or, if these are labels, fit with --categorical a\."),

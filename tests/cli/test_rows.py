@@ -104,8 +104,8 @@ def test_rows_predict_what_the_frame_predicts(model: tpnn.AnovaModel, path: Path
             {},
             "must have the fields of the header, separated by ',', found",
         ),
-        ("", {}, "a header and rows are needed, found nothing in"),
-        ("\n\n", {}, "a header and rows are needed, found nothing in"),
+        ("", {}, "is empty, and a header and rows are needed"),
+        ("\n\n", {}, "is empty, and a header and rows are needed"),
         ("x\n1\n", {"encoding": "klingon"}, "--encoding: must be one that Python knows"),
     ],
 )

@@ -49,7 +49,7 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
         frame().set_axis(["a", "b", "a"], axis=1), Y, "X: column names must be unique, found .*'a'"
     ),
     "mixed names": (frame().set_axis(["a", 1, "c"], axis=1), Y, "X: feature names must all be str"),
-    "sparse": (sparse.csr_matrix(X), Y, "X: a dense table is needed, found a sparse"),
+    "sparse": (sparse.csr_matrix(X), Y, "X: must be dense, sparse input"),
     "lengths": (X, Y[:-1], "y: one value per row of X is needed, found 29 for 30"),
     "no target": (X, None, "y: targets are needed, found None"),
     "NaN target": (X, changed(Y, np.nan), "y: every target must be finite, found NaN or inf in 1"),
@@ -61,7 +61,7 @@ BAD_TABLES: dict[str, tuple[Any, Any, str]] = {
 
 def test_lazy_table() -> None:
     lazy = pytest.importorskip("polars").from_pandas(frame()).lazy()
-    with pytest.raises(TypeError, match=r"^X: a table in memory .* LazyFrame\. Pass X\.collect\("):
+    with pytest.raises(TypeError, match=r"^X: must be in memory, .* LazyFrame .*Pass X\.collect\("):
         TPNNRegressor(**QUICK).fit(lazy, Y)
 
 
@@ -267,7 +267,7 @@ def test_large_offsets_cost_no_precision() -> None:
 
 def test_explaining_rows_needs_rows() -> None:
     model = TPNNRegressor(**QUICK).fit(X, Y)
-    with pytest.raises(ValueError, match=r"^rows: an explanation of rows is needed.* Call explain"):
+    with pytest.raises(ValueError, match=r"^rows: this needs an explanation .* Call explain"):
         model.explain().shap_values()
 
 

@@ -259,7 +259,7 @@ def test_offset_shifts_the_raw_score(table: Any, settings: dict[str, Any]) -> No
     shifted = TPNNRegressor(**settings).fit(X, y + offset, offset=offset)
     apart = shifted.predict(X, offset=offset) - plain.predict(X) - offset
     assert np.abs(apart).mean() < 0.1 * y.std()
-    with pytest.warns(UserWarning, match=r"^offset: .* found none, so 0 is used"):
+    with pytest.warns(UserWarning, match=r"^offset: .* without one, so 0 is used"):
         unshifted = shifted.predict(X)
     assert np.allclose(unshifted, shifted.predict(X, offset=offset) - offset)
     assert np.array_equal(unshifted, shifted.predict(X, offset=np.zeros(len(X))))

@@ -255,7 +255,7 @@ def test_the_report_reads_the_column(policies: Any, tmp_path: Path) -> None:
     assert all(found[name] == expected[name] for name in expected.keys() - own)
     assert found["offset"] == {"name": "years", "isExposure": True}
     assert expected["offset"] == {"name": None, "isExposure": False}
-    with pytest.warns(UserWarning, match=r"^offset: a model that was fitted with an offset"):
+    with pytest.warns(UserWarning, match=r"^offset: this model was fitted with an offset"):
         by_hand.report(tmp_path / "without.html", features, y)
 
 

@@ -261,7 +261,7 @@ def test_a_pickled_estimator_has_no_path(fitted: Any) -> None:
     assert len(data) < 2_500_000
     copy = pickle.loads(data)
     assert np.array_equal(copy.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match=r"^path: the training rows are needed, found an estim"):
+    with pytest.raises(ValueError, match=r"^path: needs the training rows, which a pickled"):
         copy.path()
 
 

@@ -33,7 +33,7 @@ def test_cross_validation_that_scores_without_the_offset_warns(tmp_path: Any) ->
     X, offset = rng.normal(size=(200, 2)), rng.normal(size=200)
     y = rng.poisson(np.exp(offset + 0.3 * X[:, 0]))
     model = TPNNRegressor(objective="poisson", **QUICK)
-    with pytest.warns(UserWarning, match=r"^offset: a model that was fitted with an offset"):
+    with pytest.warns(UserWarning, match=r"^offset: this model was fitted with an offset"):
         cross_val_score(model, X, y, params={"offset": offset}, cv=2)
     model.fit(X, y, offset=offset).model_.save(tmp_path / "saved")
     with pytest.warns(UserWarning, match=r"^offset: "):

@@ -127,7 +127,7 @@ def test_text_in_a_pipeline_is_refused(data: tuple[np.ndarray, np.ndarray]) -> N
 def test_an_offset_without_a_column_is_announced(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     model = TPNNRegressor(**QUICK).fit(X, y, offset=X[:, 0])
-    with pytest.warns(UserWarning, match="the converted pipeline adds no offset"):
+    with pytest.warns(UserWarning, match="a converted pipeline adds no offset"):
         run(model, X)
 
 

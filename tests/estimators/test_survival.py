@@ -104,7 +104,7 @@ def test_a_loaded_model_has_the_survival_curves(offset: Any, table: Any, tmp_pat
 def test_models_of_the_path_have_no_baseline(table: Any) -> None:
     X, y = table
     model = TPNNSurvival(**QUICK).fit(X, all_events(np.exp(y)))
-    with pytest.raises(ValueError, match=r"^baseline: the model_ of a fitted TPNNSurvival is need"):
+    with pytest.raises(ValueError, match=r"^baseline: this model has no baseline"):
         model.path().model(1).predict_survival(X, [1.0])
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.model.model import tables_by_component
 
 SETTINGS: dict[str, Any] = {
     "n_bags": 4, "max_nodes": {1: 32, 2: 12, 3: 6}, "random_state": 0, "verbose": 0,
@@ -56,7 +57,7 @@ def same_bits(one: Any, other: Any) -> None:
 def by_name(fitted: Any) -> dict[tuple[str, ...], np.ndarray]:
     """Grid of each component, the axes in the order of the features' names."""
     frozen, found = fitted.model_, {}
-    for component, table in frozen.by_component().items():
+    for component, table in tables_by_component(frozen).items():
         names = [frozen.feature_names[feature] for feature in component]
         found[tuple(sorted(names))] = table.transpose(*np.argsort(names), -1)
     return found

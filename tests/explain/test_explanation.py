@@ -17,6 +17,7 @@ from matplotlib import pyplot
 
 from tests.models import random_model
 from tpnn import AnovaModel, Explanation, TPNNClassifier, TPNNRegressor, load
+from tpnn.model.model import tables_by_component
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +173,7 @@ def test_sobol_indices_equal_their_definition() -> None:
 
 def test_explaining_needs_rows_and_known_columns(explanation: Explanation, table: Any) -> None:
     X, y = table
-    with pytest.raises(ValueError, match=r"^rows: an explanation of rows is needed"):
+    with pytest.raises(ValueError, match=r"^rows: this needs an explanation of rows"):
         explanation.shap_values()
     model = TPNNRegressor(order=1, n_bags=1, verbose=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^X: the columns seen during fit are needed, \['atom'\]"):
@@ -250,7 +251,7 @@ def test_norms_and_variances_by_their_sums(n_outputs: int) -> None:
     model = random_model(3, 2, n_outputs=n_outputs)
     found = Explanation(model)
     for names, (component, table) in zip(
-        model.component_names, model.by_component().items(), strict=True
+        model.component_names, tables_by_component(model).items(), strict=True
     ):
         masses = np.ones(())
         for axis in model.axes(component):
@@ -276,7 +277,7 @@ def test_one_of_several_outputs_is_a_reading_of_one_output() -> None:
     local = Explanation(model, rows)
     for k, name in enumerate(model.output_names):
         one = local.of(name)
-        assert one.model.n_outputs == 1
+        assert len(one.model.intercepts) == 1
         assert one.model.output_names == one.model.classes == ()
         assert np.array_equal(one.scores, local.scores[..., k])
         assert one.rows is not None

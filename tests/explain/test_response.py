@@ -121,7 +121,7 @@ def test_what_is_no_scale_and_no_reference(component: str, arguments: Any, messa
 def test_several_classes_have_no_response_scale(table: Any, quick: Any) -> None:
     X, y = table
     model = TPNNClassifier(**{**quick, "order": 1}).fit(X, pd.qcut(y, 3, labels=list("abc")))
-    with pytest.raises(ValueError, match=r"^scale: 'response' needs one output"):
+    with pytest.raises(ValueError, match=r"^scale: 'response' is for one output"):
         model.explain().component("smooth").to_frame("response")
 
 

@@ -71,7 +71,7 @@ def frames(trial: Trial) -> None:
         numbers = ["effect", "lower", "upper"] if trial.model.evidence.posteriors else ["effect"]
         require(np.isfinite(frame[numbers]).all(axis=None), "finite frames")
     require(len(trial.model.terms()) == len(trial.model.components), "terms of every component")
-    if trial.model.n_outputs == 1:
+    if len(trial.model.intercepts) == 1:
         for row in explained.reasons():
             require(all(str(reason) for reason in row), "reasons in words")
         explained.concurvity()

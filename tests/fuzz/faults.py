@@ -14,8 +14,8 @@ from tests.fuzz.columns import TEXT
 
 SHARE = 0.04  # of the cases that are spoilt
 Fault = tuple[str, Callable[[Case], Case]]
-CLEAR = re.compile(  # "argument: the rule, what was found. What to do."
-    r"(?P<argument>[A-Za-z_]\w*)(\['\w+'\])?: .+(found|is missing|has)\b.+", re.DOTALL
+CLEAR = re.compile(  # "argument: the rule and what breaks it. What to do."
+    r"(?P<argument>[A-Za-z_]\w*)(\['\w+'\])?: .+(\bfound\b.+|\. [A-Z].+)", re.DOTALL
 )
 KNOWN_ERRORS = (ValueError, TypeError)
 ODD_SETTINGS: tuple[tuple[str, Any], ...] = (

@@ -266,7 +266,7 @@ def containers(trial: Trial) -> None:
 def offsets(trial: Trial) -> None:
     """Check that an offset is added to the raw score."""
     shift = trial.rng.normal(size=N_FRESH) * trial.scale
-    column = shift if trial.model.n_outputs == 1 else shift[:, None]
+    column = shift if len(trial.model.intercepts) == 1 else shift[:, None]
     found = trial.model.raw_scores(trial.fresh_table, shift)
     require(close(found, trial.fresh_raw + column, 9 * trial.scale), "an offset is added")
 

@@ -11,6 +11,7 @@ from tests.fuzz.columns import ORDERED
 from tests.fuzz.containers import CONTAINERS, NAMED, can_hold
 from tests.fuzz.laws import Trial, identical, places_of, require
 from tpnn import AnovaModel
+from tpnn.model.model import tables_by_component
 
 ROUNDING = 1e-12  # relative; shapes are imposed in the order of the columns
 
@@ -86,11 +87,13 @@ def shuffled_columns(trial: Trial) -> None:
 def _same_up_to_places(one: AnovaModel, other: AnovaModel, places: list[int], slack: float) -> bool:
     """Whether two models agree where feature j of the first is feature ``places[j]``."""
     ours, columns = places_of(one), places_of(other)
-    theirs = {tuple(columns[j] for j in s): table for s, table in other.by_component().items()}
+    theirs = {
+        tuple(columns[j] for j in s): table for s, table in tables_by_component(other).items()
+    }
     shift = np.abs(one.intercepts - other.intercepts).max()
     if len(theirs) != len(one.components) or shift > slack:
         return False
-    for component, table in one.by_component().items():
+    for component, table in tables_by_component(one).items():
         moved = [places[ours[j]] for j in component]
         found = theirs.get(tuple(sorted(moved)))
         back = (*np.argsort(np.argsort(moved)).tolist(), len(moved))

@@ -213,9 +213,9 @@ def test_what_cannot_be_matched_is_refused() -> None:
         )
         for order in (["u", "v"], ["v", "u"])
     )
-    with pytest.raises(ValueError, match="ordered levels of 'a' must have one order"):
+    with pytest.raises(ValueError, match="models: the models order the levels"):
         merge([up, down])
-    with pytest.raises(ValueError, match="models: at least one model is needed"):
+    with pytest.raises(ValueError, match="models: the list is empty"):
         merge([])
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
         with pytest.raises(ValueError, match="weights: one positive number is needed"):

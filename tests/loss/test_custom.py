@@ -66,7 +66,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "a number": (lambda y, raw: 1.0, "return a torch tensor, found float"),
     "no gradient": (
         lambda y, raw: (raw - y).detach(),
-        "return a loss with a gradient in raw, found none",
+        "return a loss with a gradient in raw, and this one has none",
     ),
 }
 

@@ -26,6 +26,7 @@ from tpnn.model.evidence import (
     Evidence,
     map_arrays,
 )
+from tpnn.model.model import changed
 
 WHOLE = ("tests", "calibration", "baseline")  # what belongs to the sum of all components
 BASELINE = Baseline(np.array([1.0, 2.0]), np.array([-2.0, -1.0]))
@@ -77,7 +78,7 @@ def test_a_changed_model_keeps_nothing_that_no_longer_holds(name: str, fitted: A
         assert new.edits is None
         assert new.provenance is None or new.provenance.scores == {}
         check_model(new)
-        with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated"):
+        with pytest.raises(ValueError, match=r"^predict_interval: this model was not calibrated"):
             new.predict_interval(X)
 
 
@@ -114,11 +115,11 @@ def test_changed_leaves_out_all_that_is_not_passed(part: str) -> None:
     tests = ComponentTests("squared_error", 1.0, (ComponentTest(),) * 3)
     model = with_evidence(model, tests=tests, calibration=Calibration(), baseline=BASELINE)
     assert None not in vars(model.evidence).values()
-    new = model.changed(intercepts=model.intercepts + 1)
+    new = changed(model, intercepts=model.intercepts + 1)
     assert set(vars(new.evidence).values()) == {None}
     assert new.basis.terms is None
     one = Evidence(**{part: getattr(model.evidence, part)})
-    kept = model.changed(intercepts=model.intercepts + 1, evidence=one).evidence
+    kept = changed(model, intercepts=model.intercepts + 1, evidence=one).evidence
     assert [name for name, value in vars(kept).items() if value is not None] == [part]
     assert None not in vars(model.evidence).values()  # that of the old model stays
 

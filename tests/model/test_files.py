@@ -184,7 +184,7 @@ def test_loading_and_predicting_need_neither_torch_nor_numba(saved: Any) -> None
 
 
 def test_a_folder_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match=r"^path: must be a file .*, found the folder "):
+    with pytest.raises(IsADirectoryError, match=r"^path: .* is a folder, and not a file"):
         load(tmp_path)
 
 

@@ -10,13 +10,14 @@ import pytest
 from tests.models import small_model
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import ROWS_PER_TASK, Predictor, in_tasks
+from tpnn.model.model import tables_by_component
 
 ROWS = np.random.default_rng(1).normal(size=(30, 3))
 
 
 def predictor(order: int) -> Predictor:
     model = small_model(order)
-    return Predictor(model.encoder.axes, flatten_tables(model.by_component()))
+    return Predictor(model.encoder.axes, flatten_tables(tables_by_component(model)))
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, ROWS_PER_TASK, ROWS_PER_TASK + 1, 5 * ROWS_PER_TASK - 3])
@@ -42,7 +43,7 @@ def test_a_row_among_many_is_the_row_alone() -> None:
 def test_tables_are_added_to_the_sums_in_turn(n_sums: int) -> None:
     """Whatever stands there already stays."""
     model = small_model(2, n_outputs=6)
-    tables = Predictor(model.encoder.axes, flatten_tables(model.by_component()))
+    tables = Predictor(model.encoder.axes, flatten_tables(tables_by_component(model)))
     apart = np.zeros((36, 30))
     tables.add(list(ROWS.T), apart)
     sums = np.arange(float(n_sums))[:, None] * np.ones(30)

@@ -13,6 +13,7 @@ import pytest
 from tpnn import AnovaModel, ComponentSet
 from tpnn.loss.links import LINKS
 from tpnn.model.interpolate import ACCOUNT, MIN_COMPILED_ROWS
+from tpnn.model.model import tables_by_component
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
 
@@ -65,7 +66,7 @@ def messy_model(order: int, n_outputs: int) -> AnovaModel:
 def scores_by_definition(model: AnovaModel, columns: list[np.ndarray], row: int) -> np.ndarray:
     """Sum over all cells of all tables, each weighted by the product of its nodes' weights."""
     total = model.intercepts.copy()
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         values = table
         for feature, axis in zip(component, model.axes(component), strict=True):
             lower, fraction = (part[0] for part in axis.locate(columns[feature][row : row + 1]))

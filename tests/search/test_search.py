@@ -12,6 +12,7 @@ import pytest
 
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.components import ComponentSet
+from tpnn.model.model import tables_by_component
 from tpnn.solvers.solution import Verdict
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_terms_reproduce_a_triple(deep: TPNNRegressor) -> None:
     (terms,) = (t for t in deep.model_.terms() if t.features == ("x4", "x5", "x6"))
     (component,) = (s for s in deep.model_.components if len(s) == 3)
     axes = deep.model_.axes(component)
-    table = deep.model_.by_component()[component][..., 0]
+    table = tables_by_component(deep.model_)[component][..., 0]
     products = terms.beta
     for axis, b, gamma in zip(axes, terms.b, terms.gamma, strict=True):
         steps = 1 / (1 + np.exp(-np.clip((axis.positions[:, None] - b) / gamma, -500, 500)))

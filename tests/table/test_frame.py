@@ -419,7 +419,7 @@ def test_present_values(value: Any) -> None:
 # What is refused
 
 BAD: dict[str, tuple[Any, type[Exception], str]] = {
-    "sparse matrix": (sparse.eye_array(3), TypeError, "a dense table is needed, found a sparse"),
+    "sparse matrix": (sparse.eye_array(3), TypeError, "must be dense, sparse input is"),
     "one dimension": (
         np.ones(3),
         ValueError,
@@ -504,10 +504,10 @@ def test_repeated_names_in_arrow() -> None:
 def test_lazy_tables_are_refused() -> None:
     lazy = pytest.importorskip("polars").LazyFrame({"a": [1.0]})
     with pytest.raises(
-        TypeError, match=r"^X: a table in memory is needed, found a lazy LazyFrame\. Pass"
+        TypeError, match=r"^X: must be in memory, and a lazy LazyFrame has no rows yet\. Pass"
     ):
         Table(lazy)
-    with pytest.raises(TypeError, match=r"^X: a table in memory is needed"):
+    with pytest.raises(TypeError, match=r"^X: must be in memory"):
         Table(nw.from_native(lazy))
 
 

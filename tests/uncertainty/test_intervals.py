@@ -179,7 +179,7 @@ def test_groups_that_cannot_be_are_refused(fitted: Any) -> None:
         fitted.predict_interval(X, by="nothing")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # levels that fit has not seen
-        with pytest.raises(ValueError, match=r"^by: every value of 'group' must be one that held"):
+        with pytest.raises(ValueError, match=r"^by: .* rows have values of 'group' that no held"):
             fitted.predict_interval(X.assign(group="new"), by="group")
 
 
@@ -188,7 +188,7 @@ def test_numbers_between_the_groups_are_refused() -> None:
     X["grade"] = np.random.default_rng(0).integers(0, 3, 600).astype(float)
     model = TPNNRegressor(**QUICK, components=[("grade",), ("a",), ("b",)]).fit(X, y)
     model.predict_interval(X, by="grade")
-    with pytest.raises(ValueError, match=r"^by: every value of 'grade'.* found others in 600 of"):
+    with pytest.raises(ValueError, match=r"^by: 600 of .* rows have values of 'grade' that"):
         model.predict_interval(X.assign(grade=0.5), by="grade")
 
 
@@ -199,14 +199,14 @@ def test_models_without_calibration_say_so(fitted: Any) -> None:
     survival = TPNNSurvival(**QUICK).fit(X, times)
     part = fitted.model_.restrict(list(fitted.model_.components)[:1])
     for model in (quantile, survival, part, with_evidence(fitted.model_, calibration=None)):
-        with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated on"):
+        with pytest.raises(ValueError, match=r"^predict_interval: this model was not calibrated"):
             model.predict_interval(X)
 
 
 def test_files_without_evidence_say_so() -> None:
     folder = Path(__file__).parents[1] / "reference" / "version_1"
     for path in folder.glob("*.tpnn"):
-        with pytest.raises(ValueError, match=r"^predict_interval: a model that was calibrated on"):
+        with pytest.raises(ValueError, match=r"^predict_interval: this model was not calibrated"):
             load(path).model_.predict_interval(np.zeros((1, 1)))
-        with pytest.raises(ValueError, match=r"^return_std: a model with bands is needed, found"):
+        with pytest.raises(ValueError, match=r"^return_std: this model has no bands"):
             load(path).model_.standard_errors(np.zeros((1, 1)))

@@ -136,7 +136,7 @@ def refused_rows(model: AnovaModel, rows: pd.DataFrame) -> pd.DataFrame:
 
 def compare(target: Target, name: str, model: AnovaModel, rows: pd.DataFrame) -> dict[str, Any]:
     """Largest differences between an export and the model."""
-    found, truth, k = target.score(model, rows, True), expected(model, rows), model.n_outputs
+    found, truth, k = target.score(model, rows, True), expected(model, rows), len(model.intercepts)
     spread, n = float(truth["raw"].std()), len(rows)
     raw, means, effects = np.split(np.abs(found.answers - _side_by_side(truth)), [k, 2 * k], axis=1)
     refused = target.score(model, refused_rows(model, rows), True).answers

@@ -130,7 +130,7 @@ class Job(NamedTuple):
     def n_answers(self) -> int:
         """Numbers that are answered for each row."""
         effects = len(self.model.components) if self.contributions else 0
-        return (2 + effects) * self.model.n_outputs
+        return (2 + effects) * len(self.model.intercepts)
 
 
 def plain_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -212,7 +212,7 @@ def _reads(members: Sequence[tuple[str, str]]) -> str:
 
 
 def _scores(job: Job) -> str:
-    k = job.model.n_outputs
+    k = len(job.model.intercepts)
     calls = [f"tpnn_predict(&rows[i], answer + {1 + k})"]
     if job.contributions:
         calls.append("tpnn_raw_scores(&rows[i], answer + 1)")

@@ -31,7 +31,7 @@ def run_session(model: AnovaModel, rows: pd.DataFrame, contributions: bool) -> S
     names = [known.name for known in session.get_outputs()]
     found = {name: np.concatenate(x) for name, x in zip(names, zip(*ran, strict=True), strict=True)}
     means = found["probabilities"] if "label" in found else found["variable"]
-    answers = [found["raw_score"], means[:, -model.n_outputs :]]  # of two classes, the second
+    answers = [found["raw_score"], means[:, -len(model.intercepts) :]]  # of two classes, the second
     if contributions:
         answers.append(found["contributions"].reshape(len(rows), -1))
     return Scored(np.hstack(answers), seconds, size)

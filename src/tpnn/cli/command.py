@@ -304,8 +304,8 @@ def _run(options: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ModuleNotFoundError as error:
         print(
-            f"tpnn {options.command}: the whole library is needed, found no module {error.name!r}. "
-            "Install tpnn, in place of tpnn-runtime where that is installed.",
+            f"tpnn {options.command}: needs the whole library, and there is no module "
+            f"{error.name!r}. Install tpnn, in place of tpnn-runtime where that is installed.",
             file=sys.stderr,
         )
         return 1

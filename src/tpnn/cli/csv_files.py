@@ -90,7 +90,7 @@ def read_parquet(path: str) -> pd.DataFrame:
 
 def _check_path(path: str) -> None:
     if not Path(path).exists():
-        raise ValueError(f"data: a file is needed, found no {path!r}. Check the path.")
+        raise ValueError(f"data: there is no file {path!r}. Check the path.")
 
 
 @contextmanager
@@ -112,9 +112,7 @@ def opened_csv(path: str, form: CsvFormat) -> Iterator[tuple[Any, str, str]]:
 
 def no_rows(path: str) -> ValueError:
     """Return the error of a file without a header."""
-    return ValueError(
-        f"data: a header and rows are needed, found nothing in {path!r}. Check the file."
-    )
+    return ValueError(f"data: {path!r} is empty, and a header and rows are needed. Check the file.")
 
 
 def wrong_line(path: str, separator: str, found: str) -> ValueError:

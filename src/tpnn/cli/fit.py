@@ -108,14 +108,15 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     for option, value in {"--objective": options.objective, "--exposure": options.exposure}.items():
         if value is not None and task != "regression":
             raise ValueError(
-                f"{option}: is for regression, found a task of {task}. Leave it out, or pass "
+                f"{option}: is for regression, and this is a task of {task}. Leave it out, or pass "
                 "--task regression."
             )
-    if (options.event is not None) != (task == "survival"):
+    if task == "survival" and options.event is None:
+        raise ValueError("--event: survival needs it. Name the column of events, or change --task.")
+    if task != "survival" and options.event is not None:
         raise ValueError(
-            f"--event: survival, and no other task, needs it, found a task of {task} "
-            f"{'without' if options.event is None else 'with'} it. Name the column of events, or "
-            "change --task."
+            f"--event: is for survival, and this is a task of {task}. Leave it out, or change "
+            "--task."
         )
     return task
 

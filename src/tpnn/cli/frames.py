@@ -124,12 +124,12 @@ def _check_event(model: tpnn.AnovaModel, options: argparse.Namespace) -> None:
         return
     if is_survival:
         raise ValueError(
-            f"--event: times and events are needed to score a survival model, found --target "
-            f"{options.target} alone. Name the column that is 1 where the event was observed."
+            f"--event: is needed to score a survival model besides --target {options.target}. Name "
+            "the column that is 1 where the event was observed."
         )
     raise ValueError(
-        f"--event: is for survival models, found a model with the {model.link.name} link. "
-        "Leave it out."
+        f"--event: is for survival models, and this model has the {model.link.name} link. Leave it "
+        "out."
     )
 
 

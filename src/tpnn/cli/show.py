@@ -16,7 +16,7 @@ from tpnn._utils.files import is_stream
 from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
 from tpnn.model.archive import FORMAT_VERSION
-from tpnn.model.edit_log import check_log, edit_words, first_break
+from tpnn.model.edit_log import check_log, digest, edit_words, first_break
 
 
 def run_explain(options: argparse.Namespace) -> None:
@@ -177,7 +177,7 @@ def run_log(options: argparse.Namespace) -> None:
             print("\n".join(_lines(record)), end="\n\n")
     check_log(model)
     if not options.json:
-        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {model.digest()}")
+        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {digest(model)}")
 
 
 def _lines(record: dict[str, Any]) -> list[str]:
@@ -216,7 +216,7 @@ def run_report(options: argparse.Namespace) -> None:
     check_output(options.output, options.model, options.data)
     model = tpnn.load(options.model).model_
     if options.data is None and options.target:
-        raise ValueError("--target: rows are needed to score, found no data. Name a file of rows.")
+        raise ValueError("--target: is for scores, which need rows. Name a file of rows.")
     X, y = (None, None) if options.data is None else read_scored(model, options)
     target = options.target or "prediction"
     write_report(model, options.output, X, y, title=options.title, target=target)

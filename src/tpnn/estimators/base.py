@@ -106,8 +106,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         if not hasattr(self, "_path_"):
             if not hasattr(self, "_fitted_"):
                 raise ValueError(
-                    "path: the training rows are needed, found an estimator that was pickled or "
-                    "copied, which does not keep them. Fit it again."
+                    "path: needs the training rows, which a pickled or copied estimator does not "
+                    "keep. Fit it again."
                 )
             self._path_ = Refits(self._fitted_).path()
         return self._path_

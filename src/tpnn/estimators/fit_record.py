@@ -273,6 +273,7 @@ def imitated_shares(model: AnovaModel, problem: Problem) -> list[float]:
         axis.numbers[codes[problem.encoder.feature_names.index(name)][::step]]
         for name, axis in zip(used.feature_names, used.encoder.axes[1], strict=True)
     ]
-    scores = column_scores(used, columns).reshape(-1, len(used.components), used.n_outputs)
-    by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(used.n_outputs)]
+    n_outputs = len(used.intercepts)
+    scores = column_scores(used, columns).reshape(-1, len(used.components), n_outputs)
+    by_output = [Imitation.of(used, columns, scores[..., k]) for k in range(n_outputs)]
     return [max(one.share(index) for one in by_output) for index in range(len(used.components))]

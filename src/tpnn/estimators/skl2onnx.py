@@ -46,7 +46,7 @@ def register() -> None:
 def _regressor_shapes(operator: Any) -> None:
     from skl2onnx.common.data_types import DoubleTensorType
 
-    n_outputs = operator.raw_operator.model_.n_outputs
+    n_outputs = len(operator.raw_operator.model_.intercepts)
     operator.outputs[0].type = DoubleTensorType([None, n_outputs])
 
 
@@ -107,8 +107,8 @@ def _check_pipeline(lowered: Lowered) -> None:
             )
     if lowered.needs_offset:
         warn(
-            "offset: the converted pipeline adds no offset, found a model whose offset was passed "
-            "to fit. Fit with the position of its column, or call model_.to_onnx.",
+            "offset: a converted pipeline adds no offset, and this model was fitted with one that "
+            "was passed to fit. Fit with the position of its column, or call model_.to_onnx.",
         )
 
 

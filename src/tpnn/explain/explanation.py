@@ -23,7 +23,7 @@ from tpnn.explain.response import DIFFERENCE, RAW, is_factor, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, changed, column_scores, tables_by_component
 from tpnn.table.axis import Axis
 from tpnn.table.table import Table
 
@@ -96,7 +96,8 @@ class Explanation:
             )
         one = slice(names.index(output), names.index(output) + 1)
         spreads, posteriors = self.model.evidence.spreads, self.model.evidence.posteriors
-        model = self.model.changed(
+        model = changed(
+            self.model,
             tables=tuple(table[..., one] for table in self.model.tables),
             intercepts=self.model.intercepts[one],
             link=LINKS["identity"],
@@ -292,8 +293,8 @@ class Explanation:
     def _given_rows(self) -> Table:
         if self.rows is None:
             raise ValueError(
-                "rows: an explanation of rows is needed, found one of the model as a whole. "
-                "Call explain(X)."
+                "rows: this needs an explanation of rows, and explain() without X explains the "
+                "model as a whole. Call explain(X)."
             )
         rows: Table = self.rows
         return rows
@@ -336,7 +337,7 @@ class Explanation:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
         means = {}
         for (component, table), names in zip(
-            self.model.by_component().items(), self.model.component_names, strict=True
+            tables_by_component(self.model).items(), self.model.component_names, strict=True
         ):
             weights = [axis.weights for axis in self.model.axes(component)]
             means[names] = float(product_mean(measure(table), weights).mean())

@@ -26,9 +26,9 @@ RAW, RESPONSE = "raw", "response"
 BAND_SENTENCE = "The band covers the true effect over 95 % of the data, on average."
 BAND_WORDS, NO_BAND_WORDS = "95 % band", "no band known"
 NO_BANDS = (
-    "{}: bands need a model that was fitted with them, found one without: it was fitted with "
-    "bands=False, comes from another library, ran out of time, or the component was edited, which "
-    "makes its band void. Fit again with bands=True, or leave {} out."
+    "{}: this model or component has no bands. It was fitted with bands=False, comes from another "
+    "library, ran out of time, or was edited, which makes a band void. Fit again with bands=True, "
+    "or leave {} out."
 )
 DIFFERENCE = "difference"  # what effects are called where they are no factors
 
@@ -108,8 +108,8 @@ def is_factor(link: Link, scale: str) -> bool:
     check_scale(scale)
     if scale == RESPONSE and link.kind == "classes" and not link.ratio:
         raise ValueError(
-            "scale: 'response' needs one output, found several classes. Pass 'raw', or explain one "
-            "class with explanation.of(...)."
+            "scale: 'response' is for one output, and this model has several classes. Pass 'raw', "
+            "or explain one class with explanation.of(...)."
         )
     return scale == RESPONSE and bool(link.ratio)
 

@@ -26,10 +26,9 @@ ITEMS_PER_LINE = 6
 # how levels are read: as text, as numbers, as numbers of which some are no doubles, as both
 TEXT, NUMBERS, WHOLE, EITHER = "text", "numbers", "whole numbers", "text or numbers"
 PREDICTIONS = {
-    "identity": "the raw score",
-    "logit": "a probability, 1 / (1 + exp(-raw score))",
-    "log": "exp(raw score)",
-    "softmax": "the probability of every class",
+    "numbers": "the raw score",
+    "rates": "exp(raw score)",
+    "survival": "the relative risk, exp(raw score)",
     "quantiles": "the quantiles: the raw scores, sorted",
 }
 MAX_NAME_LENGTH = 40  # of a member in C
@@ -71,11 +70,14 @@ def _without_contributions(code: str) -> str:
 
 
 def _words(model: AnovaModel) -> str:
-    if model.evidence.baseline is not None:
-        return "the relative risk, exp(raw score)"
-    if model.link.name == "logit" and model.classes:
+    """Say what the prediction is."""
+    if model.task.kind != "classes":
+        return PREDICTIONS[model.task.kind]
+    if len(model.intercepts) > 1:
+        return "the probability of every class"
+    if model.classes:
         return f"the probability of the class {quoted(str(model.classes[-1]))}"
-    return PREDICTIONS[model.link.name]
+    return "a probability, 1 / (1 + exp(-raw score))"
 
 
 def _columns(lowered: Lowered) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, column_scores, tables_by_component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import Feature, TableEncoder
@@ -142,8 +142,8 @@ def input_of(encoder: TableEncoder, feature: int) -> Input:
 def _check_levels(name: str, feature: Feature) -> None:
     if len({isinstance(level, str) for level in feature.levels}) > 1:
         raise ValueError(
-            f"model: the levels of a feature must be all strings or all numbers to be exported, "
-            f"found both in {name!r}. Make them strings before the fit."
+            f"model: {name!r} has levels that are strings and levels that are numbers, and an "
+            "export needs one kind. Make them strings before the fit."
         )
 
 
@@ -167,7 +167,7 @@ def _grids(
 ) -> tuple[Grid, ...]:
     names = model.encoder.feature_names
     grids = []
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         numbers = tuple(place_of[len(component), feature] for feature in component)
         sizes = [places[number].size for number in numbers]
         extra = [(0, size - n_nodes) for size, n_nodes in zip(sizes, table.shape, strict=False)]
@@ -205,7 +205,7 @@ def checked_lowering(model: AnovaModel) -> Lowered:
     worst = float(np.abs(scores - expected).max(initial=0.0))
     if not worst <= TOLERANCE * size:
         raise AssertionError(
-            f"model: the export must equal component_scores, found a difference of {worst!r}. "
+            f"model: the export differs from component_scores by {worst!r}, which must not be. "
             "Please report this."
         )
     return lowered

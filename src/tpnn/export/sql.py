@@ -47,8 +47,8 @@ def to_sql(
     lowered = checked_lowering(model)
     if lowered.needs_offset:
         warn(
-            "offset: the query adds no offset, found a model whose offset was passed to fit. Add "
-            "it to raw_score, or fit with the name of its column.",
+            "offset: the query adds no offset, and this model was fitted with one that was passed "
+            "to fit. Add it to raw_score, or fit with the name of its column.",
         )
     keys = [key] if isinstance(key, str) else list(key or ())
     names = [table] if isinstance(table, str) else list(table)

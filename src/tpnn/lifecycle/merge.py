@@ -191,8 +191,8 @@ def _union_of_levels(
         spelt = tuple(map(level_text, levels)) if are_text else levels
         if len(set(spelt)) < len(levels):
             raise ValueError(
-                f"models: levels of {name!r} are compared as text, because those of an EBM are, "
-                f"found levels that are the same as text among {list(levels)[:5]}. Rename them."
+                f"models: levels of {name!r} are compared as text, because those of an EBM are "
+                f"text, and some of {list(levels)[:5]} are the same text. Rename them."
             )
         lists.append(spelt)
     union = dict.fromkeys(level for levels in lists for level in levels)
@@ -205,8 +205,8 @@ def _union_of_levels(
         return tuple(graph.static_order())
     except CycleError as error:
         raise ValueError(
-            f"models: the ordered levels of {name!r} must have one order, found models that "
-            f"disagree about {list(error.args[1])[:3]}. Give the column one order."
+            f"models: the models order the levels {list(error.args[1])[:3]} of {name!r} "
+            "differently. Give the column one order."
         ) from None
 
 
@@ -317,7 +317,7 @@ def as_model(model: Any) -> AnovaModel:
 def check_alike(models: Sequence[AnovaModel]) -> None:
     """Refuse no models at all, and models whose raw scores mean different things."""
     if not models:
-        raise ValueError("models: at least one model is needed, found none. Pass a list of models.")
+        raise ValueError("models: the list is empty. Pass at least one model.")
     first = models[0]
     for model in models[1:]:
         for what, one, other in (

@@ -384,7 +384,7 @@ def _mean_p_values(new: FloatArray, reference: FloatArray, n_reference: float) -
 def _scores(model: AnovaModel, X: Any) -> FloatArray:
     """Component scores, (n_rows, n_components, n_outputs)."""
     scores = model.component_scores(X)
-    return scores if model.n_outputs > 1 else scores[..., None]
+    return scores if len(model.intercepts) > 1 else scores[..., None]
 
 
 def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -35,8 +35,8 @@ def torch_formulas(function: TorchLoss) -> tuple[Callable[..., Any], Callable[..
         value = _loss_of_rows(function, y, scores, torch)
         if not value.requires_grad:
             raise ValueError(
-                "objective: the function must return a loss with a gradient in raw, found none. "
-                "Compute it from raw with torch functions, without detach."
+                "objective: the function must return a loss with a gradient in raw, and this one "
+                "has none. Compute it from raw with torch functions, without detach."
             )
         pair = _autograd_slopes(value, scores, torch)
         return pair if xp is torch else tuple(tensor.numpy() for tensor in pair)
@@ -60,8 +60,8 @@ def _loss_of_rows(function: TorchLoss, y: Any, scores: Any, torch: Any) -> Any:
         value = function(torch.as_tensor(y, dtype=scores.dtype), scores)
     except RuntimeError as error:  # such as NumPy's functions, which have no gradient
         raise ValueError(
-            f"objective: the function must compute the loss from y and raw by torch, found the "
-            f"error {str(error)!r}. Use torch functions."
+            "objective: the function must compute the loss from y and raw by torch, and it "
+            f"failed: {str(error)!r}. Use torch functions."
         ) from error
     if not isinstance(value, torch.Tensor):
         raise ValueError(

@@ -22,6 +22,7 @@ class Link:
     forward: Callable[[FloatArray], FloatArray]  # g, from means to raw scores
     inverse: Callable[[FloatArray], FloatArray]  # g^-1; several outputs are on the last axis
     ratio: str = ""  # name of exp(effect) where it is a factor, on the mean or on the odds
+    couples_outputs: bool = False  # whether a prediction needs the raw scores of several outputs
 
     def errors_of_means(self, means: FloatArray, raw: FloatArray, errors: FloatArray) -> FloatArray:
         """Turn standard errors of raw scores into those of means, by the inverse's derivative.
@@ -86,8 +87,8 @@ LINKS = {
         Link("identity", "numbers", _same, _same),
         Link("logit", "classes", _logit, _expit, "odds ratio"),
         Link("log", "rates", _log, _exp, "relativity"),
-        Link("softmax", "classes", _centred_log, _softmax),
-        Link("quantiles", "quantiles", _same, _increasing),
+        Link("softmax", "classes", _centred_log, _softmax, couples_outputs=True),
+        Link("quantiles", "quantiles", _same, _increasing, couples_outputs=True),
     )
 }
 CLASS_LINKS = tuple(link.name for link in LINKS.values() if link.kind == "classes")

@@ -112,8 +112,8 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     """Document of a file, after checks that it is complete, unchanged and not newer."""
     if Path(path).is_dir():
         raise IsADirectoryError(
-            f"path: must be a file written by AnovaModel.save, found the folder "
-            f"{os.fspath(path)!r}. Pass the path of the file."
+            f"path: {os.fspath(path)!r} is a folder, and not a file that AnovaModel.save has "
+            "written. Pass the path of the file."
         )
     data, entries = Path(path).read_bytes(), {}
     is_json = data[:1] in JSON_BEGINNINGS

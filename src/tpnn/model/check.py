@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 KINDS = (NUMBER, DATE, DURATION, ORDERED, NOMINAL)
-LINKS_OF_SEVERAL_OUTPUTS = ("softmax", "quantiles")
 MASS_TOLERANCE = 1e-6  # of the masses of a feature, which sum to one
 MOST_NODES = 65_536
 LONGEST_TIME = 2.0**63 / 1e6  # seconds from 1970, or of a duration: 64 bits of microseconds
-TASK_LINKS = {  # links that the model of an estimator can have
-    "regressor": tuple(LINKS),
-    "classifier": ("logit", "softmax"),
-    "survival": ("log",),
+TASK_KINDS = {  # what the model of an estimator can predict, by its link
+    "regressor": {link.kind for link in LINKS.values()},
+    "classifier": {"classes"},
+    "survival": {"rates"},
 }
 DATE_FORM = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z"
 FINGERPRINT_FORM = r"[0-9a-f]{64}"
@@ -135,10 +134,10 @@ def _check_levels(axis: Axis, feature: Feature) -> None:
 
 def _check_outputs(model: AnovaModel) -> None:
     _require(model.intercepts.ndim == 1, "every output must have one intercept")
-    names, n_outputs = model.output_names, model.n_outputs
+    names, n_outputs = model.output_names, len(model.intercepts)
     counted = len(names) == (n_outputs if n_outputs > 1 else 0)
     _require(n_outputs > 0 and counted, "every one of several outputs must have a name")
-    several = model.link.name not in LINKS_OF_SEVERAL_OUTPUTS or n_outputs > 1
+    several = not model.link.couples_outputs or n_outputs > 1
     _require(several, "this link needs several outputs")
     classes = model.classes
     _require(_are_labels(classes) and len(classes) in (0, max(n_outputs, 2)), "classes must fit")
@@ -155,7 +154,7 @@ def _check_components(model: AnovaModel) -> None:
     counted = len(tables) == len(spreads) == len(model.components)
     _require(counted, "every component must have a table")
     for component, table, spread in zip(model.components, tables, spreads, strict=True):
-        shape = (*(axis.n_nodes for axis in model.axes(component)), model.n_outputs)
+        shape = (*(axis.n_nodes for axis in model.axes(component)), len(model.intercepts))
         _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     finite = all(map(_is_finite, (*tables, *spreads, model.intercepts)))
     _require(finite, "tables, spreads and intercept must be finite")
@@ -186,7 +185,7 @@ def _check_offset_column(model: AnovaModel) -> None:
     named = (name is None) == (encoder.names is None)
     _require(named and name not in (encoder.names or ()), "the offset must be no feature")
     _require(0 <= place < encoder.n_columns, "the offset must be a column of the table")
-    _require(not is_exposure or model.link.name == "log", "an exposure needs a log link")
+    _require(not is_exposure or model.link.kind == "rates", "an exposure needs a log link")
 
 
 def _check_provenance(model: AnovaModel) -> None:
@@ -195,7 +194,7 @@ def _check_provenance(model: AnovaModel) -> None:
         return
     texts = (fit.version, fit.date, fit.fingerprint, *fit.targets)
     _require(all(map(_is_name, texts)), "provenance: a text must not be too long")
-    _require(model.link.name in TASK_LINKS.get(fit.task, ()), "the task must fit the link")
+    _require(model.link.kind in TASK_KINDS.get(fit.task, ()), "the task must fit the link")
     formed = re.fullmatch(DATE_FORM, fit.date)
     formed = formed and re.fullmatch(FINGERPRINT_FORM, fit.fingerprint)
     _require(bool(formed), "provenance: date and fingerprint must have their form")
@@ -264,12 +263,12 @@ def _check_calibration(model: AnovaModel) -> None:
     arrays: list[RealArray] = []
     map_arrays(arrays.append, calibration)
     _require(all(map(_is_finite, arrays)), "calibration: numbers must be finite")
-    _check_scores(calibration, sizes, model.n_outputs)
+    _check_scores(calibration, sizes, len(model.intercepts))
     means = all(len({array.shape for array in one}) == 1 for one in calibration.reliability)
     _require(means, "calibration: every group of rows must have its means")
     for scale in filter(None, (calibration.scale, calibration.errors)):
-        _check_scale(scale, sizes, model.n_outputs)
-    has_scale = len(calibration.scores) > 0 and model.link.name not in ("logit", "softmax")
+        _check_scale(scale, sizes, len(model.intercepts))
+    has_scale = len(calibration.scores) > 0 and model.link.kind != "classes"
     _require(has_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
 
 
@@ -300,7 +299,7 @@ def _check_baseline(model: AnovaModel) -> None:
     if model.evidence.baseline is None:
         return
     times, log_hazard = model.evidence.baseline
-    cox = model.link.name == "log" and model.n_outputs == 1
+    cox = model.link.kind == "rates" and len(model.intercepts) == 1
     _require(cox, "a baseline needs one output and a log link")
     paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")

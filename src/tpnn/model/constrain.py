@@ -14,7 +14,7 @@ from tpnn.anova.components import Component, ComponentSet, canonical, resolve_fe
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import LINEAR, Tables, check_shape, constrained
 from tpnn.model.evidence import ComponentTest, Evidence
-from tpnn.model.model import AnovaModel, tables_by_output
+from tpnn.model.model import AnovaModel, changed, tables_by_output
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
@@ -51,7 +51,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
         wider.evidence.of_components(places),
         tests=tests and tests._replace(components=tuple(compress(tests.components, kept))),
     )
-    return model.changed(
+    return changed(
+        model,
         components=ComponentSet(tuple(compress(wider.components, kept))),
         tables=tuple(compress(tables, kept)),
         intercepts=model.intercepts + shifts,
@@ -95,7 +96,7 @@ def _with_subsets(model: AnovaModel) -> AnovaModel:
     """Add all subsets of the components; new ones are zero without error."""
     components, evidence = model.components.with_subsets(), model.evidence
     sizes = {s: tuple(axis.n_nodes for axis in model.axes(s)) for s in components}
-    zeros = {s: np.zeros((*sizes[s], model.n_outputs)) for s in components}
+    zeros = {s: np.zeros((*sizes[s], len(model.intercepts))) for s in components}
 
     def filled(
         values: Sequence[Any], new: Callable[[FloatArray], Any] = lambda zero: zero
@@ -107,7 +108,8 @@ def _with_subsets(model: AnovaModel) -> AnovaModel:
     if tests is not None:
         lines = filled(tests.components, lambda _: ComponentTest())
         tests = tests._replace(components=lines)
-    return model.changed(
+    return changed(
+        model,
         components=components,
         tables=filled(model.tables),
         evidence=Evidence(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tpnn.explain.report import Report
     from tpnn.export.sheets.rating import RatingTables
     from tpnn.lifecycle.edit.change import Change, Named
-    from tpnn.lifecycle.edit.edit import HeldOut
     from tpnn.lifecycle.recourse.recourse import Recourse
     from tpnn.model.model import AnovaModel
 
@@ -152,9 +151,9 @@ def edit(
         ``missing=True``, each a dict by feature for an interaction; and ``output=name`` for
         one of several outputs.
     """
-    from tpnn.lifecycle.edit.edit import Note, edited
+    from tpnn.lifecycle.edit.edit import Note, edited, held_out_rows
 
-    rows = _held_out(X, y, offset)
+    rows = held_out_rows(X, y, offset)
     return edited(model, component, change, Note(why, by), rows)
 
 
@@ -165,38 +164,7 @@ def undo(model: AnovaModel) -> AnovaModel:
     return undone(model)
 
 
-def replay(
-    model: AnovaModel,
-    path: str | os.PathLike[str],
-    X: Any = None,
-    y: Any = None,
-    offset: Any = None,
-) -> AnovaModel:
-    """Model after all edits of a file that ``save_edits`` or a report page has written."""
-    from tpnn.lifecycle.edit.edit import replayed
-
-    return replayed(model, path, _held_out(X, y, offset))
-
-
-def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
-    """Write the edits as JSON; ``replay`` applies them to the model before the first."""
-    from tpnn.lifecycle.edit.edit import write_edits
-
-    write_edits(model, path)
-
-
 def log(model: AnovaModel) -> list[dict[str, Any]]:
     """Return the records of all edits, oldest first, if nobody tampered with them."""
     check_log(model)
     return [] if model.edits is None else copy.deepcopy(list(model.edits.records))
-
-
-def _held_out(X: Any, y: Any, offset: Any) -> HeldOut | None:
-    from tpnn.lifecycle.edit.edit import HeldOut
-
-    if (X is None) != (y is None):
-        raise ValueError(
-            "X: rows and targets are needed together, found one without the other. "
-            "Pass X and y, or neither."
-        )
-    return None if X is None else HeldOut(X, y, offset)

@@ -33,7 +33,7 @@ def digest(model: AnovaModel) -> str:
     }
     whole = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     _add(whole, model.intercepts)
-    for component, table in model.by_component().items():
+    for component, table in zip(model.components, model.tables, strict=True):
         for axis in model.axes(component):
             whole.update(bytes([axis.has_missing, axis.has_unseen]))
             _add(whole, axis.values)

@@ -143,7 +143,7 @@ class ComponentTests(NamedTuple):
 class Evidence:
     """What the rows of a fit say about its model; None where it is not known.
 
-    ``AnovaModel.changed`` leaves it out, unless whoever changes a model says what still holds.
+    ``tpnn.model.model.changed`` leaves it out, unless its caller passes what still holds.
 
     Parameters
     ----------

@@ -74,15 +74,15 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
     calibration = model.evidence.calibration
     if calibration is None or calibration.errors is None:
         raise ValueError(
-            "return_std: a model with bands is needed, found one without: fitted with "
-            "bands=False, or changed after its fit. Fit again."
+            "return_std: this model has no bands. It was fitted with bands=False, or changed after "
+            "its fit. Fit again."
         )
     table = model.encoder.read(X)
-    raw = np.empty((model.n_outputs, table.n_rows))
+    raw = np.empty((len(model.intercepts), table.n_rows))
     raw[:] = model.intercepts[:, None]
     model._sum_predictor.add(_columns(model, table), raw)
     errors = scale_at(model, calibration.errors, table, raw.T)
-    return errors[:, 0] if model.n_outputs == 1 else errors
+    return errors[:, 0] if len(model.intercepts) == 1 else errors
 
 
 def means_with_errors(
@@ -97,7 +97,7 @@ def means_with_errors(
 
 def scale_at(model: AnovaModel, scale: Scale, table: Table, raw: FloatArray) -> FloatArray:
     """Scale of rows with raw scores (n_rows, n_outputs), of that shape."""
-    logs = np.empty((model.n_outputs, table.n_rows))
+    logs = np.empty((len(model.intercepts), table.n_rows))
     for output, column in enumerate(raw.T):
         logs[output] = np.interp(column, scale.knots[:, output], scale.heights[:, output])
     effects: dict[Component, FloatArray] = {
@@ -124,10 +124,10 @@ def check_coverage(coverage: Any) -> None:
 def _needed(calibration: Calibration | None) -> Calibration:
     if calibration is None or not len(calibration.scores):
         raise ValueError(
-            "predict_interval: a model that was calibrated on held-out rows is needed, found one "
-            "that was not: of quantiles, survival or a custom loss, of a handful of rows, fitted "
-            "with bands=False, or changed after its fit. Fit again, with the objective of a mean "
-            "and more rows."
+            "predict_interval: this model was not calibrated on held-out rows. It is one of "
+            "quantiles, survival or a custom loss, had a handful of rows, was fitted with "
+            "bands=False, or changed after its fit. Fit again, with the objective of a mean and "
+            "more rows."
         )
     return calibration
 
@@ -152,8 +152,8 @@ def _factors(
     if unseen:
         n_rows = int(np.isin(nodes, unseen).sum())
         raise ValueError(
-            f"by: every value of {name!r} must be one that held-out rows had, found others in "
-            f"{n_rows} of {len(nodes)} rows. Leave out those rows, or by."
+            f"by: {n_rows} of {len(nodes)} rows have values of {name!r} that no held-out row had, "
+            "so their groups are not calibrated. Leave out those rows, or by."
         )
     each = [score_at(scores[node], coverage, f" in every group of {name!r}") for node in present]
     return np.stack(each)[np.searchsorted(present, nodes)]

@@ -66,7 +66,7 @@ class LoadedClassifier(PredictsClasses, LoadedModel):
 
     def __init__(self, model: AnovaModel) -> None:
         super().__init__(model)
-        self.classes_ = np.array(model.classes or range(max(model.n_outputs, 2)))
+        self.classes_ = np.array(model.classes or range(max(len(model.intercepts), 2)))
 
 
 class LoadedSurvival(PredictsSurvival, LoadedModel):

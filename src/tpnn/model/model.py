@@ -24,7 +24,7 @@ from tpnn.model import doors, intervals
 from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor
 from tpnn.model.codec import Label, encode
-from tpnn.model.edit_log import Record, digest
+from tpnn.model.edit_log import Record
 from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
@@ -127,8 +127,6 @@ class AnovaModel:
     report = doors.report
     edit = doors.edit
     undo = doors.undo
-    replay = doors.replay
-    save_edits = doors.save_edits
     log = doors.log
     recourse = doors.recourse
     to_sql = doors.to_sql
@@ -138,7 +136,6 @@ class AnovaModel:
     to_table = doors.to_table
     rating_tables = doors.rating_tables
     summary = summarise
-    digest = digest
     predict_interval = intervals.predict_interval
     standard_errors = intervals.standard_errors
 
@@ -155,7 +152,7 @@ class AnovaModel:
         vars(self).update(state, **frozen, shapes=MappingProxyType(dict(state["shapes"])))
 
     def __repr__(self) -> str:
-        outputs = f", {self.n_outputs} outputs" if self.n_outputs > 1 else ""
+        outputs = f", {len(self.intercepts)} outputs" if len(self.intercepts) > 1 else ""
         return (
             f"AnovaModel({len(self.components)} components of {self.encoder.n_features} features, "
             f"order {max(self.components.orders, default=0)}, {self.link.name} link{outputs})"
@@ -167,14 +164,9 @@ class AnovaModel:
         return Task.of(self)
 
     @property
-    def n_outputs(self) -> int:
-        """Number of outputs: of raw scores per row."""
-        return len(self.intercepts)
-
-    @property
     def intercept(self) -> Any:
         """Mean of f under the product of the marginals, a float or of shape (n_outputs,)."""
-        return float(self.intercepts[0]) if self.n_outputs == 1 else self.intercepts
+        return float(self.intercepts[0]) if len(self.intercepts) == 1 else self.intercepts
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -206,7 +198,7 @@ class AnovaModel:
         """
         table = self.encoder.read(X)
         added = offset_of(self, table, offset)
-        raw = np.empty((self.n_outputs, table.n_rows))
+        raw = np.empty((len(self.intercepts), table.n_rows))
         raw[:] = self.intercepts[:, None]
         self._sum_predictor.add(self.encoder.columns(table), raw)
         if added is not None:
@@ -236,8 +228,8 @@ class AnovaModel:
         """
         if self.task.kind != "classes":
             raise AttributeError(
-                f"predict_proba: a classifier is needed, found a model with the {self.link.name} "
-                "link. Use predict."
+                f"predict_proba: is for classifiers, and this model has the {self.link.name} link. "
+                "Use predict."
             )
         return self._class_shares
 
@@ -251,8 +243,8 @@ class AnovaModel:
         """
         if self.evidence.baseline is None:
             raise ValueError(
-                "baseline: the model_ of a fitted TPNNSurvival is needed, found a model without a "
-                "baseline: one of another task, of a path, or changed after its fit. Fit again."
+                "baseline: this model has no baseline hazard. It is one of another task or of a "
+                "path, or it was changed after its fit. Use the model_ of a fitted TPNNSurvival."
             )
         return self.evidence.baseline.survival(self.raw_scores(X, offset), times)
 
@@ -266,15 +258,11 @@ class AnovaModel:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        return Predictor(self.encoder.axes, flatten_tables(self.by_component()))
+        return Predictor(self.encoder.axes, flatten_tables(tables_by_component(self)))
 
     @cached_property
     def _sum_predictor(self) -> SumPredictor:
-        return SumPredictor(self.encoder.axes, self.by_component(), self._predictor)
-
-    def by_component(self) -> dict[Component, FloatArray]:
-        """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
-        return dict(zip(self.components, self.tables, strict=True))
+        return SumPredictor(self.encoder.axes, tables_by_component(self), self._predictor)
 
     def identifiability_error(self) -> float:
         """Worst ``|mean along an axis|`` of any component, relative to its standard deviation.
@@ -318,37 +306,18 @@ class AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
         Spreads and bands of these components stay. Everything else that is known belongs to the
-        whole sum, and is left out as :meth:`changed` does.
+        whole sum, and is left out as ``changed`` does.
         """
         chosen = ComponentSet(tuple(components))
         places = [place for place, s in enumerate(self.components) if s in set(chosen)]
         terms = self.basis.terms
-        return self.changed(
+        return changed(
+            self,
             components=chosen,
             tables=tuple(self.tables[place] for place in places),
             basis=self.basis._replace(terms=terms and tuple(terms[place] for place in places)),
             evidence=self.evidence.of_components(places),
         )
-
-    def changed(self, **other: Any) -> AnovaModel:
-        """Model with other fields, without what is known about this one only.
-
-        Evidence, terms behind the tables, scores in the provenance and the log of edits belong to
-        the model that they came with. They are left out, unless they are passed.
-
-        Parameters
-        ----------
-        **other
-            Fields of the new model, by name. Pass ``evidence=Evidence(...)`` with what still holds.
-        """
-        provenance = self.provenance and replace(self.provenance, scores={})
-        void = {
-            "basis": self.basis._replace(terms=None),
-            "provenance": provenance,
-            "evidence": Evidence(),
-            "edits": None,
-        }
-        return replace(self, **void | other)
 
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
@@ -357,7 +326,7 @@ class AnovaModel:
         """
         stored = self.basis.terms or [
             step_terms(squeezed(table), self.axes(component))
-            for component, table in self.by_component().items()
+            for component, table in tables_by_component(self).items()
         ]
         return [
             terms._replace(features=names)
@@ -383,6 +352,28 @@ class AnovaModel:
         return None
 
 
+def changed(model: AnovaModel, **other: Any) -> AnovaModel:
+    """Model with other fields, without what is known about the old one only.
+
+    Evidence, terms behind the tables, scores in the provenance and the log of edits belong to
+    the model that they came with. They are left out, unless they are passed.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        The old model.
+    **other
+        Fields of the new model, by name. Pass ``evidence=Evidence(...)`` with what still holds.
+    """
+    void = {
+        "basis": model.basis._replace(terms=None),
+        "provenance": model.provenance and replace(model.provenance, scores={}),
+        "evidence": Evidence(),
+        "edits": None,
+    }
+    return replace(model, **void | other)
+
+
 def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray | None:
     """Offset of every row: the column of the table that holds it, or what is passed, or None.
 
@@ -392,30 +383,35 @@ def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray
     if column is not None:
         if offset is not None:
             raise ValueError(
-                f"offset: {column.words} of X is the offset of this model, found another one. "
-                "Leave the argument out."
+                f"offset: {column.words} of X is the offset of this model, so no other one can be "
+                "passed. Leave the argument out."
             )
         return column_offset(table, column)
     if model.has_offset and offset is None:
         warn(
-            "offset: a model that was fitted with an offset needs one to predict, found none, "
-            "so 0 is used. Pass the offset of each row, or zeros.",
+            "offset: this model was fitted with an offset and predicts without one, so 0 is used. "
+            "Pass the offset of each row, or zeros.",
         )
     return None if offset is None else checked_offset(offset, table.n_rows)
 
 
 def column_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
     """Component scores of rows that are numbers already, one column for each feature."""
-    shape = len(model.components), model.n_outputs, len(columns[0])
+    shape = len(model.components), len(model.intercepts), len(columns[0])
     scores = np.zeros((shape[0] * shape[1], shape[2]))
     model._predictor.add(columns, scores)
     return squeezed(scores.reshape(shape).transpose(2, 0, 1))
 
 
+def tables_by_component(model: AnovaModel) -> dict[Component, FloatArray]:
+    """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
+    return dict(zip(model.components, model.tables, strict=True))
+
+
 def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:
     """Tables of shape (M_1, ..., M_d) of each output, by component."""
-    tables = model.by_component()
-    return [{s: table[..., k] for s, table in tables.items()} for k in range(model.n_outputs)]
+    tables = tables_by_component(model)
+    return [{s: table[..., k] for s, table in tables.items()} for k in range(len(model.intercepts))]
 
 
 def pruned(model: AnovaModel) -> AnovaModel:

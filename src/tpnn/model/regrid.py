@@ -9,7 +9,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder, level_text
 
@@ -24,7 +24,7 @@ def lifted(model: AnovaModel, encoder: TableEncoder) -> dict[Component, FloatArr
     """
     place_of = {name: place for place, name in enumerate(encoder.feature_names)}
     grids = {}
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         target = [place_of[model.feature_names[feature]] for feature in component]
         grid = np.pad(table, [(0, 2)] * len(component) + [(0, 0)])  # what fit has not seen is zero
         for axis, (feature, place) in enumerate(zip(component, target, strict=True)):

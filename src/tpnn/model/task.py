@@ -211,7 +211,7 @@ def _is_pair(y: Any) -> bool:
 
 def _objective(model: AnovaModel) -> Objective:
     """Loss of a frozen model: that of its fit, where it says so, else the usual one of its link."""
-    kind, n_outputs, fit = model.link.kind, model.n_outputs, model.provenance
+    kind, n_outputs, fit = model.link.kind, len(model.intercepts), model.provenance
     if kind == "rates" and (
         model.evidence.baseline is not None or (fit and fit.task == "survival")
     ):

@@ -86,8 +86,8 @@ def frame_in_memory(X: Any) -> Any:
         return X
     if isinstance(nw.from_native(X, pass_through=True), nw.LazyFrame):
         raise TypeError(
-            f"X: a table in memory is needed, found a lazy {type(X).__name__}. "
-            "Pass X.collect(), or X.compute() where it is called so."
+            f"X: must be in memory, and a lazy {type(X).__name__} has no rows yet. Pass "
+            "X.collect(), or X.compute() where it is called so."
         )
     is_stream = hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema")  # record batches
     return nw.from_arrow(X, backend="pyarrow").to_native() if is_stream else None
@@ -170,10 +170,7 @@ def checked_names(names: tuple[Any, ...]) -> tuple[str, ...] | None:
 def checked_matrix(X: Any) -> NDArray[Any]:
     """Array of two dimensions from an array or a list of rows; masked values become missing."""
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError(
-            "X: a dense table is needed, found a sparse matrix. Pass X.toarray() "
-            "(sparse input is not supported)."
-        )
+        raise TypeError("X: must be dense, sparse input is not supported. Pass X.toarray().")
     if isinstance(X, np.ma.MaskedArray):
         matrix = _filled(X)
     else:

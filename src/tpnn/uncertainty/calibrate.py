@@ -12,7 +12,7 @@ from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.flat import FlatTable, flatten_table
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.row_scores import interpolated, training_columns
 from tpnn.solvers.solution import Solution
@@ -322,7 +322,7 @@ def _filled(values: FloatArray, size: int) -> FloatArray:
 def _scale_features(model: AnovaModel) -> list[int]:
     """Features of the largest effects, at most ``MOST_SCALE_FEATURES``, in order."""
     sizes = np.zeros(model.encoder.n_features)
-    for component, table in model.by_component().items():
+    for component, table in tables_by_component(model).items():
         for feature in component:
             sizes[feature] += np.abs(table).mean()
     largest = np.argsort(-sizes, kind="stable")[:MOST_SCALE_FEATURES]

@@ -126,13 +126,13 @@ def test_a_notebook_shows_all_tables_and_runs_no_level() -> None:
 
 def test_what_cannot_be_a_rating_table() -> None:
     model = mixed_model(1)
-    with pytest.raises(ValueError, match="model: rating tables need one output"):
+    with pytest.raises(ValueError, match="model: rating tables are for models of rates"):
         mixed_model(1, "identity").rating_tables()
     with pytest.raises(ValueError, match="max_bands: must be a whole number"):
         model.rating_tables(max_bands=0)
     with pytest.raises(ValueError, match="base: must be"):
         model.rating_tables(base="median")
-    with pytest.raises(ValueError, match="y: rows need X and y"):
+    with pytest.raises(ValueError, match="y: rows are passed as X and y together"):
         model.rating_tables(mixed_rows(5))
     with pytest.raises(ValueError, match="y: numbers of at least 0"):
         model.rating_tables(mixed_rows(5), -np.ones(5))

@@ -151,11 +151,11 @@ def test_what_cannot_be_a_score_card() -> None:
         scorecard(model, pdo=0)
     with pytest.raises(ValueError, match="max_bands: must be a whole number"):
         scorecard(model, max_bands=1.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="model: score cards need one output and a logit link"):
+    with pytest.raises(ValueError, match="model: score cards are for models of two classes"):
         scorecard(mixed_model(1, "log"))
     with pytest.raises(ValueError, match="good: must be one of two classes"):
         scorecard(model, good="?")
-    with pytest.raises(ValueError, match="model: score cards know no offset"):
+    with pytest.raises(ValueError, match="model: a score card has no offset"):
         scorecard(replace(model, has_offset=True))
     triple = replace(table_model(mixed_rows()[["amount", "count", "town"]], 3, "logit"),
                      classes=(0, 1))  # fmt: skip

@@ -135,7 +135,7 @@ def test_a_measure_needs_rows_that_the_model_knows(rows: dict[str, Any]) -> None
     X = pd.DataFrame({"a": np.zeros(len(rows["k"])), **rows})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what was not seen
-        with pytest.raises(ValueError, match=r"^X: the measure needs rows with .* found none of '"):
+        with pytest.raises(ValueError, match=r"^X: none of the .* rows has a value of '"):
             purify(tables, nodes, X)
         alone = purify({"a": [0.0, 1.0]}, nodes, X.assign(a=1.0)) if len(X) else None
     if alone is not None:  # a feature that is in no component needs no measure

@@ -51,16 +51,16 @@ def test_files_are_found_in_folders_and_by_patterns(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     said = refused(tmp_path)
-    assert said.startswith(f"X: Parquet files are needed, found none at {str(tmp_path)!r}. Check")
-    assert refused(str(tmp_path / "*.parquet")).startswith("X: Parquet files are needed")
+    assert said.startswith(f"X: there are no Parquet files at {str(tmp_path)!r}. Check")
+    assert refused(str(tmp_path / "*.parquet")).startswith("X: there are no Parquet files")
 
 
 def test_zero_rows_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", x=pa.array([], pa.float64()), y=pa.array([], pa.float64()))
-    assert refused(tmp_path).startswith("X: rows are needed, found none in")
+    assert refused(tmp_path).startswith("X: there are no rows in")
     write(tmp_path / "b.parquet", x=[1.0, 2.0], y=[1.0, 2.0])
     empty = ds.dataset(tmp_path).filter(ds.field("x") > 5)
-    assert refused(empty).startswith("X: rows are needed, found none in the dataset. Check")
+    assert refused(empty).startswith("X: there are no rows in the dataset. Check")
 
 
 @pytest.mark.parametrize("as_dataset", [False, True])
@@ -131,7 +131,7 @@ def test_columns_are_named(folder: Path) -> None:
 
 def test_a_feature_is_needed_besides_the_target(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", y=[1.0, 2.0])
-    assert refused(tmp_path).startswith("X: a feature is needed besides the target, found only")
+    assert refused(tmp_path).startswith("X: a feature is needed besides the target, and")
 
 
 def test_the_index_that_pandas_writes_is_no_column(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.report.packing import Packed, pack
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
-from tpnn.model.edit_log import edit_words
+from tpnn.model.edit_log import digest, edit_words
 from tpnn.model.evidence import Reliability
 from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
@@ -87,7 +87,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     shown, summary = _shown_rows(explanation), model.summary()
     indices, names = explanation.sobol_indices(), list(model.feature_names)
     return {
-        "digest": model.digest(),
+        "digest": digest(model),
         "edits": _edits(model),
         "link": model.link.name,
         "ratio": model.task.ratio or DIFFERENCE,

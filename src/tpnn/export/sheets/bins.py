@@ -322,10 +322,14 @@ def summed(
     return total
 
 
-def refuse_unless(link_names: Sequence[str], model: AnovaModel, what: str) -> None:
-    """Refuse a model with another link, or with several outputs."""
-    if model.link.name not in link_names or len(model.intercepts) > 1:
+def refuse_unless(kinds: Sequence[str], model: AnovaModel, what: str) -> None:
+    """Refuse a model that predicts something else, or has several outputs.
+
+    ``what`` says what is refused, and for which models it is.
+    """
+    n_outputs = len(model.intercepts)
+    if model.task.kind not in kinds or n_outputs > 1:
         raise ValueError(
-            f"model: {what} need one output and a {' or '.join(link_names)} link, found "
-            f"{len(model.intercepts)} output(s) and the {model.link.name} link. Use to_table()."
+            f"model: {what}. This model has {n_outputs} output{'s' * (n_outputs > 1)} and the "
+            f"{model.link.name} link. Use to_table()."
         )

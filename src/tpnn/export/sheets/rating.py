@@ -103,10 +103,12 @@ def rating_tables(
     RatingTables
     """
     check_parameters({"base": base}, RULES)
-    refuse_unless(("log", "logit"), model, "rating tables")
+    what = "rating tables are for models of rates, risks or two classes"
+    refuse_unless(("rates", "survival", "classes"), model, what)
     if (X is None) != (y is None):
         raise ValueError(
-            "y: rows need X and y, found only one of them. Pass both, or none of them."
+            "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
+            "or neither."
         )
     grouped = banded(model, max_bands)
     shifts = {s: _base_effect(grouped, s, base) for s in grouped.tables}
@@ -134,7 +136,8 @@ def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
     model = grouped.model
     if model.evidence.baseline is not None:
         raise ValueError(
-            "y: actual over expected needs a mean, found a survival model. Leave X and y out."
+            "y: a survival model predicts no mean, so that actual over expected cannot be "
+            "computed. Leave X and y out."
         )
     table = model.encoder.read(X)
     added = offset_of(model, table, offset)

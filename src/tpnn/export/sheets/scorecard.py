@@ -305,7 +305,7 @@ def scorecard(
 
 
 def _check_model(model: AnovaModel, good: Any) -> None:
-    refuse_unless(["logit"], model, "score cards")
+    refuse_unless(["classes"], model, "score cards are for models of two classes")
     if len(model.classes) != 2 or (good is not None and good not in model.classes):
         raise ValueError(
             f"good: must be one of two classes, found {good!r} and the classes "
@@ -318,8 +318,8 @@ def _check_model(model: AnovaModel, good: Any) -> None:
         )
     if model.has_offset:
         raise ValueError(
-            "model: score cards know no offset, found a model that was fitted with one. Fit "
-            "without, or use rating_tables()."
+            "model: a score card has no offset, and this model was fitted with one. Fit without "
+            "it, or use rating_tables()."
         )
 
 

@@ -284,8 +284,8 @@ class _Sheets:
         numbers = [f"{level:.{EXACT_DIGITS}g}" for level in levels if not isinstance(level, str)]
         if len(set(numbers)) < len(numbers):
             raise ValueError(
-                f"model: levels that are numbers must differ within {EXACT_DIGITS} digits to be "
-                f"told apart in a spreadsheet, found closer ones in {name!r}. Make them strings."
+                f"model: a spreadsheet tells numbers apart by {EXACT_DIGITS} digits, and some "
+                f"levels of {name!r} differ only beyond them. Make them strings."
             )
         return self._write_column(f"{name}: levels", levels)
 

@@ -24,7 +24,7 @@ from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_g
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel, pruned
+from tpnn.model.model import AnovaModel, changed, pruned, tables_by_component
 from tpnn.model.regrid import lifted
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
@@ -149,7 +149,7 @@ class Comparison:
         in_old, in_new = (component in m.components.components for m in (self.old, self.new))
         if in_old != in_new:
             return "gained" if in_new else "lost"
-        return "moved" if self.difference.by_component()[component].any() else "same"
+        return "moved" if tables_by_component(self.difference)[component].any() else "same"
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -314,7 +314,7 @@ def _on_common_nodes(
     pure = []
     for model, own in zip(given, grids, strict=True):
         whole = purified(sum_of_grids(model, encoder, own, model.intercepts))
-        kept = (s for s, table in whole.by_component().items()
+        kept = (s for s, table in tables_by_component(whole).items()
                 if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
         baseline = Evidence(baseline=model.evidence.baseline)
         few = replace(whole.restrict(kept), has_offset=model.has_offset, evidence=baseline)
@@ -324,7 +324,7 @@ def _on_common_nodes(
 
 def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel:
     """Return new less old as a model; what is rounding is zero."""
-    before, after = old.by_component(), new.by_component()
+    before, after = tables_by_component(old), tables_by_component(new)
     components = ComponentSet((*before, *after))
     tables = []
     for component in components:
@@ -332,7 +332,8 @@ def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel
         is_rounding = _largest(table, new.axes(component)) <= rounding
         tables.append(np.zeros_like(table) if is_rounding else table)
     moved = new.intercepts - old.intercepts
-    return new.changed(
+    return changed(
+        new,
         components=components,
         tables=tuple(tables),
         intercepts=np.where(np.abs(moved) > rounding, moved, 0.0),
@@ -349,8 +350,8 @@ def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
 def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
     """Scores (n_rows, n_components, n_outputs) of the given components; zero for those it lacks."""
     found = model.component_scores(X)
-    found = found if model.n_outputs > 1 else found[..., None]
-    scores = np.zeros((len(found), len(components), model.n_outputs))
+    found = found if len(model.intercepts) > 1 else found[..., None]
+    scores = np.zeros((len(found), len(components), len(model.intercepts)))
     places = [components.components.index(component) for component in model.components]
     scores[:, places] = found
     return scores

@@ -31,7 +31,7 @@ from tpnn.explain.plots.style import (
     tidy,
 )
 from tpnn.explain.report.static import Section, page, picture, pictures, table
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.table.axis import Axis
 from tpnn.table.table import NUMBER
 from tpnn.table.words import node_words
@@ -119,7 +119,7 @@ def _title(comparison: Comparison, component: Component, output: int) -> str:
 
 def _moved_pairs(comparison: Comparison) -> list[tuple[Component, int]]:
     """Pairs that differ most; those that are the same in both models are left out."""
-    values = comparison.difference.by_component()
+    values = tables_by_component(comparison.difference)
     pairs = _ranked(comparison, 2)
     return [(s, k) for s, k in pairs if values[s][..., k].any()][:MOST_MAPS]
 
@@ -143,7 +143,7 @@ def _values(
 ) -> FloatArray:
     """Values of a component where there are rows; zero where the model does not have it."""
     nodes = np.ix_(*map(with_rows, axes))
-    values = model.by_component().get(component)
+    values = tables_by_component(model).get(component)
     return np.zeros([n.size for n in nodes]) if values is None else values[..., output][nodes]
 
 

@@ -19,7 +19,7 @@ from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, changed, tables_by_component
 from tpnn.table.axis import Axis
 
 SMALLEST_GAP = 1e-9  # of ranks of neighbouring nodes, for smoothing
@@ -32,11 +32,11 @@ def applied(model: AnovaModel, edit: Edit) -> AnovaModel:
     if edit.operation == "shape":
         names = model.feature_names
         shaped = constrain(model, {**model.shapes, names[edit.component[0]]: edit.value})
-        return _after(shaped, _changed(model, shaped), model)
+        return _after(shaped, _moved_components(model, shaped), model)
     finer = _refined_for(model, edit)
     axes = finer.axes(edit.component)
-    zeros = np.zeros((*(axis.n_nodes for axis in axes), model.n_outputs))
-    table = finer.by_component().get(edit.component, zeros)
+    zeros = np.zeros((*(axis.n_nodes for axis in axes), len(model.intercepts)))
+    table = tables_by_component(finer).get(edit.component, zeros)
     added = difference(table, axes, edit)
     return _after(*_plus(finer, edit.component, added), model)
 
@@ -138,17 +138,19 @@ def _plus(
     """Add a table to f; returns the model and the components that changed."""
     subsets = ComponentSet((component,)).with_subsets()
     zeros = {
-        s: np.zeros((*(axis.n_nodes for axis in model.axes(s)), model.n_outputs)) for s in subsets
+        s: np.zeros((*(axis.n_nodes for axis in model.axes(s)), len(model.intercepts)))
+        for s in subsets
     }
     shift, parts = purify_tables(zeros | {component: added}, model.encoder.axes)
     rounding = rounding_error([*model.tables, added])
     kept = {s: part for s, part in parts.items() if np.abs(part).max(initial=0.0) > rounding}
     components = ComponentSet((*model.components, *kept))
-    tables = zeros | model.by_component()
+    tables = zeros | tables_by_component(model)
     old = model.evidence
     spreads = zeros | dict(zip(model.components, old.spreads or (), strict=False))
     posteriors = dict(zip(model.components, old.posteriors or (), strict=False))
-    new = model.changed(
+    new = changed(
+        model,
         components=components,
         tables=tuple(
             _unless_rounding(tables[s] + kept[s], rounding) if s in kept else tables[s]
@@ -168,14 +170,14 @@ def _unless_rounding(table: FloatArray, rounding: float) -> FloatArray:
     return table if np.abs(table).max(initial=0.0) > rounding else np.zeros_like(table)
 
 
-def _changed(before: AnovaModel, after: AnovaModel) -> set[Component]:
+def _moved_components(before: AnovaModel, after: AnovaModel) -> set[Component]:
     """Components of the model after an edit that are not as before."""
-    old = before.by_component()
-    tables = after.by_component().items()
+    old = tables_by_component(before)
+    tables = tables_by_component(after).items()
     return {s for s, table in tables if s not in old or not np.array_equal(old[s], table)}
 
 
-def _after(model: AnovaModel, changed: set[Component], before: AnovaModel) -> AnovaModel:
+def _after(model: AnovaModel, moved: set[Component], before: AnovaModel) -> AnovaModel:
     """Leave out what no longer belongs to a model of which some components were changed.
 
     Spreads and bands of these are void. Shapes stay where the certificate still holds. The baseline
@@ -183,12 +185,12 @@ def _after(model: AnovaModel, changed: set[Component], before: AnovaModel) -> An
     """
     spreads = zip(model.components, model.evidence.spreads or (), strict=False)
     posteriors = zip(model.components, model.evidence.posteriors or (), strict=False)
-    known = tuple(None if s in changed else posterior for s, posterior in posteriors)
+    still_valid = tuple(None if s in moved else posterior for s, posterior in posteriors)
     evidence = Evidence(
-        spreads=tuple(np.zeros_like(array) if s in changed else array for s, array in spreads)
+        spreads=tuple(np.zeros_like(array) if s in moved else array for s, array in spreads)
         or None,
-        posteriors=known if any(known) else None,
+        posteriors=still_valid if any(still_valid) else None,
         baseline=before.evidence.baseline,
     )
     held = {n: s for n, s in model.shapes.items() if model.certificate(n, s).holds}
-    return model.changed(shapes=held, evidence=evidence)
+    return changed(model, shapes=held, evidence=evidence)

@@ -182,8 +182,8 @@ def _read_value(
     alone["points"] = "the values that it lists"
     if operation in alone and (is_limited or (operation != "points" and "output" in given)):
         raise ValueError(
-            f"{operation}: is for {alone[operation]}, found between, levels, missing or output "
-            "too. Leave them out."
+            f"{operation}: is for {alone[operation]}, so between, levels, missing and output have "
+            "no meaning here. Leave them out."
         )
     if operation in ("points", "shape") and len(features) > 1:
         raise ValueError(
@@ -203,8 +203,8 @@ def _read_value(
 def _read_points(where: Where, value: Any) -> list[list[float]]:
     if where.feature.levels:
         raise ValueError(
-            f"points: numbers are needed, found the levels of {where.name!r}. "
-            "Pass levels=[...] and set=..., one edit for each effect."
+            f"points: is for numbers, and {where.name!r} has levels. Pass levels=[...] and "
+            "set=..., one edit for each effect."
         )
     pairs = value.items() if isinstance(value, Mapping) else value
     points = [
@@ -212,7 +212,7 @@ def _read_points(where: Where, value: Any) -> list[list[float]]:
     ]
     places = [x for x, _ in points]
     if len(set(places)) < len(places):
-        raise ValueError("points: each value may be listed once, found one twice. Remove it.")
+        raise ValueError("points: a value is listed twice. Remove one of them.")
     return sorted(points)
 
 
@@ -220,7 +220,7 @@ def _read_smoothing(model: AnovaModel, features: Component, value: Any) -> float
     if all(model.encoder.features[j].kind == NOMINAL for j in features):
         name = model.feature_names[features[0]]
         raise ValueError(
-            f"smooth: values need an order, found the nominal feature {name!r}. "
+            f"smooth: the levels of {name!r} have no order, so none of them lies between others. "
             "Use flatten or scale."
         )
     return DEFAULT_SMOOTHING if value is True else float(value)
@@ -228,7 +228,7 @@ def _read_smoothing(model: AnovaModel, features: Component, value: Any) -> float
 
 def _read_outputs(model: AnovaModel, output: Any) -> BoolArray:
     if output is None:
-        return np.ones(model.n_outputs, bool)
+        return np.ones(len(model.intercepts), bool)
     if output not in model.output_names:
         raise ValueError(
             f"output: must be one of the model's outputs, found {output!r}. "

@@ -1,4 +1,4 @@
-"""edited, undone, replayed: a model after an edit, before its last one, after those of a file."""
+"""edited, undone, replay: a model after an edit, before its last one, after those of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tpnn.anova.measure import moved
 from tpnn.lifecycle.edit.apply import applied
 from tpnn.lifecycle.edit.change import Named, read_edit
 from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended
-from tpnn.model.model import AnovaModel, EditLog
+from tpnn.model.model import AnovaModel, EditLog, tables_by_component
 
 LONGEST_TEXT = 10_000  # characters
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
@@ -36,15 +36,15 @@ class Note:
 
     def as_dict(self) -> dict[str, str]:
         """Check the texts and fill in the time."""
-        found = {"why": self.why, "by": self.by, "when": self.when}
-        for name, text in found.items():
+        texts = {"why": self.why, "by": self.by, "when": self.when}
+        for name, text in texts.items():
             if not isinstance(text, str) or len(text) > LONGEST_TEXT:
                 raise ValueError(
                     f"{name}: must be text of at most {LONGEST_TEXT} characters, found "
                     f"{type(text).__name__}. Pass a sentence."
                 )
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return found | {"when": self.when or now}
+        return texts | {"when": self.when or now}
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,16 @@ class HeldOut:
         return model.task.loss(self.y, raw)
 
 
+def held_out_rows(X: Any, y: Any, offset: Any = None) -> HeldOut | None:
+    """Rows on which edits are measured, None where there are none."""
+    if (X is None) != (y is None):
+        raise ValueError(
+            "X: the effect of an edit is measured on rows with targets, and only one of X and y "
+            "was passed. Pass both, or neither."
+        )
+    return None if X is None else HeldOut(X, y, offset)
+
+
 def edited(
     model: AnovaModel,
     component: Named,
@@ -72,26 +82,26 @@ def edited(
 ) -> AnovaModel:
     """Model after an edit, with one more record in its log; the rows measure the effect."""
     check_log(model)
-    edit, words = read_edit(model, component, change), note.as_dict()
+    edit, notes = read_edit(model, component, change), note.as_dict()
     new = applied(model, edit)
-    known = model.edits or EditLog(())
-    if len(known.records) >= MOST_EDITS:
+    log = model.edits or EditLog(())
+    if len(log.records) >= MOST_EDITS:
         raise ValueError(
-            f"edit: a log has at most {MOST_EDITS} edits, found that it is full. "
-            "Start from a model without edits."
+            f"edit: the log of this model is full, with {MOST_EDITS} edits. Start from a model "
+            "without edits."
         )
     record = {
         "edit": edit.record,
-        **words,
+        **notes,
         "version": __version__,
         "changed": changes(model, new),
         "effect": rows and _effect(model, new, rows),
         "before": digest(model),
         "after": digest(new),
     }
-    is_whole = len(known.formers) == len(known.records)
-    formers = (*known.formers, replace(model, edits=None)) if is_whole else ()
-    return replace(new, edits=EditLog(extended(known.records, record), formers))
+    can_undo = len(log.formers) == len(log.records)
+    formers = (*log.formers, replace(model, edits=None)) if can_undo else ()
+    return replace(new, edits=EditLog(extended(log.records, record), formers))
 
 
 def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
@@ -119,7 +129,7 @@ def changes(before: AnovaModel, after: AnovaModel) -> Record:
 
 def _difference(before: AnovaModel, after: AnovaModel, component: Component) -> float:
     """Largest change of a value of a component at a node."""
-    new, old = after.by_component()[component], before.by_component().get(component)
+    new, old = tables_by_component(after)[component], tables_by_component(before).get(component)
     if old is not None:
         new = new - moved(old, before.axes(component), after.axes(component))
     return float(np.abs(new).max(initial=0.0))
@@ -130,30 +140,45 @@ def undone(model: AnovaModel) -> AnovaModel:
     check_log(model)
     log = model.edits
     if log is None or not log.formers:
-        found = "none" if log is None else "a log without earlier versions, as JSON has it"
+        why = "has no edit" if log is None else "was read from JSON, which has no earlier versions"
         raise ValueError(
-            f"undo: a model with an edit is needed, found {found}. Load the file of an edited "
-            "model that save has written."
+            f"undo: this model {why}. Load the file of an edited model that save has written."
         )
     records, formers = log.records[:-1], log.formers[:-1]
     rest = EditLog(records, formers) if records else None
     return replace(log.formers[-1], edits=rest)
 
 
-def replayed(
-    model: AnovaModel, path: str | os.PathLike[str], rows: HeldOut | None = None
+def replay(
+    model: AnovaModel,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    offset: Any = None,
 ) -> AnovaModel:
-    """Model after all edits of a file; the same file and model give the same bits.
+    """Apply all edits of a file; the same file and model give the same bits.
 
-    The rows, if there are any, measure the effect of each edit.
+    Parameters
+    ----------
+    model : AnovaModel
+        The model that the edits were made for, before the first of them.
+    path : str or path
+        A file that ``save_edits`` or a report page has written.
+    X, y, offset : optional
+        Held-out rows, on which the log states the loss before and after each edit.
+
+    Returns
+    -------
+    AnovaModel
+        The model after the last edit.
     """
-    document = read_edits(path)
+    document, rows = read_edits(path), held_out_rows(X, y, offset)
     wanted = document.get("model")
     if wanted is not None and wanted != digest(model):
         raise ValueError(
-            f"path: the edits of {os.fspath(path)!r} are for another model, found that its digest "
-            f"begins with {str(wanted)[:8]} and not with {digest(model)[:8]}. Load the model that "
-            'they were made for, or remove "model" from the file.'
+            f"path: the edits of {os.fspath(path)!r} were made for another model: its digest "
+            f"begins with {str(wanted)[:8]}, that of this model with {digest(model)[:8]}. Load the "
+            'model that they were made for, or remove "model" from the file.'
         )
     for number, one in enumerate(document["edits"], 1):
         what = {key: value for key, value in one.items() if key not in (*NOTES, "component")}
@@ -169,21 +194,29 @@ def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Read an edit file and check its form."""
     try:
         document = json.loads(Path(path).read_bytes())
-        known = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
+        readable = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
         listed = isinstance(document["edits"], list)
-        if not known or not listed or not all("component" in one for one in document["edits"]):
+        if not readable or not listed or not all("component" in one for one in document["edits"]):
             raise ValueError(f"a document of the format {document['format']!r}")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"path: must be an edit file of version {EDITS_VERSION}, found {os.fspath(path)!r}, "
-            f"which is none ({error!r}). Export the edits again."
+            f"path: {os.fspath(path)!r} is not an edit file of version {EDITS_VERSION} "
+            f"({error!r}). Export the edits again."
         ) from error
-    found: Mapping[str, Any] = document
-    return found
+    edits: Mapping[str, Any] = document
+    return edits
 
 
-def write_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
-    """Write the edits of a model, which ``replayed`` applies to the model before the first."""
+def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
+    """Write the edits of a model as JSON; ``replay`` applies them to the model before the first.
+
+    Parameters
+    ----------
+    model : AnovaModel
+        A model with edits.
+    path : str or path
+        The file to write.
+    """
     check_log(model)
     records = () if model.edits is None else model.edits.records
     document = {

@@ -20,7 +20,7 @@ from tpnn._utils.rules import is_number
 from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, changed
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
@@ -96,7 +96,8 @@ def refined(
         one and _moved_posterior(one, model.axes(s), [new[len(s)][j] for j in s])
         for s, one in zip(model.components, posteriors, strict=True)
     )
-    return model.changed(
+    return changed(
+        model,
         encoder=replace(model.encoder, axes=new),
         tables=all_moved(model.tables),
         evidence=Evidence(spreads=spreads and all_moved(spreads), posteriors=posteriors),
@@ -192,12 +193,12 @@ def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]
     missing = bool(given.get("missing", False))
     if missing and not axis.has_missing:
         raise ValueError(
-            f"missing: {name!r} must have had missing values when the model was fitted, found "
-            "none, so the model has no node for them. Leave missing out."
+            f"missing: {name!r} had no missing values when the model was fitted, so the model has "
+            "no node for them. Leave missing out."
         )
     if between is not None and levels is not None:
         raise ValueError(
-            f"between: a range or levels are needed for {name!r}, found both. Leave one out."
+            f"between: {name!r} takes a range or levels, and both were passed. Leave one out."
         )
     return Where(
         name=name,
@@ -211,8 +212,8 @@ def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]
 def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[float, float]:
     if feature.kind in (NOMINAL, ORDERED):
         raise ValueError(
-            f"between: {name!r} has levels, found the range {between!r}. "
-            f"Pass levels={list(feature.levels[:2])!r}, for example."
+            f"between: {name!r} has levels, so the range {between!r} means nothing. Pass "
+            f"levels={list(feature.levels[:2])!r}, for example."
         )
     if not isinstance(between, Sequence) or isinstance(between, str) or len(between) != 2:
         raise ValueError(
@@ -258,11 +259,11 @@ def read_number(name: str, feature: Feature, value: Any, argument: str) -> float
 def _read_levels(name: str, feature: Feature, levels: Any) -> tuple[int, ...]:
     if feature.kind not in (NOMINAL, ORDERED):
         raise ValueError(
-            f"levels: {name!r} has {feature.kind}s, found levels. Pass between=(low, high)."
+            f"levels: {name!r} has {feature.kind}s and no levels. Pass between=(low, high)."
         )
     wanted = [levels] if isinstance(levels, str) or not isinstance(levels, Sequence) else levels
     if not wanted:
-        raise ValueError("levels: at least one level is needed, found none. Name one.")
+        raise ValueError("levels: the list is empty. Name at least one level.")
     number_of = {level: number for number, level in enumerate(feature.levels)}
     texts = {str(level): number for level, number in number_of.items()}
     numbers = [number_of.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]

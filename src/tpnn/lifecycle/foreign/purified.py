@@ -20,7 +20,7 @@ from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import TableEncoder
 
@@ -155,8 +155,8 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
     weights = weights[: axis.n_nodes]
     if not weights.any():
         raise ValueError(
-            f"X: the measure needs rows with values that the model knows, found none of {name!r} "
-            f"in {len(x)} rows. Pass other rows, or leave X out."
+            f"X: none of the {len(x)} rows has a value of {name!r} that the model knows, so these "
+            "rows define no measure. Pass other rows, or leave X out."
         )
     return replace(axis, weights=weights / weights.sum())
 
@@ -164,7 +164,7 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
 def _sum_of_model(model: AnovaModel) -> TableSum:
     return TableSum(
         encoder=model.encoder,
-        tables={s: table[..., None] for s, table in model.by_component().items()},
+        tables={s: table[..., None] for s, table in tables_by_component(model).items()},
         intercept=model.intercepts[:, None],
         link=model.link.name,
         output_names=model.output_names,

@@ -13,7 +13,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import Bands
 from tpnn.export.sheets.rating import RatingTables
-from tpnn.loss.links import LINKS
+from tpnn.loss.links import CLASS_LINKS, LINKS
 from tpnn.model.codec import Label, storable_labels
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
@@ -181,7 +181,7 @@ def sum_of_linear(model: Any, X: Any) -> TableSum:
         (feature,): (axis.values[:, None] * slopes[:, feature])[..., None]
         for feature, axis in enumerate(axes)
     }
-    classes = tuple(storable_labels(model.classes_)) if link in ("logit", "softmax") else ()
+    classes = tuple(storable_labels(model.classes_)) if link in CLASS_LINKS else ()
     return TableSum(
         encoder=TableEncoder(names, {1: axes}, (Feature(NUMBER),) * table.n_features),
         tables=tables,
@@ -205,8 +205,8 @@ def _range_axis(table: Table, feature: int) -> Axis:
     column = table.column(feature)
     if column.kind != NUMBER or np.isnan(column.values).any():
         raise ValueError(
-            f"X: a linear model needs columns of numbers without missing values, found another "
-            f"one: {table.name(feature)!r}. Compare it on such rows."
+            f"X: a linear model needs numbers without missing values, and {table.name(feature)!r} "
+            "has others. Compare it on such rows."
         )
     ends = np.unique([column.values.min(), column.values.max()])
     return Axis(ends, np.full(len(ends), 1 / len(ends)))
@@ -219,8 +219,9 @@ def _linear_link(model: Any) -> str:
         several = len(model.classes_) > 2
         if several and getattr(model, "solver", "") == "liblinear":
             raise ValueError(
-                "models: a softmax is needed for several classes, found a LogisticRegression that "
-                "fits each class against the rest (solver='liblinear'). Fit it with another solver."
+                "models: this LogisticRegression fits each class against the rest "
+                "(solver='liblinear'), and several classes need a softmax. Fit it with another "
+                "solver."
             )
         return "softmax" if several else "logit"
     if hasattr(model, "classes_"):

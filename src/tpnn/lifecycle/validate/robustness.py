@@ -22,7 +22,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.explain.metrics.estimates import Estimate, estimate
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, column_scores, tables_by_component
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of
@@ -51,9 +51,9 @@ def worst_moves(
     Columns are numbers as the encoder reads them. Amounts say how far a feature may move, in its
     own unit; other features and missing values stay.
     """
-    shape = len(columns[0]), len(model.components), model.n_outputs
+    shape = len(columns[0]), len(model.components), len(model.intercepts)
     rises, falls = np.empty(shape), np.empty(shape)
-    for place, (component, table) in enumerate(model.by_component().items()):
+    for place, (component, table) in enumerate(tables_by_component(model).items()):
         axes = model.axes(component)
         tried = [
             values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
@@ -93,7 +93,7 @@ def attained_moves(
 
 def _output_sums(model: AnovaModel, columns: Sequence[FloatArray], output: int) -> FloatArray:
     """Sum of all components of one output, (n_rows,)."""
-    shape = len(columns[0]), len(model.components), model.n_outputs
+    shape = len(columns[0]), len(model.components), len(model.intercepts)
     return np.asarray(column_scores(model, columns).reshape(shape)[..., output].sum(1))
 
 
@@ -257,7 +257,7 @@ def robustness(
     columns = model.encoder.columns(model.encoder.read(X))
     every = _Rows(model, task, columns, y, raw)
     rows = every.pick(_spread(y, MOST_ROWS))
-    few = rows.pick(_spread(rows.y, -(-MOST_WORST_ROWS // model.n_outputs)))
+    few = rows.pick(_spread(rows.y, -(-MOST_WORST_ROWS // len(model.intercepts))))
     amounts = noise_amounts(model, noise)
     moves = worst_moves(model, few.columns, amounts)
     extrapolation, outside = _extrapolation(model, columns)

@@ -16,7 +16,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component, canonical
 from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.model.task import both_classes
 from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.problem.rows import read_columns
@@ -126,7 +126,7 @@ def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
         return model
     rows, weights = problem.distinct.rows, problem.distinct.weights
     y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
-    raw = training_scores(model.by_component(), model.intercepts, problem) + offset
+    raw = training_scores(tables_by_component(model), model.intercepts, problem) + offset
     with np.errstate(all="ignore"):  # where nothing can be done, nothing is
         shift = SHIFTS[model.link.name](raw, y, weights)
     if not np.isfinite(shift).all():

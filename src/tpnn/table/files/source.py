@@ -64,8 +64,8 @@ def find_files(path: str) -> list[str]:
         files = [file for file in glob.glob(path, recursive=True) if os.path.isfile(file)]
     if not files:
         raise ValueError(
-            f"X: Parquet files are needed, found none at {path!r}. Check the path, and that the "
-            f"names of the files end with {' or '.join(SUFFIXES)}."
+            f"X: there are no Parquet files at {path!r}. Check the path, and that the names of the "
+            f"files end with {' or '.join(SUFFIXES)}."
         )
     return sorted(files)
 
@@ -172,8 +172,8 @@ class Source:
             check_schemas(self.fragments, self.names)
         if self.n_rows == 0:
             raise ValueError(
-                f"X: rows are needed, found none in {self.words}. Check the path, and the filter "
-                "if it has one."
+                f"X: there are no rows in {self.words}. Check the path, and the filter if it has "
+                "one."
             )
 
     @property

@@ -34,8 +34,8 @@ def read_training(
     features = [name for name in source.names if name not in others]
     if not features:
         raise ValueError(
-            f"X: a feature is needed besides the target, found only {list(source.names)} in "
-            f"{source.words}. Write files with more columns."
+            f"X: a feature is needed besides the target, and {source.words} has only "
+            f"{list(source.names)}. Write files with more columns."
         )
     table: Any
     is_small, reader = source.memory_bytes(source.names) <= memory, current_reader()
