@@ -27,8 +27,8 @@ demo: $(VENV)/.demo ## fit California housing and look at the result
 
 # The architecture, the laws on small tables, one fit of each task.
 QUICK := $(addprefix tests/, test_architecture.py test_package.py _utils table anova loss \
-	model solvers/problem solvers/grow search $(addprefix estimators/test_, each_task.py parameters.py \
-	settings.py pipeline.py messages.py))
+	model solvers/test_solution.py solvers/problem solvers/grow search $(addprefix estimators/test_, each_task.py parameters.py \
+	inputs.py pipeline.py messages.py))
 
 quick: lint types ## what matters while editing, in under two minutes
 	$(BIN)/python -m pytest -q -m "not slow" $(QUICK)

@@ -52,14 +52,14 @@ def predict_interval(
         Which classes are in the set of each row. The most probable one always is.
     """
     check_coverage(coverage)
-    known = _needed(model.evidence.calibration)
+    calibration = _needed(model.evidence.calibration)
     table = model.encoder.read(X)
-    factors = _factors(model, known, table, coverage, by)
-    if known.scale is None:
+    factors = _factors(model, calibration, table, coverage, by)
+    if calibration.scale is None:
         shares = model.task.shares(model.raw_scores(table, offset))
         return (shares >= 1 - factors) | (shares == shares.max(1, keepdims=True))
     raw = model.raw_scores(table, offset)
-    reach = factors * scale_at(model, known.scale, table, raw.reshape(len(raw), -1))
+    reach = factors * scale_at(model, calibration.scale, table, raw.reshape(len(raw), -1))
     reach, means = reach.reshape(raw.shape), model.link.inverse(raw)
     lower, upper = means - reach, means + reach
     return (lower.clip(0.0) if model.link.kind == "rates" else lower), upper
@@ -133,15 +133,15 @@ def _needed(calibration: Calibration | None) -> Calibration:
 
 
 def _factors(
-    model: AnovaModel, known: Calibration, table: Table, coverage: float, by: Any
+    model: AnovaModel, calibration: Calibration, table: Table, coverage: float, by: Any
 ) -> FloatArray:
     """Score that a share ``coverage`` of rows do not exceed, (1, n_outputs) or (n_rows, ...)."""
     if by is None:
-        return score_at(known.scores, coverage, "")[None]
+        return score_at(calibration.scores, coverage, "")[None]
     feature = resolve_feature(by, model.feature_names, "by")
-    name, scores = model.feature_names[feature], known.group_of(feature)
+    name, scores = model.feature_names[feature], calibration.group_of(feature)
     if not scores:
-        names = [model.feature_names[j] for j in known.group_features]
+        names = [model.feature_names[j] for j in calibration.group_features]
         raise ValueError(
             f"by: must be a feature with few values, each of which is a group, found {name!r}. "
             f"Such features of this model are {names[:10]}."

@@ -107,7 +107,7 @@ class Task:
         Equal numbers are equal labels; a number never equals a string.
         """
         labels = storable_labels(array_of(y).ravel())
-        number = {label: place for place, label in enumerate(self.classes)}
+        number = {label: code for code, label in enumerate(self.classes)}
         unknown = dict.fromkeys(label for label in labels if label not in number)
         if unknown:
             rule = list(self.classes)[:5] if self.classes else f"{self.n_classes} classes"
@@ -173,8 +173,8 @@ class Task:
     def constant(self, target: FloatArray, offset: FloatArray) -> FloatArray:
         """Raw scores (n_rows[, n_outputs]) of the constant that fits best, given offsets (n,)."""
         unit, ones = self._unit(target), np.ones(len(target))
-        known = offset[:, None]
-        raw: FloatArray = known + unit * self.objective.start(target / unit, known / unit, ones)
+        column = offset[:, None]
+        raw: FloatArray = column + unit * self.objective.start(target / unit, column / unit, ones)
         return raw if raw.shape[1] > 1 else raw[:, 0]
 
     def _unit(self, target: FloatArray) -> float:

@@ -200,7 +200,7 @@ def test_an_exposure_is_no_choice() -> None:
         ({"ranges": {"a": (3, 1)}}, "ranges: that of 'a' must be two values"),
         ({"ranges": {"g": ["x"]}}, "ranges: that of 'g' must list levels among"),
         ({"max_changes": 0}, "max_changes: must be a whole number of at least 1"),
-        ({"row": [{"a": 1, "g": "u"}] * 2}, "row: one row is needed, found 2"),
+        ({"row": [{"a": 1, "g": "u"}] * 2}, "row: must be a single row, and the table has 2"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
@@ -210,5 +210,5 @@ def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str)
 
 
 def test_several_outputs_are_refused() -> None:
-    with pytest.raises(ValueError, match="model: recourse needs one output, found 3"):
+    with pytest.raises(ValueError, match="model: recourse needs one output, and this model has 3"):
         random_model(2, 1, n_outputs=3).recourse([[0, 0]], 1.0)

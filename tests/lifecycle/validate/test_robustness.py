@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.lifecycle.monitor.test_monitor import additive, rows
+from tests.lifecycle.test_monitor import additive, rows
 from tests.models import random_model
 from tpnn import AnovaModel, purify, validate
 from tpnn.lifecycle.validate.robustness import (

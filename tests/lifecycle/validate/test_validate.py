@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tests.lifecycle.monitor.test_monitor import TARGETS, additive, rows
+from tests.lifecycle.test_monitor import TARGETS, additive, rows
 from tests.models import random_model, with_evidence
 from tpnn import TPNNClassifier, validate
 from tpnn.explain.metrics.estimates import estimate

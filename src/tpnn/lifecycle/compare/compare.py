@@ -50,14 +50,14 @@ def read_models(models: Sequence[Any], X: Any) -> list[AnovaModel]:
 
     A linear model of several targets does not know what they are called.
     """
-    found = [read_model(model, X) for model in models]
-    others = (known for model, known in zip(models, found, strict=True) if not is_linear(model))
-    names = next(others, found[0]).output_names
+    frozen = [read_model(model, X) for model in models]
+    others = (one for model, one in zip(models, frozen, strict=True) if not is_linear(model))
+    names = next(others, frozen[0]).output_names
     return [
-        replace(known, output_names=names)
-        if is_linear(model) and not known.classes and len(known.output_names) == len(names)
-        else known
-        for model, known in zip(models, found, strict=True)
+        replace(one, output_names=names)
+        if is_linear(model) and not one.classes and len(one.output_names) == len(names)
+        else one
+        for model, one in zip(models, frozen, strict=True)
     ]
 
 
@@ -79,7 +79,7 @@ class Comparison:
         The new function, likewise.
     difference : AnovaModel
         New less old, as a model: its raw score is the difference of the raw scores.
-    given : tuple of AnovaModel
+    originals : tuple of AnovaModel
         The models as they were, with their bands.
     X : table
         The rows.
@@ -95,7 +95,7 @@ class Comparison:
     old: AnovaModel
     new: AnovaModel
     difference: AnovaModel
-    given: tuple[AnovaModel, AnovaModel]
+    originals: tuple[AnovaModel, AnovaModel]
     X: Any
     y: Any
     offset: Any
@@ -103,8 +103,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         counts = self.frame["status"].value_counts()
-        found = ", ".join(f"{count} {status}" for status, count in counts.items())
-        return f"Comparison({self.names[0]} and {self.names[1]}: components {found})"
+        listed = ", ".join(f"{count} {status}" for status, count in counts.items())
+        return f"Comparison({self.names[0]} and {self.names[1]}: components {listed})"
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -138,8 +138,8 @@ class Comparison:
 
     def _line(self, name: str, output: str, status: str, sizes: list[float]) -> dict[str, Any]:
         old, new, difference = sizes
-        own = {self.names[0]: old, self.names[1]: new, "difference": difference}
-        return {"component": name, "output": output, "status": status, **own}
+        of_models = {self.names[0]: old, self.names[1]: new, "difference": difference}
+        return {"component": name, "output": output, "status": status, **of_models}
 
     def _status_of_intercept(self, output: int) -> str:
         return "moved" if self.difference.intercepts[output] else "same"
@@ -176,7 +176,7 @@ class Comparison:
         pure = (self.old, self.new)
         return [
             (model.task, same.raw_scores(self.X, self.offset))
-            for model, same in zip(self.given, pure, strict=True)
+            for model, same in zip(self.originals, pure, strict=True)
         ]
 
     def row_differences(self) -> pd.DataFrame:
@@ -285,15 +285,15 @@ def compare(
             f"models: two are needed, the old one first, found {len(names)}. Compare more of them "
             "in pairs."
         )
-    given = read_models(list(models.values()), X)
-    check_alike(given)
-    old, new, difference = _on_common_nodes(given, X)
+    frozen = read_models(list(models.values()), X)
+    check_alike(frozen)
+    old, new, difference = _on_common_nodes(frozen, X)
     return Comparison(
         names=(str(names[0]), str(names[1])),
         old=old,
         new=new,
         difference=difference,
-        given=(given[0], given[1]),
+        originals=(frozen[0], frozen[1]),
         X=X,
         y=y,
         offset=offset,
@@ -302,18 +302,18 @@ def compare(
 
 
 def _on_common_nodes(
-    given: Sequence[AnovaModel], X: Any
+    models: Sequence[AnovaModel], X: Any
 ) -> tuple[AnovaModel, AnovaModel, AnovaModel]:
     """Both models with components that are unique under the masses of X, and new less old."""
-    encoder = common_encoder([model.encoder for model in given], [0.5, 0.5])
-    grids = [lifted(model, encoder) for model in given]
-    every = sum_of_grids(given[0], encoder, grids[0] | grids[1], given[0].intercepts)
+    encoder = common_encoder([model.encoder for model in models], [0.5, 0.5])
+    grids = [lifted(model, encoder) for model in models]
+    every = sum_of_grids(models[0], encoder, grids[0] | grids[1], models[0].intercepts)
     encoder = reweighted(every, X)
-    parts = [*(t for model in given for t in model.tables), *(m.intercepts for m in given)]
-    rounding = ROUNDINGS * rounding_error(parts)
+    arrays = [*(t for model in models for t in model.tables), *(m.intercepts for m in models)]
+    rounding = ROUNDINGS * rounding_error(arrays)
     pure = []
-    for model, own in zip(given, grids, strict=True):
-        whole = purified(sum_of_grids(model, encoder, own, model.intercepts))
+    for model, grid in zip(models, grids, strict=True):
+        whole = purified(sum_of_grids(model, encoder, grid, model.intercepts))
         kept = (s for s, table in tables_by_component(whole).items()
                 if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
         baseline = Evidence(baseline=model.evidence.baseline)
@@ -349,9 +349,9 @@ def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
 
 def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
     """Scores (n_rows, n_components, n_outputs) of the given components; zero for those it lacks."""
-    found = model.component_scores(X)
-    found = found if len(model.intercepts) > 1 else found[..., None]
-    scores = np.zeros((len(found), len(components), len(model.intercepts)))
-    places = [components.components.index(component) for component in model.components]
-    scores[:, places] = found
+    in_order = model.component_scores(X)
+    in_order = in_order if len(model.intercepts) > 1 else in_order[..., None]
+    scores = np.zeros((len(in_order), len(components), len(model.intercepts)))
+    columns = [components.components.index(component) for component in model.components]
+    scores[:, columns] = in_order
     return scores

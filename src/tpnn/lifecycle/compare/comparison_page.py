@@ -186,7 +186,7 @@ def _curve(comparison: Comparison, component: Component, output: int) -> str:
     (axis,) = comparison.difference.axes(component)
     names, shown, nodes = comparison.difference.feature_names, _shown(axis), with_rows(axis)
     (name,) = (names[feature] for feature in component)
-    reaches = [_reach(model, name, axis, output) for model in comparison.given]
+    reaches = [_reach(model, name, axis, output) for model in comparison.originals]
     with_bands = all(reach is not None for reach in reaches)
     axes, limits = new_axes(None, shown), shown_range(shown, MAIN_RANKS)
     if heavy_tails(comparison.difference, [name], log_axes=True)[0]:
@@ -204,28 +204,28 @@ def _curve(comparison: Comparison, component: Component, output: int) -> str:
     return picture(_title(comparison, component, output), axes.figure)
 
 
-def _reach(given: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray | None:
+def _reach(model: AnovaModel, name: str, axis: Axis, output: int) -> FloatArray | None:
     """Half the width of a model's own band at common nodes.
 
     It is zero where the model has no main effect, and None where it has no band, for example
     because an edit made it void.
     """
-    posteriors = given.evidence.posteriors
+    posteriors = model.evidence.posteriors
     if posteriors is None:
         return None
-    names = given.component_names
+    names = model.component_names
     if (name,) not in names:
         return np.zeros(axis.n_nodes)
-    place = names.index((name,))
-    posterior = posteriors[place]
+    index = names.index((name,))
+    posterior = posteriors[index]
     if posterior is None:
         return None
-    (own,) = given.axes(given.components.components[place])
+    (own_axis,) = model.axes(model.components.components[index])
     reach = posterior.uncertainty().half_widths()[..., output]
-    missing = reach[own.missing][0] if own.has_missing else 0.0
+    missing = reach[own_axis.missing][0] if own_axis.has_missing else 0.0
     if axis.levels is None:
-        regular = np.interp(axis.values, own.values, reach[own.regular])
+        regular = np.interp(axis.values, own_axis.values, reach[own_axis.regular])
     else:
-        by_level = dict(zip(own.levels or (), reach, strict=False))
+        by_level = dict(zip(own_axis.levels or (), reach, strict=False))
         regular = np.array([by_level.get(level, 0.0) for level in axis.levels])
     return axis.with_missing(regular, missing)

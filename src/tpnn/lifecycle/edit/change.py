@@ -89,24 +89,24 @@ class Edit:
 
 def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) -> Edit:
     """Check an edit, given as the keys of ``Change``, against the model that it is for."""
-    given = {key: value for key, value in change.items() if value is not None}
-    unknown = [key for key in given if key not in Change.__annotations__]
+    arguments = {key: value for key, value in change.items() if value is not None}
+    unknown = [key for key in arguments if key not in Change.__annotations__]
     if unknown:
         raise ValueError(
             f"{unknown[0]}: an edit is one of {', '.join(OPERATIONS)}, found {unknown[0]!r}. "
             "Choose one of them."
         )
     features = _read_component(model, component)
-    operation = _read_operation(given)
+    operation = _read_operation(arguments)
     where = tuple(
         read_where(model.feature_names[j], model.encoder.features[j], model.encoder.axes[1][j], one)
-        for j, one in zip(features, _by_feature(model, features, given), strict=True)
+        for j, one in zip(features, _by_feature(model, features, arguments), strict=True)
     )
-    value = _read_value(model, features, where, operation, given)
-    outputs = _read_outputs(model, given.get("output"))
+    value = _read_value(model, features, where, operation, arguments)
+    outputs = _read_outputs(model, arguments.get("output"))
     record = _record(model, features, where, operation, value)
-    if "output" in given:
-        record["output"] = given["output"]
+    if "output" in arguments:
+        record["output"] = arguments["output"]
     return Edit(features, where, operation, value, outputs, record=record)
 
 
@@ -124,31 +124,31 @@ def _read_component(model: AnovaModel, component: Named) -> Component:
     return features
 
 
-def _read_operation(given: Mapping[str, Any]) -> str:
-    found = [name for name in OPERATIONS if name in given]
-    if len(found) != 1:
+def _read_operation(arguments: Mapping[str, Any]) -> str:
+    named = [name for name in OPERATIONS if name in arguments]
+    if len(named) != 1:
         raise ValueError(
             f"edit: exactly one of {', '.join(OPERATIONS)} is needed, found "
-            f"{', '.join(found) or 'none'}. Make one edit after the other."
+            f"{', '.join(named) or 'none'}. Make one edit after the other."
         )
-    rule, value = OPERATIONS[found[0]], given[found[0]]
+    rule, value = OPERATIONS[named[0]], arguments[named[0]]
     if not rule.holds(value):
         raise ValueError(
-            f"{found[0]}: must be {rule.words}, found {value!r}. "
-            f"Pass for example {found[0]}={rule.example!r}."
+            f"{named[0]}: must be {rule.words}, found {value!r}. "
+            f"Pass for example {named[0]}={rule.example!r}."
         )
-    return found[0]
+    return named[0]
 
 
 def _by_feature(
-    model: AnovaModel, features: Component, given: Mapping[str, Any]
+    model: AnovaModel, features: Component, arguments: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Range, levels and missing values of each feature of a component."""
-    found: list[dict[str, Any]] = [{} for _ in features]
+    by_feature: list[dict[str, Any]] = [{} for _ in features]
     for key in PLACES:
-        if key not in given:
+        if key not in arguments:
             continue
-        value = given[key]
+        value = arguments[key]
         if isinstance(value, Mapping) or (key == "missing" and not isinstance(value, bool)):
             pairs = value.items() if isinstance(value, Mapping) else [(n, True) for n in value]
             for name, one in pairs:
@@ -158,15 +158,15 @@ def _by_feature(
                         f"{key}: features must be those of the component, found {name!r}. "
                         "Leave it out."
                     )
-                found[features.index(index)][key] = one
+                by_feature[features.index(index)][key] = one
         elif len(features) == 1:
-            found[0][key] = value
+            by_feature[0][key] = value
         else:
             raise ValueError(
                 f"{key}: a component of several features needs a dict by feature, found "
                 f"{value!r}. Pass {key}={{{model.feature_names[features[0]]!r}: ...}}."
             )
-    return found
+    return by_feature
 
 
 def _read_value(
@@ -174,13 +174,13 @@ def _read_value(
     features: Component,
     where: Sequence[Where],
     operation: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> Any:
     """Value of an operation, in the form of its record."""
-    value, is_limited = given[operation], not all(one.is_all for one in where)
+    value, is_limited = arguments[operation], not all(one.is_all for one in where)
     alone = {"shape": "the whole feature", "without": "the whole component"}
     alone["points"] = "the values that it lists"
-    if operation in alone and (is_limited or (operation != "points" and "output" in given)):
+    if operation in alone and (is_limited or (operation != "points" and "output" in arguments)):
         raise ValueError(
             f"{operation}: is for {alone[operation]}, so between, levels, missing and output have "
             "no meaning here. Leave them out."
@@ -210,8 +210,8 @@ def _read_points(where: Where, value: Any) -> list[list[float]]:
     points = [
         [read_number(where.name, where.feature, x, "points"), float(effect)] for x, effect in pairs
     ]
-    places = [x for x, _ in points]
-    if len(set(places)) < len(places):
+    positions = [x for x, _ in points]
+    if len(set(positions)) < len(positions):
         raise ValueError("points: a value is listed twice. Remove one of them.")
     return sorted(points)
 
@@ -249,8 +249,8 @@ def _record(
         if one.levels is not None
     }
     missing = [one.name for one in where if one.missing]
-    found = {"between": ranges, "levels": levels, "missing": missing}
-    record |= {key: what for key, what in found.items() if what}
+    where_words = {"between": ranges, "levels": levels, "missing": missing}
+    record |= {key: what for key, what in where_words.items() if what}
     return record | {operation: value}
 
 

@@ -52,31 +52,33 @@ def movable(
     """
     names = model.feature_names
     stays = {resolve_feature(feature, names, "fixed") for feature in fixed}
-    limits = {resolve_feature(feature, names, "ranges"): given for feature, given in ranges.items()}
-    for feature, given in limits.items():  # a wrong range is an error, used or not
-        _limits(model.encoder.features[feature], names[feature], given)
+    limits = {
+        resolve_feature(feature, names, "ranges"): wanted for feature, wanted in ranges.items()
+    }
+    for feature, wanted in limits.items():  # a wrong range is an error, used or not
+        _limits(model.encoder.features[feature], names[feature], wanted)
     used = {feature for component in model.components for feature in component}
     return sorted(j for j in used - stays if np.isfinite(row[j])), limits
 
 
 def choice_of(
-    model: AnovaModel, feature: int, current: float, given: Any, is_linked: bool
+    model: AnovaModel, feature: int, current: float, wanted: Any, is_linked: bool
 ) -> Choice:
     """Values that a feature may take, from node to node if it is linked to another change."""
-    known, name = model.encoder.features[feature], model.feature_names[feature]
+    column, name = model.encoder.features[feature], model.feature_names[feature]
     finest = model.encoder.axes[min(model.encoder.axes)][feature]
-    step, is_inside = _step(known, finest, current), True
-    if known.levels:
-        values = _level_values(finest, known, current, _limits(known, name, given))
+    step, is_inside = _step(column, finest, current), True
+    if column.levels:
+        values = _level_values(finest, column, current, _limits(column, name, wanted))
     else:
-        ends = _whole_ends(_limits(known, name, given), step)
+        ends = _whole_ends(_limits(column, name, wanted), step)
         values = _number_values(model, feature, current, ends, is_linked)
         is_inside = ends[0] <= current <= ends[1]
-    if known.kind == NOMINAL:
+    if column.kind == NOMINAL:
         costs = np.where(values == current, 0.0, LEVEL_COST)
     else:
         costs = np.abs(values - current) / finest.tenths_range
-    is_free = not (is_linked or known.levels)
+    is_free = not (is_linked or column.levels)
     return Choice(
         feature=feature,
         values=values,
@@ -88,47 +90,47 @@ def choice_of(
     )
 
 
-def _limits(known: Feature, name: str, given: Any) -> Any:
+def _limits(column: Feature, name: str, wanted: Any) -> Any:
     """Numbers of allowed levels, or the ends (low, high) of a range of numbers."""
-    if known.levels:
-        if given is None:
-            return np.arange(float(len(known.levels)))
-        own = [level_text(level) if known.are_text else level for level in known.levels]
-        asked = [level_text(level) if known.are_text else level for level in _listed(given)]
-        unknown = [level for level in asked if level not in own]
+    if column.levels:
+        if wanted is None:
+            return np.arange(float(len(column.levels)))
+        levels = [level_text(level) if column.are_text else level for level in column.levels]
+        asked = [level_text(level) if column.are_text else level for level in _listed(wanted)]
+        unknown = [level for level in asked if level not in levels]
         if unknown or not asked:
             raise ValueError(
-                f"ranges: that of {name!r} must list levels among {list(known.levels)[:5]}, found "
-                f"{given!r}. List the levels that it may take."
+                f"ranges: that of {name!r} must list levels among {list(column.levels)[:5]}, found "
+                f"{wanted!r}. List the levels that it may take."
             )
-        return np.array([float(own.index(level)) for level in asked])
-    ends = (None, None) if given is None else tuple(_listed(given))
+        return np.array([float(levels.index(level)) for level in asked])
+    ends = (None, None) if wanted is None else tuple(_listed(wanted))
     if len(ends) == 2:
-        low, high = (_number(known, end, side) for end, side in zip(ends, (-1, 1), strict=True))
+        low, high = (_number(column, end, side) for end, side in zip(ends, (-1, 1), strict=True))
         if low <= high:
             return low, high
     raise ValueError(
         f"ranges: that of {name!r} must be two values (low, high), None where there is no end, "
-        f"found {given!r}. Pass the smallest and the largest value that it may take."
+        f"found {wanted!r}. Pass the smallest and the largest value that it may take."
     )
 
 
-def _listed(given: Any) -> Sequence[Any]:
-    return [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+def _listed(wanted: Any) -> Sequence[Any]:
+    return [wanted] if isinstance(wanted, str) or not hasattr(wanted, "__iter__") else list(wanted)
 
 
-def _number(known: Feature, end: Any, side: int) -> float:
+def _number(column: Feature, end: Any, side: int) -> float:
     """End of a range as the number that the encoder would read."""
     if end is None:
         return side * np.inf
-    if known.kind == DATE:
+    if column.kind == DATE:
         return float(np.datetime64(end, "us").astype(np.int64)) / 1e6
-    if known.kind == DURATION:
+    if column.kind == DURATION:
         return float(np.timedelta64(end, "us").astype(np.int64)) / 1e6
     return float(end)
 
 
-def _level_values(axis: Axis, known: Feature, current: float, allowed: FloatArray) -> FloatArray:
+def _level_values(axis: Axis, column: Feature, current: float, allowed: FloatArray) -> FloatArray:
     """Levels to choose from: of those that share a node, the first; and the current one."""
     if axis.groups is not None:
         nodes = axis.groups[allowed.astype(np.intp)]
@@ -160,8 +162,8 @@ def _whole_ends(ends: tuple[float, float], step: float | None) -> tuple[float, f
     return float(np.ceil(ends[0] / step)) * step, float(np.floor(ends[1] / step)) * step
 
 
-def _step(known: Feature, axis: Axis, current: float) -> float | None:
+def _step(column: Feature, axis: Axis, current: float) -> float | None:
     """Return the unit if all nodes and the current value are whole numbers, or whole days."""
-    unit = SECONDS_PER_DAY if known.kind in (DATE, DURATION) else 1.0
+    unit = SECONDS_PER_DAY if column.kind in (DATE, DURATION) else 1.0
     numbers = np.append(axis.values, current) / unit
     return unit if (numbers == np.rint(numbers)).all() else None

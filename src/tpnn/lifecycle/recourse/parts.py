@@ -36,7 +36,10 @@ class Part:
     free: Choice | None = None  # the choice of a feature that moves freely
 
     def without_dominated(self, sign: int) -> Part:
-        """Leave out options for which another one costs no more and goes as far; 0 is no side."""
+        """Drop options that another one beats in cost and effect.
+
+        With sign 0 there is no direction, so all are kept.
+        """
         if self.free is not None or sign == 0:
             return self
         order = np.lexsort((-sign * self.effects, self.costs))
@@ -56,15 +59,15 @@ class Part:
         if self.free is None:
             return Part(self.features, self.options[kept], self.effects[kept], self.costs[kept])
         near = np.flatnonzero(kept)  # neighbours on both sides of the current value
-        part = slice(max(near[0] - 1, 0), near[-1] + 2)
+        reachable = slice(max(near[0] - 1, 0), near[-1] + 2)
         choice = replace(
             self.free,
-            values=self.free.values[part],
-            costs=self.free.costs[part],
-            current=self.free.current - part.start,
+            values=self.free.values[reachable],
+            costs=self.free.costs[reachable],
+            current=self.free.current - reachable.start,
         )
-        effects, costs = self.effects[part], self.costs[part]
-        return Part(self.features, self.options[part], effects, costs, choice)
+        effects, costs = self.effects[reachable], self.costs[reachable]
+        return Part(self.features, self.options[reachable], effects, costs, choice)
 
 
 def good_options(parts: Sequence[Part], side: int, needed: float) -> list[float] | None:
@@ -77,13 +80,13 @@ def good_options(parts: Sequence[Part], side: int, needed: float) -> list[float]
         return None
     first, last = parts[0], parts[-1]
     gains = side * first.effects if len(parts) == 2 else np.zeros(1)
-    places = np.searchsorted(side * last.effects, needed - gains)  # the first that is enough
-    costs = np.append(last.costs, np.inf)[places]
+    enough = np.searchsorted(side * last.effects, needed - gains)  # the first that is enough
+    costs = np.append(last.costs, np.inf)[enough]
     costs = costs + first.costs if len(parts) == 2 else costs
     best = int(costs.argmin())
     if not np.isfinite(costs[best]):
         return None
-    chosen = [first.options[best]] * (len(parts) == 2) + [last.options[places[best]]]
+    chosen = [first.options[best]] * (len(parts) == 2) + [last.options[enough[best]]]
     return [float(value) for option in chosen for value in option]
 
 
@@ -155,7 +158,7 @@ class Effects:
         for component in model.components:
             for feature in component:
                 self._having.setdefault(feature, []).append(component)
-        self._known: dict[tuple[Component, tuple[Choice, ...]], FloatArray] = {}
+        self._grids: dict[tuple[Component, tuple[Choice, ...]], FloatArray] = {}
 
     def parts(self, features: Sequence[int]) -> list[Part]:
         """Parts of the change of some features."""
@@ -181,21 +184,21 @@ class Effects:
         total: FloatArray = np.zeros(shape)
         touched = {s: None for c in choices for s in self._having[c.feature]}
         for component in touched:
-            own = tuple(choice for choice in choices if choice.feature in component)
+            moving = tuple(choice for choice in choices if choice.feature in component)
             wide = [len(c.values) if c.feature in component else 1 for c in choices]
-            total += self._grid(component, own).reshape(wide)
+            total += self._grid(component, moving).reshape(wide)
         current = tuple(choice.current for choice in choices)
         return np.asarray(total - total[current])
 
-    def _grid(self, component: Component, own: tuple[Choice, ...]) -> FloatArray:
+    def _grid(self, component: Component, moving: tuple[Choice, ...]) -> FloatArray:
         """Component on all values of its features that change, (n_1, ..., n_k) in their order."""
-        key = component, own
-        if key not in self._known:
-            place_of = {choice.feature: place for place, choice in enumerate(own)}
-            numbers = [own[place_of[j]].values if j in place_of else self.row[j : j + 1]
+        key = component, moving
+        if key not in self._grids:
+            position = {choice.feature: axis for axis, choice in enumerate(moving)}
+            numbers = [moving[position[j]].values if j in position else self.row[j : j + 1]
                        for j in component]  # fmt: skip
             grid = values_at(self.model, component, numbers)
-            order = sorted(range(len(component)), key=lambda a: place_of.get(component[a], -1))
-            shape = [len(choice.values) for choice in own]
-            self._known[key] = grid.transpose(order).reshape(shape)
-        return self._known[key]
+            order = sorted(range(len(component)), key=lambda a: position.get(component[a], -1))
+            shape = [len(choice.values) for choice in moving]
+            self._grids[key] = grid.transpose(order).reshape(shape)
+        return self._grids[key]

@@ -33,27 +33,27 @@ class Programme:
 
     def __post_init__(self) -> None:
         for part in self.parts:
-            own = self._variables(len(part.effects))
-            self.weights.append(own)
-            self.rows.append((own, np.ones(len(own)), 1.0, 1.0))
+            variables = self._variables(len(part.effects))
+            self.weights.append(variables)
+            self.rows.append((variables, np.ones(len(variables)), 1.0, 1.0))
             if part.free is None:
-                self.whole.append(own)
+                self.whole.append(variables)
             else:
-                self._add_segments(part, own)
+                self._add_segments(part, variables)
 
     def _variables(self, count: int) -> IntArray:
         self.n_variables += count
         return np.arange(self.n_variables - count, self.n_variables)
 
-    def _add_segments(self, part: Part, own: IntArray) -> None:
+    def _add_segments(self, part: Part, variables: IntArray) -> None:
         """Let a free feature lie between two neighbouring values, on whole steps if it has any."""
         assert part.free is not None
         if not part.free.is_inside:  # it may be left, but not for a value next to it
-            self.whole.append(own[part.free.current : part.free.current + 1])
-        segments = self._variables(len(own) - 1)
+            self.whole.append(variables[part.free.current : part.free.current + 1])
+        segments = self._variables(len(variables) - 1)
         self.whole.append(segments)
         self.rows.append((segments, np.ones(len(segments)), 1.0, 1.0))
-        for k, weight in enumerate(own):
+        for k, weight in enumerate(variables):
             near = segments[max(k - 1, 0) : k + 1]
             factors = np.append(1.0, -np.ones(len(near)))
             self.rows.append((np.append(weight, near), factors, -np.inf, 0.0))
@@ -61,7 +61,7 @@ class Programme:
             (count,) = self._variables(1)
             numbers = part.free.values / part.free.step
             self.counts.append((int(count), float(np.abs(numbers).max())))
-            self.rows.append((np.append(own, count), np.append(numbers, -1.0), 0.0, 0.0))
+            self.rows.append((np.append(variables, count), np.append(numbers, -1.0), 0.0, 0.0))
 
     def cheapest(self, low: float, high: float, limit: float) -> list[float] | None:
         """Values of the cheapest change with an effect from low to high and a cost up to a limit.
@@ -83,8 +83,8 @@ class Programme:
         objective, kinds = np.zeros(self.n_variables), np.zeros(self.n_variables)
         objective[where], kinds[np.concatenate(self.whole)] = costs, 1
         least, most = np.zeros(self.n_variables), np.ones(self.n_variables)
-        for place, reach in self.counts:
-            kinds[place], least[place], most[place] = 1, -reach, reach
+        for variable, reach in self.counts:
+            kinds[variable], least[variable], most[variable] = 1, -reach, reach
         result = milp(
             objective,
             integrality=kinds,
@@ -97,10 +97,10 @@ class Programme:
     def _values(self, result: Any) -> list[float]:
         """Chosen value of each feature, part after part."""
         if result.x is None:
-            raise RuntimeError(f"recourse: HiGHS must find an optimum, found: {result.message}")
+            raise RuntimeError(f"recourse: HiGHS did not find an optimum: {result.message}")
         chosen: list[float] = []
-        for part, own in zip(self.parts, self.weights, strict=True):
-            weights, free = result.x[own], part.free
+        for part, variables in zip(self.parts, self.weights, strict=True):
+            weights, free = result.x[variables], part.free
             if free is None:
                 chosen += part.options[int(weights.argmax())].tolist()
             elif weights[free.current] >= UNCHANGED:

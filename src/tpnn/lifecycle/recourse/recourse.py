@@ -84,7 +84,9 @@ def recourse(
     _check(model, max_changes)
     table = model.encoder.read(row)
     if table.n_rows != 1:
-        raise ValueError(f"row: one row is needed, found {table.n_rows}. Pass a single row.")
+        raise ValueError(
+            f"row: must be a single row, and the table has {table.n_rows}. Pass one of them."
+        )
     numbers = np.array([column[0] for column in model.encoder.columns(table)])
     raw = float(model.raw_scores(table, offset)[0])
     low, high = _raw_target(model, target, raw)
@@ -132,12 +134,12 @@ class _Search:
             return np.inf  # no change of these features goes so far
         best = [part.pareto(side) for part in parts]
         if asked.sign:
-            found = good_options(best, side, needed * (1 + ROUNDING))
-            if found is not None:
+            values = good_options(best, side, needed * (1 + ROUNDING))
+            if values is not None:
                 order = [feature for part in parts for feature in part.features]
-                numbers = asked.changed(order, found)
+                numbers = asked.changed(order, values)
                 if asked.reaches(numbers):
-                    self._keep(numbers, _cost(parts, found))
+                    self._keep(numbers, _cost(parts, values))
         return least_cost(best, side, needed)
 
     def solve(self, parts: Sequence[Part]) -> None:
@@ -149,24 +151,24 @@ class _Search:
         order = [feature for part in parts for feature in part.features]
         for margin in (0.0, MARGIN * scale):
             low, high = asked.low - asked.raw + margin, asked.high - asked.raw - margin
-            found = programme.cheapest(low, high, self.cost * (1 - ROUNDING))
-            if found is None:
+            values = programme.cheapest(low, high, self.cost * (1 - ROUNDING))
+            if values is None:
                 return
-            numbers = asked.changed(order, found)
+            numbers = asked.changed(order, values)
             if asked.reaches(numbers):
-                self._keep(numbers, _cost(parts, found))
+                self._keep(numbers, _cost(parts, values))
                 return
 
     def _look_far(self, parts: Sequence[Part]) -> None:
         """Remember the farthest change on the side that is asked for; it may be the only one."""
-        places = [int((self.asked.sign * part.effects).argmax()) for part in parts]
-        reach = sum(abs(part.effects[k]) for part, k in zip(parts, places, strict=True))
+        farthest = [int((self.asked.sign * part.effects).argmax()) for part in parts]
+        reach = sum(abs(part.effects[k]) for part, k in zip(parts, farthest, strict=True))
         if reach <= self.reach:
             return
         order = [feature for part in parts for feature in part.features]
-        values = [v for part, k in zip(parts, places, strict=True) for v in part.options[k]]
+        values = [v for part, k in zip(parts, farthest, strict=True) for v in part.options[k]]
         self.nearest, self.reach = self.asked.changed(order, values), reach
-        cost = sum(float(part.costs[k]) for part, k in zip(parts, places, strict=True))
+        cost = sum(float(part.costs[k]) for part, k in zip(parts, farthest, strict=True))
         if self.asked.reaches(self.nearest):
             self._keep(self.nearest, cost)
 
@@ -179,12 +181,12 @@ def _cost(parts: Sequence[Part], values: Sequence[float]) -> float:
     """Cost of the values of all features, part after part."""
     total, start = 0.0, 0
     for part in parts:
-        own = np.array(values[start : start + len(part.features)])
-        start += len(own)
+        option = np.array(values[start : start + len(part.features)])
+        start += len(option)
         if part.free is not None:
-            total += float(np.interp(own[0], part.free.values, part.free.costs))
+            total += float(np.interp(option[0], part.free.values, part.free.costs))
         else:
-            total += float(part.costs[(part.options == own).all(1).argmax()])
+            total += float(part.costs[(part.options == option).all(1).argmax()])
     return total
 
 
@@ -253,8 +255,8 @@ class _Asked:
         """Row by feature name, as the user writes its values."""
         features = zip(self.model.feature_names, self.model.encoder.features, numbers, strict=True)
         return {
-            name: _plain(originals(known.kind, np.array([number]), known.levels)[0])
-            for name, known, number in features
+            name: _plain(originals(feature.kind, np.array([number]), feature.levels)[0])
+            for name, feature, number in features
         }
 
 
@@ -266,8 +268,8 @@ def _plain(value: Any) -> Any:
 def _check(model: AnovaModel, max_changes: int) -> None:
     if len(model.intercepts) > 1:
         raise ValueError(
-            f"model: recourse needs one output, found {len(model.intercepts)}. Fit the class of "
-            "interest against the rest."
+            f"model: recourse needs one output, and this model has {len(model.intercepts)}. Fit "
+            "the class of interest against the rest."
         )
     whole = isinstance(max_changes, Integral) and not isinstance(max_changes, bool)
     if not whole or max_changes < 1:

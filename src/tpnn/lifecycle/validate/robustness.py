@@ -53,7 +53,7 @@ def worst_moves(
     """
     shape = len(columns[0]), len(model.components), len(model.intercepts)
     rises, falls = np.empty(shape), np.empty(shape)
-    for place, (component, table) in enumerate(tables_by_component(model).items()):
+    for index, (component, table) in enumerate(tables_by_component(model).items()):
         axes = model.axes(component)
         tried = [
             values_to_try(axis, columns[feature], amounts.get(feature, 0.0))
@@ -63,8 +63,8 @@ def worst_moves(
         for start in range(0, shape[0], step):
             rows = slice(start, start + step)
             values = _values(table, axes, [each[rows] for each in tried])
-            rises[rows, place] = values.max(1) - values[:, 0]
-            falls[rows, place] = values[:, 0] - values.min(1)
+            rises[rows, index] = values.max(1) - values[:, 0]
+            falls[rows, index] = values[:, 0] - values.min(1)
     return Moves(rises, falls)
 
 
@@ -81,12 +81,13 @@ def attained_moves(
     """
     moved, n_rows = list(columns), len(columns[0])
     for feature, amount in amounts.items():
-        part = model.restrict(s for s in model.components if feature in s)
-        axes = [model.encoder.axes[order][feature] for order in sorted(set(part.components.orders))]
+        with_feature = model.restrict(s for s in model.components if feature in s)
+        orders = sorted(set(with_feature.components.orders))
+        axes = [model.encoder.axes[order][feature] for order in orders]
         tried = np.column_stack([values_to_try(axis, columns[feature], amount) for axis in axes])
         wide = [np.repeat(column, tried.shape[1]) for column in moved]
         wide[feature] = tried.ravel()
-        scores = _output_sums(part, wide, output).reshape(tried.shape)
+        scores = _output_sums(with_feature, wide, output).reshape(tried.shape)
         moved[feature] = tried[np.arange(n_rows), (sign * scores).argmax(1)]
     return sign * (_output_sums(model, moved, output) - _output_sums(model, columns, output))
 
@@ -110,9 +111,9 @@ def values_to_try(axis: Axis, column: FloatArray, amount: float) -> FloatArray:
     nodes, low, high = axis.values, column - amount, column + amount
     first = np.searchsorted(nodes, low, side="right")
     last = np.searchsorted(nodes, high, side="left")
-    places = first[:, None] + np.arange((last - first).max(initial=0))
-    inside = places < last[:, None]
-    on_nodes = np.where(inside, nodes[np.minimum(places, len(nodes) - 1)], column[:, None])
+    numbers = first[:, None] + np.arange((last - first).max(initial=0))
+    inside = numbers < last[:, None]
+    on_nodes = np.where(inside, nodes[np.minimum(numbers, len(nodes) - 1)], column[:, None])
     return np.column_stack([column, low, high, on_nodes])
 
 
@@ -121,9 +122,9 @@ def _values(table: FloatArray, axes: Sequence[Axis], tried: Sequence[FloatArray]
     grid = np.pad(table, [(0, 2)] * len(axes) + [(0, 0)])  # the null node, and a neighbour of it
     n_rows, shape = len(tried[0]), [each.shape[1] for each in tried]
     nodes, shares = [], []
-    for place, (axis, values) in enumerate(zip(axes, tried, strict=True)):
+    for dimension, (axis, values) in enumerate(zip(axes, tried, strict=True)):
         lower, fraction = axis.locate(values.ravel())
-        wide = [n_rows, *(shape[place] if k == place else 1 for k in range(len(axes)))]
+        wide = [n_rows, *(shape[dimension] if k == dimension else 1 for k in range(len(axes)))]
         nodes.append(lower.reshape(wide))
         shares.append(fraction.reshape(wide))
     total: FloatArray = np.zeros((n_rows, *shape, table.shape[-1]))
@@ -217,10 +218,10 @@ class _Rows:
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
         touched = [s for s in self.model.components if not changed.keys().isdisjoint(s)]
-        part = self.model.restrict(touched)
+        affected = self.model.restrict(touched)
         columns = [changed.get(number, column) for number, column in enumerate(self.columns)]
-        gain = column_scores(part, columns).sum(1) - column_scores(part, self.columns).sum(1)
-        return np.asarray(self.raw + gain)
+        old, new = (column_scores(affected, rows).sum(1) for rows in (self.columns, columns))
+        return np.asarray(self.raw + (new - old))
 
     def scored(self, raw: FloatArray) -> Estimate:
         """First score of the task."""
@@ -334,9 +335,9 @@ def _extrapolation(model: AnovaModel, columns: list[FloatArray]) -> tuple[pd.Dat
     outside, lines = np.zeros(len(columns[0]), bool), []
     for feature in _used(model):
         axis = model.encoder.axes[min(model.encoder.axes)][feature]
-        found = _unseen(axis, columns[feature])
-        outside |= np.any(list(found.values()), axis=0)
-        counts = {name: int(rows.sum()) for name, rows in found.items()}
+        unseen = _unseen(axis, columns[feature])
+        outside |= np.any(list(unseen.values()), axis=0)
+        counts = {name: int(rows.sum()) for name, rows in unseen.items()}
         if any(counts.values()):
             lines.append({"feature": model.feature_names[feature], **counts})
     return pd.DataFrame(lines), outside
@@ -363,7 +364,7 @@ def _worst_frames(
 
     model, outputs = rows.model, rows.model.output_names or ("",)
     names = [" x ".join(names) for names in model.component_names]
-    lines, parts = [], []
+    lines, by_component = [], []
     for k, output in enumerate(outputs):
         for sign, values in ((1, moves.rises[..., k]), (-1, moves.falls[..., k])):
             bound = values.sum(1)  # (n_rows,)
@@ -374,9 +375,11 @@ def _worst_frames(
                 "largest_attained": float(attained.max()), "largest_bound": float(bound.max()),
             })  # fmt: skip
         means = moves.rises[..., k].mean(0), moves.falls[..., k].mean(0)
-        parts += [{"output": output, "component": name, "rise": float(rise), "fall": float(fall)}
-                  for name, rise, fall in zip(names, *means, strict=True)]  # fmt: skip
-    frames = pd.DataFrame(lines), pd.DataFrame(parts)
+        by_component += [
+            {"output": output, "component": name, "rise": float(rise), "fall": float(fall)}
+            for name, rise, fall in zip(names, *means, strict=True)
+        ]
+    frames = pd.DataFrame(lines), pd.DataFrame(by_component)
     if model.output_names:
         return frames
     return frames[0].drop(columns="output"), frames[1].drop(columns="output")

@@ -67,16 +67,16 @@ def _larger(inside: FloatArray, outside: FloatArray) -> float:
     """Chance that means differ so much in this direction, by Welch's test."""
     from scipy.stats import ttest_ind
 
-    found = ttest_ind(inside, outside, equal_var=False, alternative="greater").pvalue
-    return 1.0 if np.isnan(found) else float(found)
+    p_value = ttest_ind(inside, outside, equal_var=False, alternative="greater").pvalue
+    return 1.0 if np.isnan(p_value) else float(p_value)
 
 
 def _slices(model: AnovaModel, X: Any) -> Iterator[tuple[str, BoolArray]]:
     """Every slice of one and of two features with enough rows, and enough outside."""
     table = model.encoder.read(X)
     binned = []
-    for number, known in enumerate(model.encoder.features):
-        codes, words = _binned(known, model.encoder.numbers(table, number))
+    for number, feature in enumerate(model.encoder.features):
+        codes, words = _binned(feature, model.encoder.numbers(table, number))
         binned.append((codes, [f"{model.feature_names[number]}: {word}" for word in words]))
     sets: list[Sequence[tuple[IntArray, list[str]]]] = [[one] for one in binned]
     sets += list(combinations(binned, 2))
@@ -86,26 +86,26 @@ def _slices(model: AnovaModel, X: Any) -> Iterator[tuple[str, BoolArray]]:
         counts = np.bincount(cells, minlength=int(np.prod(shape)))
         wanted = (counts >= LEAST_ROWS) & (len(cells) - counts >= LEAST_ROWS)
         for cell in np.flatnonzero(wanted):
-            places = np.unravel_index(cell, shape)
-            names = [words[place] for (_, words), place in zip(chosen, places, strict=True)]
+            bins = np.unravel_index(cell, shape)
+            names = [words[code] for (_, words), code in zip(chosen, bins, strict=True)]
             yield ", ".join(names), cells == cell
 
 
-def _binned(known: Feature, column: FloatArray) -> tuple[IntArray, list[str]]:
+def _binned(feature: Feature, column: FloatArray) -> tuple[IntArray, list[str]]:
     """Bin of each row, and the bins in words."""
     finite = np.isfinite(column)
-    if known.levels:
-        counts = np.bincount(column[finite].astype(np.intp), minlength=len(known.levels))
+    if feature.levels:
+        counts = np.bincount(column[finite].astype(np.intp), minlength=len(feature.levels))
         shown = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
-        place = np.full(len(known.levels), len(shown))
-        place[shown] = np.arange(len(shown))
-        codes = np.where(finite, place[np.where(finite, column, 0).astype(np.intp)], len(shown))
-        words = [*(str(known.levels[level]) for level in shown), OTHER, MISSING]
+        code_of = np.full(len(feature.levels), len(shown))
+        code_of[shown] = np.arange(len(shown))
+        codes = np.where(finite, code_of[np.where(finite, column, 0).astype(np.intp)], len(shown))
+        words = [*(str(feature.levels[level]) for level in shown), OTHER, MISSING]
     else:
         ranks = np.arange(1, N_BINS) / N_BINS
         edges = np.unique(np.quantile(column[finite], ranks)) if finite.any() else np.empty(0)
         codes = np.searchsorted(edges, np.where(finite, column, 0.0), side="left")
-        texts = [value_word(known, edge) for edge in edges]
+        texts = [value_word(feature, edge) for edge in edges]
         middle = [f"{low} to {high}" for low, high in pairwise(texts)]
         words = [f"up to {texts[0]}", *middle, f"above {texts[-1]}"] if texts else ["all"]
         words = [*words, MISSING]

@@ -80,12 +80,14 @@ class Validation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold, with empty fields for people."""
         frames = ("scores", "calibration", "slices", "groups", "group_components")
-        found = {name: json.loads(getattr(self, name).to_json(orient="records")) for name in frames}
+        tables = {
+            name: json.loads(getattr(self, name).to_json(orient="records")) for name in frames
+        }
         fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2}
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
         rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
                 "robustness": self.robustness.to_dict()}  # fmt: skip
-        return {"facts": finite(dict(self.facts)), **found, **rest, "to_write": empty}
+        return {"facts": finite(dict(self.facts)), **tables, **rest, "to_write": empty}
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_dict()`` to a file."""
@@ -160,8 +162,8 @@ def validate(
 def _scores(task: Task, y: Any, raw: FloatArray) -> pd.DataFrame:
     import pandas as pd
 
-    found = estimate(task, y, raw)
-    lines = [(one.name, one.value, one.standard_error, *one.interval()) for one in found]
+    estimates = estimate(task, y, raw)
+    lines = [(one.name, one.value, one.standard_error, *one.interval()) for one in estimates]
     return pd.DataFrame(lines, columns=["score", "value", "standard_error", "lower", "upper"])
 
 
@@ -170,15 +172,15 @@ def _calibration(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    found = measure(model, X, y, offset, power=power)
+    metrics = measure(model, X, y, offset, power=power)
     frames = []
-    for group in found.groups:
+    for group in metrics.groups:
         frame = pd.DataFrame(
             {"output": group.output, "n_rows": group.n_rows, "predicted": group.predicted,
              "actual": group.actual, "actual_over_expected": group.actual / group.predicted}
         )  # fmt: skip
         frames.append(frame)
-    for curve in found.survival:
+    for curve in metrics.survival:
         shown = np.linspace(0, len(curve.times) - 1, 10).astype(int)
         frame = pd.DataFrame(
             {"output": curve.rows, "time": curve.times[shown],
@@ -212,7 +214,7 @@ def _group_differences(
     scores = model.component_scores(X).reshape(n_rows, len(model.components), len(outputs))
     means = model.link.inverse(raw).reshape(n_rows, -1)
     names = [" x ".join(names) for names in model.component_names]
-    lines, parts = [], []
+    lines, by_component = [], []
     for attribute, labels in _attributes(X, protected, n_rows).items():
         for label in sorted(set(labels.tolist()), key=str):
             inside = labels == label
@@ -226,31 +228,33 @@ def _group_differences(
                     "mean_prediction": float(means[inside, k].mean()),
                     "difference": float(gap[:, k].sum()),
                 })  # fmt: skip
-                parts += [key | {"component": name, "difference": float(gap[place, k])}
-                          for place, name in enumerate(names)]  # fmt: skip
-    found = pd.DataFrame(lines), pd.DataFrame(parts)
+                by_component += [
+                    key | {"component": name, "difference": float(gap[s, k])}
+                    for s, name in enumerate(names)
+                ]
+    frames = pd.DataFrame(lines), pd.DataFrame(by_component)
     if model.output_names or not lines:
-        return found
-    return found[0].drop(columns="output"), found[1].drop(columns="output")
+        return frames
+    return frames[0].drop(columns="output"), frames[1].drop(columns="output")
 
 
 def _attributes(X: Any, protected: Any, n_rows: int) -> dict[str, Any]:
     """Label of each row for every protected attribute; missing ones are a group of their own."""
     import pandas as pd
 
-    given = {} if protected is None else protected
-    if isinstance(given, str):
-        given = [given]
-    if not isinstance(given, Mapping):
-        given = {name: X[name] for name in given}
+    attributes = {} if protected is None else protected
+    if isinstance(attributes, str):
+        attributes = [attributes]
+    if not isinstance(attributes, Mapping):
+        attributes = {name: X[name] for name in attributes}
     labels = {}
-    for name, values in given.items():
-        own = np.asarray(values, object)
-        own = np.where(pd.isna(own), MISSING_WORD, own)
-        if own.shape != (n_rows,):
+    for name, values in attributes.items():
+        of_rows = np.asarray(values, object)
+        of_rows = np.where(pd.isna(of_rows), MISSING_WORD, of_rows)
+        if of_rows.shape != (n_rows,):
             raise ValueError(
-                f"protected: one label per row is needed, found shape {own.shape} for {name!r} and "
-                f"{n_rows} rows. Pass columns of X, or labels of its rows."
+                f"protected: one label per row is needed, found shape {of_rows.shape} for {name!r} "
+                f"and {n_rows} rows. Pass columns of X, or labels of its rows."
             )
-        labels[str(name)] = own
+        labels[str(name)] = of_rows
     return labels

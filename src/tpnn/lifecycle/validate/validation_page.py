@@ -37,27 +37,28 @@ SR_26_2 = (
 )
 
 
-def validation_page(found: Validation) -> str:
+def validation_page(validation: Validation) -> str:
     """Write the page."""
     import pandas as pd
 
-    facts = [("Rows", found.facts["rows"]), ("Weak slices", len(found.slices)),
-             ("Components", len(found.facts["components"]))]  # fmt: skip
-    settings = {**found.facts, **found.facts["provenance"].get("settings", {})}
+    facts = [("Rows", validation.facts["rows"]), ("Weak slices", len(validation.slices)),
+             ("Components", len(validation.facts["components"]))]  # fmt: skip
+    settings = {**validation.facts, **validation.facts["provenance"].get("settings", {})}
     lines = [(name, str(value)) for name, value in settings.items() if name != "provenance"]
-    rate = f"{100 * found.false_alarm_rate:g} %"
+    rate = f"{100 * validation.false_alarm_rate:g} %"
     sections = [
         Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
-                (table(found.scores),)),
+                (table(validation.scores),)),
         Section("Calibration", "Mean prediction and mean target, from the smallest to the largest "
-                "prediction.", (pictures(_curves(found.calibration)), table(found.calibration))),
-        Section("Weak slices", f"{found.n_slices} tests on slices of one and two features. If the "
-                f"model is right everywhere, the chance of any line here is {rate} at most.",
-                (table(found.slices),)),
-        _robust_section(found.robustness),
+                "prediction.",
+                (pictures(_curves(validation.calibration)), table(validation.calibration))),
+        Section("Weak slices", f"{validation.n_slices} tests on slices of one and two features. If "
+                f"the model is right everywhere, the chance of any line here is {rate} at most.",
+                (table(validation.slices),)),
+        _robust_section(validation.robustness),
         Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
                 "and the components that it is the sum of.",
-                (table(found.groups), table(found.group_components))),
+                (table(validation.groups), table(validation.group_components))),
         Section("Settings and provenance", "",
                 (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
         Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
@@ -67,47 +68,47 @@ def validation_page(found: Validation) -> str:
     return page("Validation", lede, facts, sections)
 
 
-def _robust_section(found: Robustness) -> Section:
+def _robust_section(robust: Robustness) -> Section:
     """Write what changes of values do, a table for each kind of change."""
     note = (
-        f"What happens when values change, on {found.n_rows} rows. Changes of predictions are "
-        f"absolute; the score is: {found.score}. The draws are the same each time."
+        f"What happens when values change, on {robust.n_rows} rows. Changes of predictions are "
+        f"absolute; the score is: {robust.score}. The draws are the same each time."
     )
-    share = f"{100 * found.noise:g} % of the distance from the lower to the upper tenth"
+    share = f"{100 * robust.noise:g} % of the distance from the lower to the upper tenth"
     parts = [
         paragraph(f"Normal noise in each number; its standard deviation is {share} of the "
-                  "training rows."), _changes(found, NOISE_WORD),
+                  "training rows."), _changes(robust, NOISE_WORD),
         paragraph("Each feature replaced by the values of other rows."),
-        _changes(found, OTHERS_WORD),
-        paragraph("Each feature missing."), _changes(found, MISSING_WORD),
-        paragraph(f"{found.n_outside} rows have values that the fit has not seen. Beyond the outer "
-                  "nodes the model stays at the effect of the outer node; a level or missing value "
-                  "that is new has no effect."), table(found.extrapolation),
-        paragraph(_worst_words(found)), table(found.worst_case),
-        table(found.worst_case_components.sort_values("rise", ascending=False, kind="stable")),
+        _changes(robust, OTHERS_WORD),
+        paragraph("Each feature missing."), _changes(robust, MISSING_WORD),
+        paragraph(f"{robust.n_outside} rows have values that the fit has not seen. Beyond the "
+                  "outer nodes the model stays at the effect of the outer node; a level or missing "
+                  "value that is new has no effect."), table(robust.extrapolation),
+        paragraph(_worst_words(robust)), table(robust.worst_case),
+        table(robust.worst_case_components.sort_values("rise", ascending=False, kind="stable")),
     ]  # fmt: skip
     return Section("Robustness", note, tuple(parts))
 
 
-def _changes(found: Robustness, kind: str) -> str:
-    frame = found.changes[found.changes["change"] == kind].drop(columns="change")
+def _changes(robust: Robustness, kind: str) -> str:
+    frame = robust.changes[robust.changes["change"] == kind].drop(columns="change")
     return table(frame if kind == NOISE_WORD else frame.drop(columns="amount"))
 
 
-def _worst_words(found: Robustness) -> str:
+def _worst_words(robust: Robustness) -> str:
     """Say what the worst case is, and whether it is attained."""
     kind = (
         "Features do not interact, so the bound is exact: some values attain it on every row."
-        if found.is_exact
+        if robust.is_exact
         else "Features interact: each component's bound is exact by itself, but a feature cannot "
         "be at the worst place of several components at once, so the truth lies between a move "
         "that a search attained and the bound, which nothing exceeds."
     )
-    kept = found.decisions_kept
+    kept = robust.decisions_kept
     words = "" if kept is None else f" The decision of {100 * kept:.1f} % of rows cannot change."
     return (
-        f"Worst case, on {found.n_worst_rows} rows: how far the raw score can rise and fall if "
-        f"every number moves by at most {100 * found.noise:g} % of that distance, and its split "
+        f"Worst case, on {robust.n_worst_rows} rows: how far the raw score can rise and fall if "
+        f"every number moves by at most {100 * robust.noise:g} % of that distance, and its split "
         f"into components. {kind}{words}"
     )
 
