@@ -70,6 +70,13 @@ class Trees:
         return f"Trees({len(self.roots)} trees, {len(self.values)} leaves)"
 
     @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """Arrays that the sum depends on; what is not asked about is left out."""
+        features = [array for j in self.used for array in self.features[j] if array is not None]
+        trees = self.right, self.roots, self.questions, self.children, self.values
+        return [*features, *trees]
+
+    @property
     def used(self) -> list[int]:
         """Features that some question asks about."""
         return sorted(set(self.asked.tolist()))

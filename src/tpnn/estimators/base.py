@@ -77,6 +77,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
     max_nodes: int | dict[int, int] = 256
     validation_fraction: float = 0.15
     bands: bool = True
+    remainder: bool | str = "auto"
     device: str = "auto"
     n_jobs: int | None = None
     time_limit: float | None = None

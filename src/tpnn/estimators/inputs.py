@@ -60,6 +60,7 @@ class Settings:
     max_nodes: int | Mapping[int, int]
     validation_fraction: float
     bands: bool
+    remainder: bool | str
     device: str
     n_jobs: int | None
     time_limit: float | None

@@ -246,6 +246,19 @@ PARAMETERS: dict[str, Parameter] = {
         """Whether to compute what bands need, which takes about a tenth of the time of a fit.
         Without it the model is the same, bit for bit, but explanations of it have no bands.""",
     ),
+    "remainder": Parameter(
+        Rule(
+            '"auto", True or False',
+            lambda value: one_of("auto")(value) or FLAG.holds(value),
+            "auto",
+        ),
+        '{"auto", True, False}, default="auto"',
+        """Whether the model may have a remainder besides its components. Where a fit finds its
+        components by itself, deep trees find them: the largest components of the trees, about two
+        dozen, are those of the model. All else that the trees say is the remainder, one
+        function with a known share of the variance. "auto" keeps it if held-out rows miss it.
+        With False the model is its components alone, of which it then has more.""",
+    ),
     "device": Parameter(
         Rule('"auto", "cpu" or "cuda"', one_of("auto", "cpu", "cuda"), "auto"),
         '{"auto", "cpu", "cuda"}, default="auto"',

@@ -28,6 +28,7 @@ from tpnn.anova.measure import purify_tables
 from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory
+from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, with_remainder
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.task import Task
@@ -75,6 +76,7 @@ class Solved:
     posteriors: Mapping[Component, Posterior] | None = None  # where bands were asked for
     tests: Mapping[Component, ZeroTest] = field(default_factory=dict)  # of the same components
     row_errors: RowErrors | None = None  # in the same case
+    deep: DeepPart | None = None  # deep trees, where they leave a remainder
 
     @property
     def components(self) -> ComponentSet:
@@ -110,6 +112,7 @@ def run(plan: FitPlan, task: Task, progress: Progress) -> Fitted:
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
     solve = solve_searched if settings.interactions.are_searched else solve_listed
+    solve = solve_deep if is_deep(settings, problem) else solve
     training = limits.share(TRAINING_SHARE) if has_bands else limits
     solved = without_constants(solve(problem, rules, settings, training, progress), rules, settings)
     keep = keep_of(solved, required, settings)
@@ -335,6 +338,32 @@ def solve_searched(
     )
 
 
+def solve_deep(
+    problem: Problem,
+    rules: InteractionRules,
+    settings: Settings,
+    limits: Limits,
+    progress: Progress,
+) -> Solved:
+    """Fit the core that deep trees find, and mix it with the trees."""
+    budget = time_budget(problem, n_bags_of(problem, settings), limits)
+    mixture = Mixture(
+        problem=problem.with_bags(budget.n_bags), rules=rules, settings=settings,
+        limits=budget.limits, progress=progress, events=budget.events,
+    )  # fmt: skip
+    whole, solution, deep = mixture.solve()
+    return Solved(
+        problem=whole,
+        solution=solution,
+        events=mixture.events,
+        solver=settings.solver,
+        limits=budget.limits,
+        keeps_mains=False,
+        searched=frozenset(whole.components.orders),
+        deep=deep,
+    )
+
+
 def without_constants(solved: Solved, rules: InteractionRules, settings: Settings) -> Solved:
     """Leave out components of a feature with a single node: they are zero.
 
@@ -472,6 +501,8 @@ def finished(solved: Solved, task: Task, has_bands: bool) -> AnovaModel:
 def freeze(solved: Solved, task: Task) -> AnovaModel:
     """Average the bags; where there are bands, say what is known about each component."""
     model, posteriors = solved.problem.freeze(solved.solution, task), solved.posteriors
+    if solved.deep is not None:
+        model = with_remainder(model, solved.problem, solved.deep)
     if posteriors is None:
         return model
     tests = component_tests(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray, RealArray
+from tpnn._utils.arrays import FloatArray, Int32Array, RealArray
 from tpnn.anova.shapes import SHAPES
+from tpnn.anova.trees import Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import Calibration, Scale, map_arrays
@@ -56,6 +57,7 @@ def check_model(model: AnovaModel) -> None:
     _check_calibration(model)
     _check_baseline(model)
     _check_edits(model)
+    _check_remainder(model)
 
 
 def _require(holds: bool, rule: str) -> None:
@@ -322,3 +324,53 @@ def _check_edits(model: AnovaModel) -> None:
             "the log of edits was tampered with: its records and the earlier versions of the model "
             f"do not fit, {error}"
         ) from error
+
+
+def _check_remainder(model: AnovaModel) -> None:
+    remainder = model.remainder
+    if remainder is None:
+        return
+    known, outputs = set(model.components), model.intercepts.shape
+    _require(set(remainder.components) <= known, "a remainder must be beside known components")
+    for component, table in zip(remainder.components, remainder.tables, strict=True):
+        nodes = tuple(axis.n_nodes for axis in model.axes(component))
+        _require(table.shape == (*nodes, *outputs), "tables of the remainder must have all nodes")
+        _require(_is_finite(table), "tables of the remainder must be finite")
+    _require(remainder.constants.shape == outputs, "trees must have a mean of every output")
+    _require(_is_finite(remainder.constants), "the mean of trees must be finite")
+    numbers = (remainder.share, remainder.worth, *(found.share for found in remainder.largest))
+    _require(all(map(math.isfinite, numbers)), "shares of the remainder must be finite")
+    _check_trees(remainder.trees, model)
+
+
+def _check_trees(trees: Trees, model: AnovaModel) -> None:
+    """Refuse trees that a loop could leave by a wrong number, or that never end."""
+    features, n_nodes, n_leaves = trees.features, len(trees.questions), len(trees.values)
+    _require(len(features) == model.encoder.n_features, "trees must know every feature")
+    for feature, (_, levels, _) in zip(features, model.encoder.features, strict=True):
+        ends, masses = feature.ends, feature.masses
+        _require(_is_finite(ends) and bool((np.diff(ends) > 0).all()), "ends must increase")
+        shared = _is_finite(masses) and masses.ndim == 1 and bool((masses >= 0).all())
+        _require(shared, "masses of codes must not be negative")
+        if feature.groups is None:
+            _require(len(masses) == len(ends) + 3, "every code must have a mass")
+        else:
+            n_regular = len(masses) - 2
+            _require(len(feature.groups) == len(levels), "every level must have a code")
+            _require(_are_below(feature.groups, n_regular), "codes of levels must be known")
+    _require(_are_below(trees.asked, len(features)), "questions must ask about features")
+    _require(len(trees.right) == trees.starts[-1], "every code must have an answer")
+    _require(_are_below(trees.questions, len(trees.asked)), "nodes must ask questions")
+    _require(trees.children.shape == (n_nodes, 2), "every node must have two children")
+    places = np.concatenate([trees.roots, trees.children.reshape(-1)])
+    inside = bool(((places < n_nodes) & (places >= -n_leaves)).all())
+    _require(inside, "trees must consist of their nodes and leaves")
+    _require(len(np.unique(places)) == len(places), "no two ways in a tree may meet")
+    _require(
+        trees.values.shape == (n_leaves, len(model.intercepts)), "leaves must have all outputs"
+    )
+    _require(_is_finite(trees.values), "values of leaves must be finite")
+
+
+def _are_below(numbers: Int32Array, limit: int) -> bool:
+    return numbers.ndim == 1 and bool(((numbers >= 0) & (numbers < limit)).all())

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import Float32Array, FloatArray
+from tpnn._utils.arrays import BoolArray, Float32Array, FloatArray, Int32Array
 from tpnn.anova.components import ComponentSet
 from tpnn.loss.links import LINKS, Link
 from tpnn.table.axis import Axis
@@ -29,6 +29,8 @@ ARRAYS: dict[Any, type[np.generic]] = {
     FloatArray: np.float64,
     Float32Array: np.float32,
     LevelNodes: np.uint16,
+    Int32Array: np.int32,
+    BoolArray: np.bool_,
 }
 
 
@@ -151,13 +153,13 @@ def _array(dtype: type[np.generic], value: Any) -> NDArray[Any]:
         if math.prod(shape) != 0:
             raise ValueError("only an array without numbers can have a shape alone")
         return np.empty(shape, dtype)
-    array = np.array(value)
-    if array.size and array.dtype.kind not in ("iu" if dtype is np.uint16 else "iuf"):
+    array, kind = np.array(value), np.dtype(dtype).kind
+    if array.size and array.dtype.kind not in {"f": "iuf", "b": "b"}.get(kind, "iu"):
         raise TypeError(f"numbers of type {dtype.__name__} are needed, found {array.dtype}")
     with np.errstate(over="ignore"):  # what is not finite is refused by the check
         numbers = array.astype(dtype)
-    if dtype is np.uint16 and not np.array_equal(numbers, array):
-        raise ValueError("numbers of nodes must be below 65536")
+    if kind in "iu" and not np.array_equal(numbers, array):
+        raise ValueError(f"numbers of nodes must be below {1 << (16 if kind == 'u' else 31)}")
     return numbers
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def digest(model: AnovaModel) -> str:
-    """SHA-256 of link, intercepts, and the nodes, masses and values of all components.
+    """SHA-256 of link, intercepts, nodes, masses and values of all components, and remainder.
 
     Features that no component has do not count, so it is the same after saving and loading.
     """
@@ -42,6 +42,13 @@ def digest(model: AnovaModel) -> str:
         _add(whole, table)
     for array in model.evidence.baseline or ():
         _add(whole, array)
+    if model.remainder is not None:
+        for array in (
+            model.remainder.constants,
+            *model.remainder.tables,
+            *model.remainder.trees.arrays,
+        ):
+            _add(whole, array)
     return whole.hexdigest()
 
 

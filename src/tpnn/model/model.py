@@ -29,6 +29,7 @@ from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.provenance import Provenance
+from tpnn.model.remainder import Remainder
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis, read_only
@@ -68,7 +69,10 @@ class EditLog:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AnovaModel:
-    """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S), frozen.
+    """A functional ANOVA model f(x) = intercept + sum_S f_S(x_S) + remainder, frozen.
+
+    The components f_S are the core of the model. The remainder is one function that averages to
+    zero, too; most models have none.
 
     Every array has the outputs on its last axis, also where there is only one. What the public
     methods return has that axis only where there are several outputs.
@@ -107,6 +111,8 @@ class AnovaModel:
         components, intervals, and the baseline hazard of a survival model. Read-only.
     edits : EditLog, optional
         Edits that led to this model, and what they replaced.
+    remainder : Remainder, optional
+        What deep trees add to the components, if the model has such a part.
     """
 
     encoder: TableEncoder
@@ -122,6 +128,7 @@ class AnovaModel:
     provenance: Provenance | None = None
     evidence: Evidence = field(default_factory=Evidence)
     edits: EditLog | None = None
+    remainder: Remainder | None = None
 
     explain = doors.explain
     report = doors.report
@@ -147,7 +154,7 @@ class AnovaModel:
         return {name: getattr(self, name) for name in named} | {"shapes": dict(self.shapes)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # a pickled array comes back writable
-        with_arrays = ("tables", "intercepts", "basis", "evidence")
+        with_arrays = ("tables", "intercepts", "basis", "evidence", "remainder")
         frozen = {name: map_arrays(read_only, state[name]) for name in with_arrays}
         vars(self).update(state, **frozen, shapes=MappingProxyType(dict(state["shapes"])))
 
@@ -175,8 +182,9 @@ class AnovaModel:
 
     @property
     def required_features(self) -> tuple[str, ...]:
-        """Names of the features that some component has; the model depends on no other."""
+        """Names of the features that the model depends on."""
         used = {feature for component in self.components for feature in component}
+        used |= set() if self.remainder is None else set(self.remainder.features)
         return tuple(self.feature_names[feature] for feature in sorted(used))
 
     @property
@@ -189,7 +197,7 @@ class AnovaModel:
         return tuple(self.encoder.axes[len(component)][feature] for feature in component)
 
     def raw_scores(self, X: Any, offset: Any = None) -> FloatArray:
-        """Intercept plus all components, shape (n_rows,) or (n_rows, n_outputs).
+        """Intercept, all components and the remainder, shape (n_rows,) or (n_rows, n_outputs).
 
         This is what ``decision_function`` of a classifier and ``predict`` of a survival estimator
         return. ``offset``, of shape (n_rows,), is a known part of the raw score that is added. A
@@ -200,7 +208,10 @@ class AnovaModel:
         added = offset_of(self, table, offset)
         raw = np.empty((len(self.intercepts), table.n_rows))
         raw[:] = self.intercepts[:, None]
-        self._sum_predictor.add(self.encoder.columns(table), raw)
+        columns = self.encoder.columns(table)
+        self._sum_predictor.add(columns, raw)
+        if self.remainder is not None:
+            raw += self.remainder.scores(self.encoder.axes, columns).T
         if added is not None:
             raw += added
         return squeezed(raw.T)
@@ -251,10 +262,18 @@ class AnovaModel:
     def component_scores(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
 
-        ``intercept + component_scores(X).sum(1)`` is the raw score.
+        ``intercept + component_scores(X).sum(1) + remainder_scores(X)`` is the raw score.
         """
         table = self.encoder.read(X)
         return column_scores(self, self.encoder.columns(table))
+
+    def remainder_scores(self, X: Any) -> FloatArray:
+        """Value of the remainder on every row, shape (n_rows[, n_outputs]); zeros without one."""
+        table = self.encoder.read(X)
+        if self.remainder is None:
+            return squeezed(np.zeros((table.n_rows, len(self.intercepts))))
+        columns = self.encoder.columns(table)
+        return squeezed(self.remainder.scores(self.encoder.axes, columns))
 
     @cached_property
     def _predictor(self) -> Predictor:
@@ -305,6 +324,8 @@ class AnovaModel:
     def restrict(self, components: Iterable[Component]) -> AnovaModel:
         """Intercept and some of the components; still the unique decomposition of their sum.
 
+        The remainder is left out.
+
         Spreads and bands of these components stay. Everything else that is known belongs to the
         whole sum, and is left out as ``changed`` does.
         """
@@ -317,6 +338,7 @@ class AnovaModel:
             tables=tuple(self.tables[place] for place in places),
             basis=self.basis._replace(terms=terms and tuple(terms[place] for place in places)),
             evidence=self.evidence.of_components(places),
+            remainder=None,
         )
 
     def terms(self) -> list[Terms]:
@@ -439,4 +461,5 @@ def pruned(model: AnovaModel) -> AnovaModel:
             terms=terms and tuple(t._replace(features=moved(t.features)) for t in terms)
         ),
         evidence=replace(evidence, calibration=calibration),
+        remainder=model.remainder and model.remainder.pick(kept),
     )

@@ -52,6 +52,13 @@ class HeldOut:
         """Mean loss."""
         return float(self.weights @ self.losses)
 
+    def with_raw(self, raw: FloatArray) -> HeldOut:
+        """Return the same rows with other raw scores (n_held_out, K)."""
+        new = copy(self)
+        new.raw = raw
+        new._score()
+        return new
+
     def reported(self, problem: Problem, objective: Objective) -> HeldOut:
         """Return the same rows in the user's unit, with losses as they are reported.
 

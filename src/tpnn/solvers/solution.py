@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tpnn._utils.arrays import BoolArray, FloatArray, RealArray
+from tpnn._utils.arrays import BoolArray, Float32Array, FloatArray, RealArray
 from tpnn._utils.threads import Workers
 from tpnn.anova.components import Component
 from tpnn.anova.terms import Terms
@@ -119,7 +119,7 @@ LOGGER = logging.getLogger("tpnn")
 class Event:
     """One entry in the history of a fit; fields that do not apply are None."""
 
-    stage: str  # "search", "grow", "descent", "refit", "bands", "limit" or "start"
+    stage: str  # "search", "grow", "descent", "mix", "refit", "bands", "limit" or "start"
     note: str = ""  # what was tried or decided
     bag: int | None = None
     step: int | None = None  # rounds or steps that the bag was trained for
@@ -185,6 +185,7 @@ class Solution:
     events: list[Event]
     activation: str = "sigmoid"  # kind of basis that the terms refer to
     scale: str = "centred"
+    remainder: Float32Array | None = None  # (n, n_bags * K): what the rows have besides components
 
     def restrict(self, components: Collection[Component]) -> Solution:
         """Keep some of the components, given with increasing features; the others are dropped."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import Rule
-from tpnn.anova.components import Component
+from tpnn.anova.components import Component, InteractionRules
+from tpnn.anova.trees import Trees
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
+from tpnn.solvers.solution import Event, Limits, Progress, Solution, Verdict
 
 FINEST_NODES = {1: 65535, 2: 64, 3: 24, 4: 12}  # by order; more nodes are not worth their cost
 TRIPLE_NODES_PER_CUBE_ROOT = 2  # nodes of triples per cube root of the number of rows
+
+
+DeepBag = Any  # what a solver knows of the deep trees of one bag
 
 
 class Solver(Protocol):
@@ -19,6 +24,7 @@ class Solver(Protocol):
 
     devices: ClassVar[tuple[str, ...]]
     rules: ClassVar[Mapping[str, Rule]]  # valid values of its parameters
+    grows_deep: ClassVar[bool]  # can grow deep trees
     judges: ClassVar[bool]  # can judge many candidate pairs or triples at once
     needs_subsets: ClassVar[bool]  # fits a component only together with all its subsets
     continues: ClassVar[bool]  # can start from a model
@@ -47,6 +53,22 @@ class Solver(Protocol):
         initial: Solution | None = None,
     ) -> Solution:
         """Fit the components of a problem; ``initial`` is a solution that lacks some of them."""
+
+    def grow_deep(
+        self,
+        problem: Problem,
+        rules: InteractionRules,
+        order: int | None,
+        limits: Limits,
+        progress: Progress,
+    ) -> tuple[list[DeepBag], list[Event]]:
+        """Grow deep trees of at most ``order`` features in all bags, and say what was done."""
+
+    def deep_trees(self, problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
+        """Trees of each bag, whose questions are about values."""
+
+    def deep_scores(self, problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
+        """Raw scores (n, K) of the trees of a bag on some rows, without constant and offset."""
 
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits

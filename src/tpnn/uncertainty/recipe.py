@@ -97,16 +97,16 @@ def split_bags(problem: Problem, solution: Solution, functions: Sequence[Span]) 
     return Bags(
         smooth=[part.mean(1) for part in smooth],
         rests=rests,
-        scores=_held_out_mean(problem, solution.components, tables, constants),
-        offsets=_held_out_mean(problem, solution.components, rests, 0 * constants),
+        scores=_held_out_mean(problem, solution, tables, constants),
+        offsets=_held_out_mean(problem, solution, rests, 0 * constants),
         held_out=np.count_nonzero(problem.rows.validation, 1) > 0,
     )
 
 
 def _held_out_mean(
-    problem: Problem, components: list[Component], tables: list[FloatArray], constants: FloatArray
+    problem: Problem, solution: Solution, tables: list[FloatArray], constants: FloatArray
 ) -> FloatArray:
-    """Offset, constants and grids on every row (n, K), mean of the bags that held it out.
+    """Offset, remainder, constants and grids on every row (n, K), mean of bags that held it out.
 
     Rows that no bag held out get the mean of all bags.
     """
@@ -115,10 +115,16 @@ def _held_out_mean(
     means = np.repeat(problem.rows.offset.astype(np.float64), constants.shape[1], axis=1)
     constants = _with_mean(constants)
     tables = [_with_mean(table) for table in tables]
+    rest = None
+    if solution.remainder is not None:
+        rest = problem.by_output(solution.remainder.astype(np.float64))  # (n, n_bags, K)
     for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
         shares = 1 / held_out[rows].sum(1)
         means[rows] += shares[:, None] * constants[bag]
-        for component, table in zip(components, tables, strict=True):
+        if rest is not None:
+            own = rest[rows].mean(1) if bag == problem.n_bags else rest[rows, bag]
+            means[rows] += shares[:, None] * own
+        for component, table in zip(solution.components, tables, strict=True):
             problem.codes.add_shares(component, table, bag, rows, shares, means)
     return means
 

@@ -61,6 +61,7 @@ class Descent(BaseEstimator):
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     screens_on_card: ClassVar[bool] = True
+    grows_deep: ClassVar[bool] = False
     judges: ClassVar[bool] = False
     needs_subsets: ClassVar[bool] = False
     continues: ClassVar[bool] = False

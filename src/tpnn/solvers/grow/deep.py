@@ -281,3 +281,13 @@ def _goes_right(
 
 def _tree_feature_codes(axis: Axis, feature: TreeFeature) -> IntArray:
     return feature.codes(axis.numbers).astype(np.intp)
+
+
+def raw_scores(problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
+    """Raw scores (n, K) of the trees of a bag on some of the rows, without constant and offset."""
+    nodes = problem.codes.by_order[1][:, rows]
+    coded = bag.columns.coded(nodes, np.arange(nodes.shape[1]))
+    raw = np.zeros((nodes.shape[1], problem.objective.n_outputs))
+    for tree in bag.trees:
+        add_tree(coded, *tree, raw)
+    return raw

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
+from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import COUNT, Rule, is_not_negative, is_whole, one_of
-from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.trees import Trees
 from tpnn.solvers.grow.backend import current_place
 from tpnn.solvers.grow.box_trees import BoxBags
 from tpnn.solvers.grow.card.card import card_for
+from tpnn.solvers.grow.deep import MOST_DEEP_ROWS, DeepBag, DeepGrowth, as_trees, raw_scores
 from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.solvers.grow.judge import Judge
+from tpnn.solvers.grow.oblivious import TreeRules, meetings_of
 from tpnn.solvers.grow.stages import HigherOrders, LowerOrders, Way, with_higher
 from tpnn.solvers.grow.triple_bags import TripleBags
 from tpnn.solvers.grow.triples import VISITS_PER_ROUND
 from tpnn.solvers.problem.problem import Problem
-from tpnn.solvers.solution import Limits, Progress, Solution, Verdict
+from tpnn.solvers.solution import Event, Limits, Progress, Solution, Verdict
 from tpnn.solvers.solver import FINEST_NODES, triple_nodes
 
 FEW_FEATURES = 12  # with at most this many, pairs can afford twice the nodes
@@ -34,6 +39,11 @@ SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
+DEEP_TREE = TreeRules(
+    depth=6, most_features=6, rate=0.06, ridge=1.0, column_share=0.5, largest_step=np.inf
+)
+DEEP_PATIENCE = 40  # trees
+LARGEST_LOG_STEP = 2.0  # of a leaf, for losses whose curvature has no bound
 TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
 FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
 # Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
@@ -78,6 +88,7 @@ class Grow(BaseEstimator):
 
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
     screens_on_card: ClassVar[bool] = False  # the model is the same on every device
+    grows_deep: ClassVar[bool] = True
     judges: ClassVar[bool] = True
     needs_subsets: ClassVar[bool] = True
     continues: ClassVar[bool] = True
@@ -153,6 +164,37 @@ class Grow(BaseEstimator):
         if boxes.parts:
             solution = HigherOrders(boxes, "order 4 and above").fit(solution, progress)
         return solution
+
+    def grow_deep(
+        self,
+        problem: Problem,
+        rules: InteractionRules,
+        order: int | None,
+        limits: Limits,
+        progress: Progress,
+    ) -> tuple[list[DeepBag], list[Event]]:
+        """Grow deep trees of at most ``order`` features in all bags, and say what was done."""
+        tree_rules = DEEP_TREE._replace(most_features=order or DEEP_TREE.depth)
+        if problem.objective.steep:
+            tree_rules = tree_rules._replace(largest_step=LARGEST_LOG_STEP)
+        growth = DeepGrowth(
+            problem=problem.sampled(MOST_DEEP_ROWS),
+            limits=limits,
+            progress=progress,
+            tree_rules=tree_rules,
+            meetings=meetings_of([*rules.groups, *rules.required], list(rules.forbidden)),
+            max_rounds=self.max_rounds,
+            patience=DEEP_PATIENCE,
+        )
+        return growth.grow(), growth.events
+
+    def deep_trees(self, problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
+        """Trees of each bag, whose questions are about values."""
+        return as_trees(problem, bags)
+
+    def deep_scores(self, problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
+        """Raw scores (n, K) of the trees of a bag on some rows, without constant and offset."""
+        return raw_scores(problem, bag, rows)
 
     def judge(
         self, problem: Problem, solution: Solution, candidates: list[Component], limits: Limits

@@ -225,6 +225,9 @@ class Problem:
         raw: FloatArray = offset + intercepts
         for component, table in zip(solution.components, solution.tables, strict=True):
             raw += self.codes.values(component, table, rows, lanes)
+        if solution.remainder is not None:
+            rest = solution.remainder[rows]
+            raw += rest if lanes is None else np.take_along_axis(rest, lanes, 1)
         return raw
 
     def raw_scores_by_bag(self, solution: Solution) -> FloatArray:

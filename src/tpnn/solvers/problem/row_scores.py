@@ -17,6 +17,7 @@ from tpnn.anova.components import Component, canonical
 from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.remainder import Remainder
 from tpnn.model.task import both_classes
 from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.problem.rows import read_columns
@@ -114,6 +115,28 @@ def based(problem: Problem, base: BaseModel) -> Problem:
         best_constant=0 * base.intercepts,
         base=base,
     )
+
+
+def remainder_scores(model: AnovaModel, problem: Problem) -> FloatArray | float:
+    """Remainder (n, K) of the distinct training rows; 0 without one."""
+    if model.remainder is None:
+        return 0.0
+    scores = partial(_remainder, model.encoder, model.remainder)
+    return of_rows(problem.codes.table, scores, problem.distinct.rows)
+
+
+def _remainder(
+    encoder: TableEncoder,
+    remainder: Remainder,
+    table: Table,
+    rows: IntArray,
+    n_threads: int | None,
+) -> FloatArray:
+    """Remainder (n, K) of some rows."""
+    columns = [np.empty(0) for _ in range(encoder.n_features)]
+    for feature in remainder.features:
+        columns[feature] = table.shelf.keep(_column(encoder, feature, table, rows))
+    return remainder.scores(encoder.axes, columns)
 
 
 def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:

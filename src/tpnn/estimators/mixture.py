@@ -1,0 +1,284 @@
+"""Fit deep, read exactly: deep trees, the core that is read off them, and the mixture of both.
+
+    grow deep -> rank -> choose the core -> fit the core -> mix -> keep the remainder or not
+
+Trees of depth 6 find the interactions. Their exact components are ranked by their variance, and the
+largest ones are the core, which is fitted once more by itself, smoothly. Held-out rows mix the two
+models. What the trees have beyond the core is the remainder; if held-out rows do not miss it, it
+is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpnn._utils.arrays import Float32Array, FloatArray
+from tpnn._utils.threads import ONE_BLAS_THREAD, split
+from tpnn.anova.boxes import Boxes
+from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.trees import Trees, joined
+from tpnn.estimators.inputs import Settings
+from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.remainder import Remainder, RemainderSet
+from tpnn.search.core import CoreRules, core_of, variances
+from tpnn.search.select import HeldOut
+from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
+from tpnn.solvers.problem.rows import in_lanes
+from tpnn.solvers.solution import Event, Limits, Progress, Solution
+from tpnn.solvers.solver import DeepBag
+
+CORE_SHARE, MOST_IN_CORE = 0.98, 24  # of the variance; components
+WHOLE_SHARE, MOST_IN_WHOLE = 0.998, 150  # likewise, if the core has to do without a remainder
+N_RANKING_BAGS = 2  # whose trees rank the components
+LARGEST_CORE_ORDER = 3
+DEEP_TIME_SHARE = 0.5  # of a limited time
+FIT_SHARES = tuple(share / 10 for share in range(11))  # candidate weights of the fitted core
+N_LARGEST = 10  # sets of features that a remainder names
+N_DRAWN_ROWS = 2_000  # from the product of the marginals, to measure variances
+SMALLEST_LOSS = 1e-300
+SMALLEST_WORTH = 0.002  # of the held-out loss: a remainder that is worth less is left out
+
+
+@dataclass(frozen=True)
+class DeepPart:
+    """Deep trees of all bags, and what of them is in the components of a solution."""
+
+    trees: list[Trees]  # of each bag, on the training scale
+    share: float  # of the trees in the mixture
+    constants: FloatArray  # (n_bags * K,): mean of the trees, without the share
+    tables: Mapping[Component, FloatArray]  # (M_1, ..., M_d, n_bags * K), likewise
+    sizes: Mapping[Component, float]  # variances of the components of the trees, largest first
+    worth: float  # relative rise of the held-out loss without the remainder
+
+
+def is_deep(settings: Settings, problem: Problem) -> bool:
+    """Whether a fit grows deep trees: if it has to find the components by itself."""
+    return (
+        settings.remainder is not None
+        and settings.solver.grows_deep
+        and settings.interactions.has_noise_floor
+        and not settings.is_order_given
+        and settings.selection == "auto"
+        and not problem.shapes
+        and problem.base is None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """Joins deep trees and the core of one fit."""
+
+    problem: Problem  # with its bags
+    rules: InteractionRules
+    settings: Settings
+    limits: Limits
+    progress: Progress
+    events: list[Event]
+
+    def solve(self) -> tuple[Problem, Solution, DeepPart | None]:
+        """Return the problem of the core, its solution, and the trees if they leave a remainder."""
+        solver, has_rest = self.settings.solver, self.settings.remainder is not False
+        bags = self._grown(LARGEST_CORE_ORDER if not has_rest else None)
+        trees = solver.deep_trees(self.problem, bags)
+        sizes, core = self._core(trees, has_rest)
+        lower = ComponentSet(tuple(s for s in core if len(s) <= 2))
+        whole = self.problem.with_components(lower)
+        fitted = solver.solve(whole, self.limits, self.progress)
+        problem = self.problem.with_components(core)
+        with ONE_BLAS_THREAD:
+            return self._mixed(problem, fitted, bags, trees, sizes)
+
+    def _grown(self, order: int | None) -> list[DeepBag]:
+        limits = self.limits.share(DEEP_TIME_SHARE)
+        bags, events = self.settings.solver.grow_deep(
+            self.problem, self.rules, order, limits, self.progress
+        )
+        self.events.extend(events)
+        return bags
+
+    def _core(
+        self, trees: Sequence[Trees], has_rest: bool
+    ) -> tuple[dict[Component, float], ComponentSet]:
+        """Variances of the components of the trees, and the core."""
+        began, settings = time.monotonic(), self.settings
+        with self.limits.workers() as workers:
+            boxes = workers.map(Boxes.of, trees[:N_RANKING_BAGS])
+            order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
+            sizes = variances(boxes, self.problem.encoder.axes[1], order, workers)
+        share, most = (CORE_SHARE, MOST_IN_CORE) if has_rest else (WHOLE_SHARE, MOST_IN_WHOLE)
+        most = min(most, settings.max_components or most)
+        core = core_of(sizes, CoreRules(share, most, order, self.rules.required))
+        if not len(core):  # trees without questions: all features are constant, or noise
+            core = ComponentSet.up_to(self.problem.encoder.n_features, 1)
+        note = "core: the largest components of deep trees"
+        event = Event(
+            stage="search", note=note, n_components=len(core), n_candidates=len(sizes),
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
+        self.events.append(event)
+        return sizes, core
+
+    def _mixed(
+        self,
+        problem: Problem,
+        fitted: Solution,
+        bags: Sequence[DeepBag],
+        trees: Sequence[Trees],
+        sizes: Mapping[Component, float],
+    ) -> tuple[Problem, Solution, DeepPart | None]:
+        """Mix the fitted core and the trees by what held-out rows say."""
+        constants, tables = self._read(problem, trees)
+        fit = padded(problem, fitted)
+        core = replace(
+            fit, intercepts=constants + deep_constants(problem), tables=list(tables.values())
+        )
+        rest = self._rest(problem, core, bags)
+        asked = HeldOut(problem, fit)
+        raw_core = HeldOut(problem, core).raw
+        raw_rest = np.take_along_axis(rest[asked.rows], asked.lanes, 1)
+        whole = [asked.with_raw(_mean(asked.raw, raw_core + raw_rest, w)) for w in FIT_SHARES]
+        alone = [asked.with_raw(_mean(asked.raw, raw_core, w)) for w in FIT_SHARES]
+        best, best_alone = (min(some, key=lambda one: one.loss) for some in (whole, alone))
+        place = whole.index(best)
+        part = DeepPart(
+            trees=list(trees), share=1 - FIT_SHARES[place], constants=constants, tables=tables,
+            sizes=sizes, worth=(alone[place].loss - best.loss) / max(abs(best.loss), SMALLEST_LOSS),
+        )  # fmt: skip
+        if self._keeps(best, best_alone, part.share):
+            self._note(problem, f"{part.share:.0%} deep trees, with a remainder", best.loss)
+            solution = mixed(fit, core, FIT_SHARES[place])
+            rest *= np.float32(part.share)
+            return problem, replace(solution, remainder=rest), part
+        share = FIT_SHARES[alone.index(best_alone)]
+        self._note(problem, f"{1 - share:.0%} deep trees, no remainder", best_alone.loss)
+        return problem, mixed(fit, core, share), None
+
+    def _note(self, problem: Problem, note: str, loss: float) -> None:
+        event = Event(
+            stage="mix", note=note, n_components=len(problem.components), validation_loss=loss,
+            seconds=0.0,
+        )  # fmt: skip
+        self.events.append(event)
+
+    def _keeps(self, whole: HeldOut, alone: HeldOut, share: float) -> bool:
+        """Whether the model gets its remainder: if it was asked for, or held-out rows miss it."""
+        if self.settings.remainder != "auto" or share == 0:
+            return self.settings.remainder is True and share > 0
+        rise, error = whole.change(alone.raw)
+        return rise > max(error, SMALLEST_WORTH * abs(whole.loss))
+
+    def _read(
+        self, problem: Problem, trees: Sequence[Trees]
+    ) -> tuple[FloatArray, dict[Component, FloatArray]]:
+        """Read the core off the trees: constants (n_bags * K,), grids (M_1, ..., n_bags * K)."""
+        wanted = [tuple(sorted(s)) for s in problem.ordered]
+
+        def read(bag: Trees) -> tuple[FloatArray, dict[Component, FloatArray]]:
+            return Boxes.of(bag).components(wanted, problem.encoder.axes)
+
+        with self.limits.workers() as workers:
+            by_bag = workers.map(read, trees)
+        constants = np.concatenate([constant for constant, _ in by_bag])
+        tables = {}
+        for component, sorted_one in zip(problem.ordered, wanted, strict=True):
+            grid = np.concatenate([grids[sorted_one] for _, grids in by_bag], -1)
+            axes = [sorted_one.index(feature) for feature in component]
+            tables[component] = grid.transpose(*axes, -1)
+        return constants, tables
+
+    def _rest(self, problem: Problem, core: Solution, bags: Sequence[DeepBag]) -> Float32Array:
+        """Trees less their part in the core, on all rows in all bags, (n, n_bags * K)."""
+        n_rows, solver = len(problem.rows.y), self.settings.solver
+        rest = problem.codes.shelf.empty((n_rows, len(core.intercepts)), np.float32)
+
+        def fill(block: tuple[int, int]) -> None:
+            rows = slice(*block)
+            raw = np.hstack([solver.deep_scores(problem, bag, rows) for bag in bags])
+            raw += deep_constants(problem)
+            raw += in_lanes(problem.rows.offset[rows], raw.shape[1])
+            rest[rows] = raw - problem.raw_scores(core, rows)
+
+        with self.limits.workers() as workers:
+            workers.map(fill, split(n_rows, ROWS_PER_BLOCK))
+        return rest
+
+
+def _mean(one: FloatArray, other: FloatArray, share: float) -> FloatArray:
+    return share * one + (1 - share) * other
+
+
+def deep_constants(problem: Problem) -> FloatArray:
+    """Raw score at which deep trees begin, in all lanes, (n_bags * K,)."""
+    return np.tile(problem.best_constant, problem.n_bags)
+
+
+def padded(problem: Problem, fitted: Solution) -> Solution:
+    """Solution with the components of a problem; those that it lacks are zero."""
+    known = dict(zip(fitted.components, fitted.tables, strict=True))
+    axes, n_lanes = problem.encoder.axes, len(fitted.intercepts)
+    tables = []
+    for component in problem.ordered:
+        shape = tuple(axes[len(component)][feature].n_nodes for feature in component)
+        table = known.get(component)
+        tables.append(np.zeros((*shape, n_lanes)) if table is None else table)
+    return replace(fitted, components=list(problem.ordered), tables=tables, terms=None)
+
+
+def mixed(fitted: Solution, deep: Solution, share: float) -> Solution:
+    """Mean of two solutions with the same components; the first has the given weight."""
+    tables = zip(fitted.tables, deep.tables, strict=True)
+    return replace(
+        fitted,
+        intercepts=_mean(fitted.intercepts, deep.intercepts, share),
+        tables=[_mean(one, other, share) for one, other in tables],
+    )
+
+
+def with_remainder(model: AnovaModel, problem: Problem, part: DeepPart) -> AnovaModel:
+    """Model with the part of deep trees that its components do not hold."""
+    n_bags, couples = problem.n_bags, problem.objective.couples_outputs
+    trees = joined(part.trees)
+    values = trees.values - trees.values.mean(1, keepdims=True) if couples else trees.values
+    factor = part.share * problem.scale
+    trees = replace(trees, values=values * (factor / n_bags))
+    tables = {}
+    for component, table in part.tables.items():
+        axes = np.argsort(component)
+        by_bag = problem.by_output(table.transpose(*axes, -1))
+        tables[tuple(sorted(component))] = factor * by_bag.mean(-2)
+    constants = factor * problem.by_output(part.constants).mean(0)
+    remainder = Remainder(
+        trees=trees,
+        constants=np.broadcast_to(constants, len(model.intercepts)).copy(),
+        components=model.components,
+        tables=tuple(tables[s] for s in model.components),
+        share=0.0,
+        worth=float(part.worth),
+    )
+    return replace(model, remainder=_measured(model, remainder, problem, part))
+
+
+def _measured(
+    model: AnovaModel, remainder: Remainder, problem: Problem, part: DeepPart
+) -> Remainder:
+    """Remainder with its share of the variance, and the largest sets of features in it.
+
+    The variances are those of rows that are drawn from the product of the marginals.
+    """
+    rng = np.random.default_rng(0)
+    axes, names = model.encoder.axes, model.feature_names
+    columns = [rng.choice(axis.numbers, N_DRAWN_ROWS, p=axis.weights) for axis in axes[1]]
+    rest = remainder.scores(axes, columns)
+    scores = column_scores(model, columns).reshape(N_DRAWN_ROWS, -1, rest.shape[1])
+    total = float((scores.sum(1) + rest).var(0).mean()) or 1.0
+    unit = float(np.mean((part.share * problem.scale) ** 2)) / total
+    known = set(model.components)
+    rests = [(s, unit * size) for s, size in part.sizes.items() if s not in known]
+    largest = tuple(
+        RemainderSet(tuple(names[j] for j in s), share) for s, share in rests[:N_LARGEST]
+    )
+    return replace(remainder, share=float(rest.var(0).mean()) / total, largest=largest)
