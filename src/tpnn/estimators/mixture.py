@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._utils.arrays import Float32Array, FloatArray
+from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, split
 from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
@@ -137,25 +137,19 @@ class Mixture:
             fit, intercepts=constants + deep_constants(problem), tables=list(tables.values())
         )
         rest = self._rest(problem, core, bags)
-        asked = HeldOut(problem, fit)
-        raw_core = HeldOut(problem, core).raw
-        raw_rest = np.take_along_axis(rest[asked.rows], asked.lanes, 1)
-        whole = [asked.with_raw(_mean(asked.raw, raw_core + raw_rest, w)) for w in FIT_SHARES]
-        alone = [asked.with_raw(_mean(asked.raw, raw_core, w)) for w in FIT_SHARES]
-        best, best_alone = (min(some, key=lambda one: one.loss) for some in (whole, alone))
-        place = whole.index(best)
+        whole = Candidates(problem, fit, replace(core, remainder=rest))
+        alone = Candidates(problem, fit, core)
+        (share, best), (share_alone, best_alone) = whole.best(), alone.best()
         part = DeepPart(
-            trees=list(trees), share=1 - FIT_SHARES[place], constants=constants, tables=tables,
-            sizes=sizes, worth=(alone[place].loss - best.loss) / max(abs(best.loss), SMALLEST_LOSS),
+            trees=list(trees), share=1 - share, constants=constants, tables=tables, sizes=sizes,
+            worth=(alone.loss(share) - best) / max(abs(best), SMALLEST_LOSS),
         )  # fmt: skip
-        if self._keeps(best, best_alone, part.share):
-            self._note(problem, f"{part.share:.0%} deep trees, with a remainder", best.loss)
-            solution = mixed(fit, core, FIT_SHARES[place])
+        if self._keeps(whole.at(share), alone.at(share_alone), part):
+            self._note(problem, f"{part.share:.0%} deep trees, with a remainder", best)
             rest *= np.float32(part.share)
-            return problem, replace(solution, remainder=rest), part
-        share = FIT_SHARES[alone.index(best_alone)]
-        self._note(problem, f"{1 - share:.0%} deep trees, no remainder", best_alone.loss)
-        return problem, mixed(fit, core, share), None
+            return problem, replace(mixed(fit, core, share), remainder=rest), part
+        self._note(problem, f"{1 - share_alone:.0%} deep trees, no remainder", best_alone)
+        return problem, mixed(fit, core, share_alone), None
 
     def _note(self, problem: Problem, note: str, loss: float) -> None:
         event = Event(
@@ -164,10 +158,10 @@ class Mixture:
         )  # fmt: skip
         self.events.append(event)
 
-    def _keeps(self, whole: HeldOut, alone: HeldOut, share: float) -> bool:
+    def _keeps(self, whole: HeldOut, alone: HeldOut, part: DeepPart) -> bool:
         """Whether the model gets its remainder: if it was asked for, or held-out rows miss it."""
-        if self.settings.remainder != "auto" or share == 0:
-            return self.settings.remainder is True and share > 0
+        if self.settings.remainder != "auto" or part.share == 0:
+            return self.settings.remainder is True and part.share > 0
         rise, error = whole.change(alone.raw)
         return rise > max(error, SMALLEST_WORTH * abs(whole.loss))
 
@@ -205,6 +199,53 @@ class Mixture:
         with self.limits.workers() as workers:
             workers.map(fill, split(n_rows, ROWS_PER_BLOCK))
         return rest
+
+
+class Candidates:
+    """Mixtures of two solutions with candidate weights, and their loss on held-out rows.
+
+    The mean of the bags has less noise than a single bag, but every row is held out by few bags. So
+    the loss of single bags is lowered by what the variance between bags adds to it.
+    """
+
+    def __init__(self, problem: Problem, fit: Solution, deep: Solution) -> None:
+        held_out = HeldOut(problem, fit)
+        self.one, self.other = (
+            held_out,
+            held_out.with_raw(_held_out_scores(problem, deep, held_out)),
+        )
+        rows = held_out.rows
+        one, other = (self._around_mean(problem, each, rows) for each in (fit, deep))
+        self.noise = [
+            0.5 * float(held_out.weights @ (self.other.curvature * product.mean(1)).sum(1))
+            for product in (one * one, one * other, other * other)
+        ]
+
+    @staticmethod
+    def _around_mean(problem: Problem, solution: Solution, rows: IntArray) -> FloatArray:
+        """Raw scores of all bags less their mean, (n_held_out, n_bags, K)."""
+        raw = problem.by_output(problem.raw_scores(solution, rows))
+        return np.asarray(raw - raw.mean(1, keepdims=True))
+
+    def at(self, share: float) -> HeldOut:
+        """Held-out rows of the mixture in which the first solution has this weight."""
+        return self.one.with_raw(_mean(self.one.raw, self.other.raw, share))
+
+    def loss(self, share: float) -> float:
+        """Return the expected loss of the mean of the bags."""
+        weights = share**2, 2 * share * (1 - share), (1 - share) ** 2
+        noise = sum(w * part for w, part in zip(weights, self.noise, strict=True))
+        return self.at(share).loss - noise
+
+    def best(self) -> tuple[float, float]:
+        """Weight with the lowest loss, and that loss."""
+        losses = {share: self.loss(share) for share in FIT_SHARES}
+        share = min(losses, key=losses.__getitem__)
+        return share, losses[share]
+
+
+def _held_out_scores(problem: Problem, solution: Solution, held_out: HeldOut) -> FloatArray:
+    return problem.raw_scores(solution, held_out.rows, held_out.lanes)
 
 
 def _mean(one: FloatArray, other: FloatArray, share: float) -> FloatArray:

@@ -40,14 +40,14 @@ GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
 DEEP_TREE = TreeRules(
-    depth=6, most_features=6, rate=0.06, ridge=1.0, column_share=0.5, largest_step=np.inf
+    depth=6, most_features=6, rate=0.1, ridge=1.0, column_share=0.5, largest_step=np.inf
 )
-DEEP_PATIENCE = 40  # trees
+DEEP_PATIENCE = 30  # trees
 LARGEST_LOG_STEP = 2.0  # of a leaf, for losses whose curvature has no bound
 TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
 FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
 # Bags of tables with fewer rows than these: few rows cost little, very many agree without bags.
-BAGS_BY_ROWS = {500: 32, 5_000: 16, 4_000_000: 8, 20_000_000: 4}
+BAGS_BY_ROWS = {500: 32, 2_000: 16, 4_000_000: 8, 20_000_000: 4}
 FEWEST_BAGS, BAGS_OF_SEVERAL_OUTPUTS = 2, 8
 
 
