@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -19,7 +22,7 @@ from benchmarks.speed.exports.databases import (
     postgres_server,
 )
 from tests.export.cases import INJECTION, NAMES, TASKS, assert_equal_to_model, fuzzed_rows, model_of
-from tpnn import ComponentSet
+from tpnn import AnovaModel, ComponentSet
 from tpnn.export.dialects import DIALECTS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
@@ -142,3 +145,110 @@ def test_durations_and_large_whole_numbers_as_levels() -> None:
     keyed = rows.assign(id=np.arange(200))
     answer = in_duckdb(model.to_sql("duckdb", key="id", contributions=True), keyed)
     assert_equal_to_model(answer[:, 1:], model, rows)
+
+
+def main_effects(rows: pd.DataFrame, order: int = 1) -> AnovaModel:
+    """Model with random values of every column of a frame and, of order 2, of every pair."""
+    encoder = TableEncoder.fit(Table(rows), dict.fromkeys(range(1, order + 1), 8))
+    features = range(encoder.n_features)
+    components = tuple(s for size in range(1, order + 1) for s in combinations(features, size))
+    rng = np.random.default_rng(0)
+    tables = tuple(
+        rng.normal(size=[*(encoder.axes[len(s)][j].n_nodes for j in s), 1]) for s in components
+    )
+    return replace(
+        model_of("regression"),
+        encoder=encoder,
+        components=ComponentSet(components),
+        tables=tables,
+    )
+
+
+NO_CASE = ("duckdb", "sqlite", "bigquery", "spark")  # know no small letters and capitals
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("names", "refusing"), [(("Age", "age"), NO_CASE), (("x" * 70, "x" * 69 + "y"), ("postgres",))]
+)
+def test_columns_that_a_database_takes_for_one_are_refused(
+    dialect: str, names: tuple[str, str], refusing: tuple[str, ...]
+) -> None:
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=names)
+    model = main_effects(rows)
+    if dialect in refusing:
+        with pytest.raises(ValueError, match=r"^model: the columns .* are one column in this data"):
+            model.to_sql(dialect)
+        with pytest.raises(ValueError, match=r"^model: the columns .* are one column in this data"):
+            main_effects(rows[[names[0]]]).to_sql(dialect, key=names[1])
+    else:
+        model.to_sql(dialect, key=names[0])
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_a_column_that_is_not_there_is_an_error(dialect: str) -> None:
+    """Not the text of its name, and not a column of the query itself."""
+    if dialect == "duckdb":
+        pytest.importorskip("duckdb", reason="the package duckdb is not installed")
+    run = {"sqlite": in_sqlite, "duckdb": in_duckdb}[dialect]
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["x5", "x0"])
+    query = main_effects(rows).to_sql(dialect)
+    assert len(run(query, rows)) == 50
+    with pytest.raises(Exception, match="x0"):
+        run(query, rows[["x5"]])
+
+
+def test_text_in_a_number_column_of_sqlite_has_no_score() -> None:
+    """Neither 0, which SQLite makes of text, nor what a part of it says."""
+    rows = pd.DataFrame({"x": np.arange(50.0), "flag": np.arange(50) % 2})
+    query = main_effects(rows).to_sql("sqlite", key="id")
+    odd = ["abc", "", "1,5", "1.5", b"1", 1.5, None]
+    lines = [(x, 1) for x in odd] + [(1.0, "true"), (1.0, None)]
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE loans (id INTEGER PRIMARY KEY, x, flag)")
+        database.executemany("INSERT INTO loans (x, flag) VALUES (?, ?)", lines)
+        scores = [score for _, score, _ in database.execute(query)]
+    assert [score is None for score in scores] == [True] * 5 + [False, False, True, False]
+
+
+DAYS = ("2020-03-01", "2020-03-01 10:11", "2020-03-01T10:11:12", "2020-03-01 10:11:12.3456")
+NO_DAYS = (
+    "garbage", "now", "12:30", "2020-02-31", "2020-03-01 10:11:12+02:00", "2020-03-01 10:11:12.5Z",
+    "", 1583020800, 2459000.5,
+)  # fmt: skip
+
+
+def test_dates_of_sqlite_are_read_as_written_or_have_no_score() -> None:
+    days = pd.DataFrame({"day": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(200), "D")})
+    model = main_effects(days)
+    query = model.to_sql("sqlite", key="id")
+    asked = pd.DataFrame({"id": range(len(DAYS)), "day": DAYS})
+    moments = pd.DataFrame({"day": [pd.Timestamp(day) for day in DAYS]})
+    scores = in_sqlite(query, asked)[:, 1].astype(float)
+    assert scores == pytest.approx(model.raw_scores(moments), abs=1e-12)
+    wrong = pd.DataFrame({"id": range(len(NO_DAYS)), "day": pd.Series(NO_DAYS, dtype=object)})
+    assert list(in_sqlite(query, wrong)[:, 1]) == [None] * len(NO_DAYS)
+
+
+def test_char_columns_of_postgres_keep_the_blanks_that_levels_have(postgres: Runner) -> None:
+    rows = pd.DataFrame({"x": np.repeat(["a", "a ", "b"], 20)})
+    model = main_effects(rows)
+    asked = pd.DataFrame({"id": [0, 1], "x": ["a ", "b "]})
+    query = model.to_sql("postgres", key="id").replace(
+        'FROM "loans"', 'FROM (SELECT "id", CAST("x" AS CHAR(2)) AS "x" FROM "loans") AS t --'
+    )
+    with pytest.warns(UserWarning, match="levels"):
+        expected = model.raw_scores(asked)
+    assert postgres(query, asked)[:, 1].tolist() == pytest.approx(expected.tolist(), abs=1e-12)
+
+
+def test_tiny_fractions_do_not_fail_in_postgres(postgres: Runner) -> None:
+    """A product of two of them is below the smallest double, which is an error there."""
+    steps = np.arange(49.0)
+    rows = pd.DataFrame({"x": steps % 7 * 1e299, "y": steps // 7})
+    model = main_effects(rows, order=2)
+    tiny = [5e-324, 1e-300, 1e-200, 1e-100, 1e-17]
+    asked = pd.DataFrame([(x, y) for x in tiny for y in tiny], columns=["x", "y"])
+    keyed = asked.assign(id=np.arange(len(asked)))
+    answer = postgres(model.to_sql("postgres", key="id", contributions=True), keyed)
+    assert_equal_to_model(answer[:, 1:], model, asked)

@@ -12,6 +12,7 @@ from tpnn.table.table import DATE, DURATION
 
 LARGEST_DOUBLE = "1.7976931348623157e308"
 NUMBERS_PER_LINE = 8
+MAX_NAME_BYTES = 63  # of a column; PostgreSQL cuts longer names
 
 
 def literal(number: float) -> str:
@@ -82,6 +83,11 @@ def _bigquery_name(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
+def cut_name(name: str, ending: str = "") -> str:
+    """Name of a column as PostgreSQL cuts it, with an ending."""
+    return name.encode()[: MAX_NAME_BYTES - len(ending)].decode(errors="ignore") + ending
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """How one database writes the pieces of a query."""
@@ -93,6 +99,7 @@ class Dialect:
     seconds: dict[str, str]  # patterns of {x} in seconds; without DURATION, columns hold seconds
     double: str = "DOUBLE"  # type of numbers
     name: Callable[[str], str] = _quoted_name  # quotes an identifier
+    column: Callable[[str], str] = str.casefold  # the same for names of the same column
     text: Callable[[str], str] = doubled  # quotes a string
     without_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a number {x}, NULL where it is NaN
     search: Callable[[str, Sequence[float]], str] = case_search  # counts the nodes at or below x
@@ -102,13 +109,16 @@ class Dialect:
     opening: str = "AS ("  # before a step
     fence: str = ""  # behind a step, so that the next one does not compute it again
     collation: str = ""  # makes text compare byte by byte
+    number_cast: str = "CAST({x} AS {double})"  # a column {x} as a double, infinite if refused
+    blank_text: str = "CAST({x} AS {string})"  # a column {x} as text, trailing blanks included
+    fraction: str = "{above} / {step}"  # of a step, with {tiny} much below every step
 
     def number(self, column: str, may_be_boolean: bool) -> str:
         """Column as a double, NULL where it is missing."""
         if may_be_boolean and self.boolean_by_text:
             text = f"CAST({column} AS {self.string})"
             column = f"CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END"
-        return self.without_nan.format(x=f"CAST({column} AS {self.double})")
+        return self.without_nan.format(x=self.number_cast.format(x=column, double=self.double))
 
 
 def _width_bucket(x: str, nodes: Sequence[float]) -> str:
@@ -121,10 +131,22 @@ def _range_bucket(x: str, nodes: Sequence[float]) -> str:
     return f"RANGE_BUCKET({x}, [{numbers_text(nodes)}])" if nodes else "0"
 
 
+# Dates that SQLite would read otherwise, such as 'now' or February 31, are refused.
+_SQLITE_DATE = (
+    "CASE WHEN {x} IS NULL THEN NULL"
+    " WHEN DATE(SUBSTR({x}, 1, 10), '+0 days') = SUBSTR({x}, 1, 10)"
+    " AND SUBSTR({x}, 20, 1) IN ('', '.') AND RTRIM(SUBSTR({x}, 21), '0123456789') = ''"
+    " THEN COALESCE((STRFTIME('%s', SUBSTR({x}, 1, 19)) * 1000000"
+    " + SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6, 9e999) ELSE 9e999 END"
+)
+
 DIALECTS = {
     "postgres": Dialect(
         double="DOUBLE PRECISION",
         string="TEXT",
+        column=cut_name,
+        blank_text="CASE WHEN {x} IS NOT NULL THEN CONCAT({x}, '') END",
+        fraction="GREATEST({above} - {tiny}, 0) / {step}",  # a product must not underflow
         text=_postgres_text,
         without_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
         array="CAST('{{{numbers}}}' AS DOUBLE PRECISION[])",
@@ -150,10 +172,9 @@ DIALECTS = {
         array="'[{numbers}]'",
         whole_array="'[{numbers}]'",
         element="({array} ->> ({i}))",
-        seconds={
-            DATE: "(STRFTIME('%s', SUBSTR({x}, 1, 19)) * 1000000 + "
-            "SUBSTR(SUBSTR({x}, 21, 6) || '000000', 1, 6)) / 1e6"
-        },
+        seconds={DATE: _SQLITE_DATE},
+        number_cast="CASE WHEN TYPEOF({x}) IN ('text', 'blob') THEN 9e999"
+        " ELSE CAST({x} AS {double}) END",
         least="MIN",
         greatest="MAX",
         opening="AS MATERIALIZED (",
@@ -161,6 +182,7 @@ DIALECTS = {
     ),
     "snowflake": Dialect(
         string="VARCHAR",
+        column=str,
         text=_snowflake_text,
         array="PARSE_JSON('[{numbers}]')",
         whole_array="PARSE_JSON('[{numbers}]')",

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.rules import warn
-from tpnn.export.dialects import DIALECTS, LARGEST_DOUBLE, Dialect, literal, numbers_text
+from tpnn.export.dialects import (
+    DIALECTS,
+    LARGEST_DOUBLE,
+    Dialect,
+    cut_name,
+    literal,
+    numbers_text,
+)
 from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
@@ -22,7 +29,8 @@ from tpnn.table.table import DATE, DURATION
 
 LARGEST_EXPONENT = 700  # beyond it exp() overflows or underflows, which some databases refuse
 LARGEST_LOG = 300  # where the log link is cut
-MAX_NAME_BYTES = 63  # of a column; PostgreSQL cuts longer names
+SMALLEST_SHARE = 1e-30  # of a step between nodes, below which PostgreSQL sees no fraction
+TABLE = "t"  # short name of the table with the rows
 
 Column = tuple[str, str]  # expression and name
 Step = tuple[str, str]  # name and query
@@ -65,8 +73,9 @@ class _Query:
     contributions: bool
 
     def write(self, table: list[str]) -> str:
-        source = ".".join(map(self._name, table))
-        keys = [(self._name(name), f"k{number}") for number, name in enumerate(self.keys)]
+        self._check_columns()
+        source = ".".join(map(self._name, table)) + f" AS {TABLE}"
+        keys = [(self._column(name), f"k{number}") for number, name in enumerate(self.keys)]
         steps = [
             ("features", self._select([*keys, *self._features()], source, first=True)),
             ("nodes", self._select(self._nodes(), "features")),
@@ -87,6 +96,25 @@ class _Query:
                 "Rename the column or the table."
             )
         return self.dialect.name(name)
+
+    def _column(self, name: str) -> str:
+        """Column of the table; without the table some databases read what has no such name."""
+        return f"{TABLE}.{self._name(name)}"
+
+    def _check_columns(self) -> None:
+        """Refuse columns that the database takes for one another."""
+        offset = self.lowered.offset
+        names = [column.name for column in self.lowered.inputs] + self.keys
+        names += [] if offset is None else [offset.name]
+        known: dict[str, str] = {}
+        for name in names:
+            other = known.setdefault(self.dialect.column(name), name)
+            if other != name:
+                raise ValueError(
+                    f"model: the columns {other!r} and {name!r} are one column in this database, "
+                    "which cuts long names or does not tell small letters from capitals. Rename "
+                    "one before the fit."
+                )
 
     def _text(self, text: str) -> str:
         if "\0" in text:
@@ -111,12 +139,12 @@ class _Query:
         """Numbers in doubles and codes of levels."""
         columns = [(self._feature(x), f"x{j}") for j, x in enumerate(self.lowered.inputs)]
         if self.lowered.offset is not None:
-            number = self.dialect.number(self._name(self.lowered.offset.name), False)
+            number = self.dialect.number(self._column(self.lowered.offset.name), False)
             columns.append((number, "x_offset"))
         return columns
 
     def _feature(self, column: Input) -> str:
-        value = self._name(column.name)
+        value = self._column(column.name)
         if column.levels:
             return self._level_code(column, value)
         if column.kind in (DATE, DURATION):
@@ -128,7 +156,10 @@ class _Query:
         """Code of a level, of missing or of unseen ones; NULL where the row is refused."""
         write: Callable[[Any], str] = literal
         if column.is_text:
-            value = f"CAST({value} AS {self.dialect.string}){self.dialect.collation}"
+            has_blanks = any(level.endswith(" ") for level in column.levels)
+            pattern = self.dialect.blank_text if has_blanks else "CAST({x} AS {string})"
+            text = pattern.format(x=value, string=self.dialect.string)
+            value = f"{text}{self.dialect.collation}"
             write = self._text
         elif any(abs(level) > LARGEST_EXACT_INTEGER for level in column.levels):
             write = str
@@ -174,12 +205,15 @@ class _Query:
         if not len(place.nodes):
             return self._element(self._array(place.fraction.tolist()), f"{x} + {-MISSING}")
         nodes = place.nodes.tolist()
-        array = self._array(nodes)
-        steps = self._array(np.diff(place.nodes).tolist())
+        array, steps = self._array(nodes), np.diff(place.nodes)
         first, last = literal(nodes[0]), literal(nodes[-1])
         inside = f"{d.least}({d.greatest}({x}, {first}), {last})"
-        low, step = self._element(array, node), self._element(steps, node)
-        return f"CASE WHEN {x} IS NULL THEN 0e0 ELSE ({inside} - {low}) / {step} END"
+        fraction = d.fraction.format(
+            above=f"({inside} - {self._element(array, node)})",
+            step=self._element(self._array(steps.tolist()), node),
+            tiny=literal(SMALLEST_SHARE * steps.min()),
+        )
+        return f"CASE WHEN {x} IS NULL THEN 0e0 ELSE {fraction} END"
 
     def _with_cells(self, source: str) -> str:
         """Step before, beside one row with the cells of all components."""
@@ -298,16 +332,12 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     used: set[str] = set()
     answer = []
     for name in names:
-        free, number = _cut(name, ""), 2
+        free, number = cut_name(name), 2
         while free.casefold() in used:
-            free, number = _cut(name, f"_{number}"), number + 1
+            free, number = cut_name(name, f"_{number}"), number + 1
         used.add(free.casefold())
         answer.append(free)
     return answer
-
-
-def _cut(name: str, ending: str) -> str:
-    return name.encode()[: MAX_NAME_BYTES - len(ending)].decode(errors="ignore") + ending
 
 
 def _odds(score: str) -> str:
