@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 import pandas as pd
 
 from tpnn import AnovaModel, ComponentSet
+from tpnn.anova.boxes import Boxes
 from tpnn.anova.measure import purify_tables
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.terms import Terms
+from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import Basis, tables_by_component
+from tpnn.model.remainder import Remainder, RemainderSet
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import Table
@@ -124,3 +128,63 @@ def table_model(
         link=LINKS[link],
         evidence=Evidence(spreads=tuple(0.1 * np.abs(table) for table in tables)),
     )
+
+
+def tree_feature(axis: Axis, rng: np.random.Generator) -> TreeFeature:
+    """Codes of a feature: its levels, or intervals that end at some nodes and between them."""
+    if axis.groups is not None:
+        groups, ends, n_codes = axis.groups.astype(np.int32), np.empty(0), axis.seen.stop
+    else:
+        values = axis.values
+        some = values[:-1][rng.random(max(len(values) - 1, 0)) < 0.7]
+        between = values[:-1] / 2 + values[1:] / 2
+        groups, ends = None, np.unique(np.concatenate([some, between[::2]]))
+        n_codes = len(ends) + 1
+    feature = TreeFeature(ends, groups, np.ones(n_codes + 2))
+    codes = feature.codes(axis.numbers)
+    return feature._replace(masses=np.bincount(codes, axis.weights, n_codes + 2))
+
+
+def random_trees(
+    features: Sequence[TreeFeature], n_outputs: int, n_trees: int, depth: int, seed: int = 0
+) -> Trees:
+    """Trees that ask for random sets of codes; some end early, and one is a leaf alone."""
+    rng = np.random.default_rng(seed)
+    builder = TreeBuilder(features, n_outputs)
+
+    def grow(depth: int) -> int:
+        if depth == 0 or rng.random() < 0.1:
+            return builder.leaf(rng.normal(size=n_outputs))
+        feature = int(rng.integers(len(features)))
+        n_codes = features[feature].n_codes
+        if rng.random() < 0.5:
+            right = np.arange(n_codes) >= rng.integers(n_codes)
+        else:
+            right = rng.random(n_codes) < 0.5
+        return builder.node(builder.question(feature, right), grow(depth - 1), grow(depth - 1))
+
+    for tree in range(n_trees):
+        builder.root(grow(depth if tree else 0))
+    return builder.trees()
+
+
+def with_remainder(
+    model: AnovaModel, n_trees: int = 12, depth: int = 4, seed: int = 0
+) -> AnovaModel:
+    """The same model with the remainder of random trees beside every second component."""
+    rng = np.random.default_rng(seed)
+    axes = model.encoder.axes
+    features = [tree_feature(axis, rng) for axis in axes[1]]
+    trees = random_trees(features, len(model.intercepts), n_trees, depth, seed)
+    held = ComponentSet(model.components.components[::2])
+    constants, grids = Boxes.of(trees).components(held.components, axes)
+    remainder = Remainder(
+        trees=trees,
+        constants=constants,
+        components=held,
+        tables=tuple(grids[component] for component in held),
+        share=0.25,
+        worth=0.1,
+        largest=(RemainderSet(model.feature_names[:2], 0.125),),
+    )
+    return replace(model, remainder=remainder)

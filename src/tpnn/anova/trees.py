@@ -8,9 +8,10 @@ the components of the sum off its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,14 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
 
-ROWS_PER_BLOCK = 256  # scored at a time with NumPy, by all trees
+ROWS_PER_BLOCK = 128  # scored at a time, by all trees
+LARGEST_BLOCK = 1 << 23  # values of trees or answers at a time; fewer rows where trees are many
+MOST_QUESTIONS = 8  # of a tree that is tabulated: its answers are bits of one byte
+MOST_PADDING = 4  # entries of a table for each leaf
 FEWEST_COMPILED_ROWS = 500  # from which on compiled loops are worth loading
+
+
+Codes = Mapping[int, IntArray | Int32Array]  # of rows, by feature
 
 
 class TreeFeature(NamedTuple):
@@ -81,46 +88,68 @@ class Trees:
         """Features that some question asks about."""
         return sorted(set(self.asked.tolist()))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @cached_property
     def starts(self) -> IntArray:
         """Where the answers to each question begin in ``right``, (n_questions + 1,)."""
-        sizes = [self.features[feature].n_codes for feature in self.asked.tolist()]
+        sizes = np.array([feature.n_codes for feature in self.features])[self.asked]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-
-    def answers(self, columns: Sequence[FloatArray]) -> BoolArray:
-        """Whether each row goes right at each question, (n_questions, n_rows)."""
-        codes = {j: self.features[j].codes(columns[j]) for j in self.used}
-        found = np.empty((len(self.asked), len(columns[0])), np.bool_)
-        for question, feature in enumerate(self.asked.tolist()):
-            found[question] = self.right[self.starts[question] :][codes[feature]]
-        return found
 
     def scores(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Sum of the trees on rows whose columns are numbers of the encoder, (n_rows, K)."""
-        n_rows, n_outputs = len(columns[0]), self.values.shape[1]
-        scores = np.zeros((n_rows, n_outputs))
+        codes = {j: self.features[j].codes(columns[j]) for j in self.used}
+        return self.coded_scores(codes, len(columns[0]))
+
+    def coded_scores(self, codes: Codes, n_rows: int) -> FloatArray:
+        """Sum of the trees on rows of codes, by feature, (n_rows, K)."""
+        scores = np.zeros((n_rows, self.values.shape[1]))
         if not len(self.roots):
             return scores
-        for start in range(0, n_rows, ROWS_PER_BLOCK):
-            some = slice(start, start + ROWS_PER_BLOCK)
-            answers = self.answers([column[some] for column in columns])
-            if n_rows >= FEWEST_COMPILED_ROWS:
-                from tpnn.anova.trees_numba import add_scores
-
-                add_scores(
-                    answers, self.roots, self.questions, self.children, self.values, scores[some]
-                )
+        widest = max(len(self.roots) * scores.shape[1], len(self.asked))
+        step = min(max(LARGEST_BLOCK // widest, 1), ROWS_PER_BLOCK)
+        loops = compiled_loops() if n_rows >= FEWEST_COMPILED_ROWS and not self._tables else None
+        for start in range(0, n_rows, step):
+            some = slice(start, start + step)
+            here = {j: known[some] for j, known in codes.items()}
+            answers = self._answers(here, len(scores[some]))
+            if loops is None:
+                scores[some] += _sum_in_order(self._values(answers))
             else:
-                scores[some] = self._scores(answers)
+                arrays = self.roots, self.questions, self.children, self.values
+                loops.add_scores(answers, *arrays, scores[some])
         return scores
 
-    def _scores(self, answers: BoolArray) -> FloatArray:
-        """Sum of the trees, given the answers (n_questions, n_rows), with NumPy alone."""
-        places = self._leaves(answers)
-        total = np.zeros((answers.shape[1], self.values.shape[1]))
-        for leaves in places:  # one tree after the other: a sum has the same bits in any block
-            total += self.values[leaves]
-        return total
+    def _answers(self, codes: Codes, n_rows: int) -> BoolArray:
+        """Whether each row goes right at each question, (n_questions, n_rows)."""
+        answers = np.empty((len(self.asked), n_rows), np.bool_)
+        for feature, (questions, right) in self._by_feature.items():
+            answers[questions] = right.take(codes[feature], 1)
+        return answers
+
+    @cached_property
+    def _by_feature(self) -> dict[int, tuple[IntArray, BoolArray]]:
+        """Questions about each feature, and which of its codes go right, (n_asked, n_codes)."""
+        found = {}
+        for feature in self.used:
+            questions = np.flatnonzero(self.asked == feature)
+            places = self.starts[questions, None] + np.arange(self.features[feature].n_codes)
+            found[feature] = questions, self.right[places]
+        return found
+
+    def _values(self, answers: BoolArray) -> FloatArray:
+        """Value of each tree, given the answers (n_questions, n_rows), (n_trees, n_rows, K)."""
+        if self._tables is None:
+            return self.values[self._leaves(answers)]
+        asked, tables = self._tables
+        bits = answers.view(np.uint8)
+        number = bits.take(asked[0], 0)
+        for place in range(1, len(asked)):
+            number |= bits.take(asked[place], 0) << np.uint8(place)
+        first = np.arange(len(self.roots)) << len(asked)
+        values: FloatArray = tables.take(first[:, None] + number, 0)
+        return values
 
     def _leaves(self, answers: BoolArray) -> IntArray:
         """Leaf of each tree and row, (n_trees, n_rows)."""
@@ -135,6 +164,39 @@ class Trees:
             flat = flat[places[flat] >= 0]
         return -1 - node
 
+    @cached_property
+    def _tables(self) -> tuple[IntArray, FloatArray] | None:
+        """Trees as tables, where all of them ask few questions.
+
+        Returns the questions (d, n_trees) of each tree, and its value (n_trees * 2**d, K) for each
+        number whose bits are the answers; None if the tables would be much larger than the trees.
+        """
+        tree_of = self._tree_of_node
+        keys, place = np.unique(tree_of * len(self.asked) + self.questions, return_inverse=True)
+        trees, questions = np.divmod(keys, max(len(self.asked), 1))
+        slots = np.arange(len(keys)) - np.searchsorted(trees, trees)
+        depth = int(slots.max(initial=0)) + 1
+        n_entries = len(self.roots) << depth
+        if not len(keys) or depth > MOST_QUESTIONS or n_entries > MOST_PADDING * len(self.values):
+            return None
+        asked = np.zeros((depth, len(self.roots)), np.intp)
+        asked[slots, trees] = questions
+        every = (np.arange(1 << depth) >> np.arange(depth)[:, None] & 1).astype(np.bool_)
+        by_slot = replace(self, questions=slots[place].astype(np.int32))
+        return asked, self.values.take(by_slot._leaves(every).reshape(-1), 0)
+
+    @cached_property
+    def _tree_of_node(self) -> IntArray:
+        """Tree that each node is in, (n_nodes,)."""
+        trees = np.zeros(len(self.questions), np.intp)
+        here, tree = self.roots, np.arange(len(self.roots))
+        while len(here):  # one level deeper each time
+            is_node = here >= 0
+            nodes, tree = here[is_node], tree[is_node]
+            trees[nodes] = tree
+            here, tree = self.children[nodes].reshape(-1), np.repeat(tree, 2)
+        return trees
+
     def pick(self, features: Sequence[int]) -> Trees:
         """Keep some features only; the others must not be asked about."""
         number = {feature: place for place, feature in enumerate(features)}
@@ -144,6 +206,26 @@ class Trees:
     def scaled(self, factors: FloatArray) -> Trees:
         """Trees whose values are multiplied by the factors (K,) of the outputs."""
         return replace(self, values=self.values * factors)
+
+
+def _sum_in_order(values: FloatArray) -> FloatArray:
+    """Sum values (n_trees, n_rows, K) tree after tree: a row has the same bits in any block.
+
+    Single numbers NumPy would add in pairs.
+    """
+    n_trees, n_rows, n_outputs = values.shape
+    flat = values.reshape(n_trees, -1)
+    total: FloatArray = np.add.accumulate(flat)[-1] if flat.shape[1] == 1 else flat.sum(0)
+    return total.reshape(n_rows, n_outputs)
+
+
+@cache
+def compiled_loops() -> Any:
+    """Compiled loops over trees; None where there is no numba."""
+    try:
+        return import_module("tpnn.anova.trees_numba")
+    except ImportError:
+        return None
 
 
 def joined(parts: Sequence[Trees]) -> Trees:

@@ -8,9 +8,9 @@ to zero under the product of the training marginals.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,9 @@ class Remainder:
     share: float
     worth: float
     largest: tuple[RemainderSet, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:  # without what is made when it is used
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
         return (
