@@ -2,7 +2,7 @@
 
 import json
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 
 def load(path):
@@ -11,16 +11,24 @@ def load(path):
         return json.load(file)
 
 
+def number(feature, value):
+    """Return the number of a level, else the value: nan where missing, None if unseen."""
+    if value is None or value != value:
+        return math.nan
+    if not feature["levels"]:
+        return value
+    levels = {level: number for number, level in enumerate(feature["levels"])}
+    if feature["are_text"] and not isinstance(value, str):
+        value = str(value).removesuffix(".0")
+    return levels.get(value)
+
+
 def place(feature, axis, value):
     """Lower node of a value and how far it lies towards the next one; None where f_S is 0."""
-    nodes, n_nodes = axis["values"], len(axis["values"])
-    if value is None or value != value:  # missing: the last node, if the fit has seen any
+    nodes, n_nodes, value = axis["values"], len(axis["values"]), number(feature, value)
+    if value != value:  # missing: the last node, if the fit has seen any
         return (n_nodes, 0.0) if axis["has_missing"] else None
     if feature["levels"]:
-        levels = {level: number for number, level in enumerate(feature["levels"])}
-        if feature["are_text"] and not isinstance(value, str):
-            value = str(value).removesuffix(".0")
-        value = levels.get(value)
         if value is None:  # a level that the fit has not seen
             return (n_nodes - 1, 0.0) if axis["has_unseen"] else None
         if axis["level_nodes"] is not None:
@@ -50,20 +58,53 @@ def feature_names(encoder):
 
 
 def raw_scores(model, row, offset=0.0):
-    """Intercept, offset and all components, for each output; a row is a dict of values by name."""
-    encoder, names = model["encoder"], feature_names(model["encoder"])
+    """Intercept, offset, components and remainder, for each output; a row is a dict by name."""
+    encoder = model["encoder"]
     column = encoder["offset_column"]
     if column is not None:
         known = row[f"x{column['place']}" if column["name"] is None else column["name"]]
         offset = math.log(known) if column["is_exposure"] else known
     scores = [intercept + offset for intercept in model["intercepts"]]
-    for component, table in zip(model["components"], model["tables"], strict=True):
+    add_components(scores, model, encoder, row, 1)
+    if model["remainder"]:
+        add_trees(scores, model["remainder"], encoder, row)
+        add_components(scores, model["remainder"], encoder, row, -1)  # which the trees hold, too
+    return scores
+
+
+def add_components(scores, part, encoder, row, sign):
+    """Add the components of a model, or take those of its remainder away."""
+    names = feature_names(encoder)
+    for component, table in zip(part["components"], part["tables"], strict=True):
         axes = encoder["axes"][str(len(component))]
         places = [place(encoder["features"][j], axes[j], row[names[j]]) for j in component]
         if None not in places:
             for k in range(len(scores)):
-                scores[k] += interpolate(table, places, k)
-    return scores
+                scores[k] += sign * interpolate(table, places, k)
+
+
+def code(feature, codes, value):
+    """Which answers of a question belong to a value: the last ones are of unseen and missing."""
+    n_codes, value = len(codes["masses"]), number(feature, value)
+    if value is None or value != value:
+        return n_codes - (2 if value is None else 1)
+    return bisect_left(codes["ends"], value) if codes["groups"] is None else codes["groups"][value]
+
+
+def add_trees(scores, remainder, encoder, row):
+    """Add the sum of the trees less its mean."""
+    trees, names, answers, start = remainder["trees"], feature_names(encoder), [], 0
+    for j in trees["asked"]:
+        codes = trees["features"][j]
+        answers.append(trees["right"][start + code(encoder["features"][j], codes, row[names[j]])])
+        start += len(codes["masses"])
+    for k in range(len(scores)):
+        scores[k] -= remainder["constants"][k]
+    for node in trees["roots"]:
+        while node >= 0:  # else it is leaf -1 - node
+            node = trees["children"][node][answers[trees["questions"][node]]]
+        for k in range(len(scores)):
+            scores[k] += trees["values"][-1 - node][k]
 
 
 def predict(model, row, offset=0.0):

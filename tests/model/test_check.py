@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import QUICK
 from tests.fuzz.files import ODD_ENTRIES, damage
-from tests.models import random_model, with_bands
+from tests.models import random_model, with_bands, with_remainder
 from tpnn import TPNNRegressor, TPNNSurvival, load
 from tpnn.model.archive import _digest, read_document, write_archive
 from tpnn.table.encoder import KeptFeatures
@@ -546,3 +546,99 @@ def test_a_compression_that_unpacks_without_a_limit_is_refused(
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="an entry that is compressed in the way"):
         load(path)
+
+
+@pytest.fixture
+def with_trees(tmp_path: Path) -> Path:
+    """The file of a model with a remainder."""
+    path = tmp_path / "with trees"
+    with_remainder(random_model(3, 2), depth=3).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "rule"),
+    [
+        ("features", lambda features: features[:-1], "trees must know every feature"),
+        ("asked", lambda asked: asked + 1, "questions must ask about features"),
+        ("asked", lambda asked: -asked - 1, "questions must ask about features"),
+        ("asked", lambda asked: asked[None], "questions must ask about features"),
+        ("right", lambda right: right[:-1], "every code must have an answer"),
+        ("right", lambda right: right[:, None], "must be in a row"),
+        ("roots", lambda roots: roots[:, None], "must be in a row"),
+        ("roots", lambda roots: roots + 10**6, "must consist of their nodes and leaves"),
+        ("roots", lambda roots: roots - 10**6, "must consist of their nodes and leaves"),
+        ("roots", lambda roots: roots[[0, *range(len(roots))]], "no two ways in a tree may meet"),
+        ("roots", lambda roots: roots[:0], "every node must be in a tree"),
+        ("questions", lambda asked: asked + 10**6, "nodes must ask questions"),
+        ("questions", lambda asked: asked[:-1], "every node must have two children"),
+        ("children", lambda places: places[:, :1], "every node must have two children"),
+        ("children", lambda places: places * 0, "no two ways in a tree may meet"),
+        ("values", lambda values: values * np.nan, "values of leaves must be finite"),
+        ("values", lambda values: values[:, [0, 0]], "leaves must have all outputs"),
+        ("values", lambda values: values[:1], "must consist of their nodes and leaves"),
+    ],
+)
+def test_wrong_trees(part: str, change: Any, rule: str, with_trees: Path, tmp_path: Path) -> None:
+    def crafted(document: Any) -> None:
+        trees = document["remainder"]["trees"]
+        trees[part] = change(trees[part])
+
+    with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
+        load(changed(with_trees, tmp_path, crafted))
+
+
+def test_trees_that_never_end(with_trees: Path, tmp_path: Path) -> None:
+    """Two nodes that are children of one another, which no tree leads to."""
+
+    def circle(document: Any) -> None:
+        trees = document["remainder"]["trees"]
+        n, n_leaves = len(trees["questions"]), len(trees["values"])
+        more = np.array([[n + 1, -n_leaves - 1], [n, -n_leaves - 2]], np.int32)
+        trees["questions"] = np.append(trees["questions"], np.zeros(2, np.int32))
+        trees["children"] = np.concatenate([trees["children"], more])
+        trees["values"] = np.concatenate([trees["values"], np.ones((2, 1))])
+
+    with pytest.raises(ValueError, match="every node must be in a tree of depth 1000 at most"):
+        load(changed(with_trees, tmp_path, circle))
+
+
+def test_a_tree_as_deep_as_a_file_is_long(with_trees: Path, tmp_path: Path) -> None:
+    def chain(document: Any) -> None:
+        trees, n = document["remainder"]["trees"], 10**6
+        trees["roots"] = np.zeros(1, np.int32)
+        trees["questions"] = np.zeros(n, np.int32)
+        right = -np.arange(1, n + 1, dtype=np.int32)
+        left = np.append(np.arange(1, n, dtype=np.int32), np.int32(-n - 1))
+        trees["children"] = np.column_stack([left, right])
+        trees["values"] = np.ones((n + 1, 1))
+
+    with pytest.raises(ValueError, match="every node must be in a tree of depth 1000 at most"):
+        load(changed(with_trees, tmp_path, chain))
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "rule"),
+    [
+        ("ends", np.zeros(3), "ends must increase"),
+        ("ends", np.array([np.nan]), "ends must increase"),
+        ("ends", np.arange(9.0), "every code must have a mass"),
+        ("masses", np.ones(2), "every code must have a mass"),
+        ("masses", -np.ones(4), "masses of codes must not be negative"),
+        ("groups", np.zeros(0, np.int32), "every level must have a code"),
+    ],
+)
+def test_wrong_codes(part: str, value: Any, rule: str, with_trees: Path, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["remainder"]["trees"]["features"][0][part] = value
+
+    with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
+        load(changed(with_trees, tmp_path, change))
+
+
+def test_a_remainder_beside_unknown_components(with_trees: Path, tmp_path: Path) -> None:
+    def change(document: Any) -> None:
+        document["remainder"]["components"][0] = [0, 1, 2]
+
+    with pytest.raises(ValueError, match="a remainder must be beside known components"):
+        load(changed(with_trees, tmp_path, change))

@@ -16,7 +16,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, Int32Array, RealArray
 from tpnn.anova.shapes import SHAPES
-from tpnn.anova.trees import Trees
+from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import Calibration, Scale, map_arrays
@@ -42,6 +42,7 @@ LONGEST_TEXT = 10_000  # characters of a name in the provenance
 MOST_ITEMS = 100_000  # of a list or an object among the settings
 DEEPEST_SETTING = 8  # lists and objects within one another
 MOST_ROWS = 2**53
+DEEPEST_TREE = 1000  # questions on the way to a leaf
 
 
 def check_model(model: AnovaModel) -> None:
@@ -345,20 +346,13 @@ def _check_remainder(model: AnovaModel) -> None:
 
 def _check_trees(trees: Trees, model: AnovaModel) -> None:
     """Refuse trees that a loop could leave by a wrong number, or that never end."""
-    features, n_nodes, n_leaves = trees.features, len(trees.questions), len(trees.values)
-    _require(len(features) == model.encoder.n_features, "trees must know every feature")
-    for feature, (_, levels, _) in zip(features, model.encoder.features, strict=True):
-        ends, masses = feature.ends, feature.masses
-        _require(_is_finite(ends) and bool((np.diff(ends) > 0).all()), "ends must increase")
-        shared = _is_finite(masses) and masses.ndim == 1 and bool((masses >= 0).all())
-        _require(shared, "masses of codes must not be negative")
-        if feature.groups is None:
-            _require(len(masses) == len(ends) + 3, "every code must have a mass")
-        else:
-            n_regular = len(masses) - 2
-            _require(len(feature.groups) == len(levels), "every level must have a code")
-            _require(_are_below(feature.groups, n_regular), "codes of levels must be known")
-    _require(_are_below(trees.asked, len(features)), "questions must ask about features")
+    _require(len(trees.features) == model.encoder.n_features, "trees must know every feature")
+    for codes, feature in zip(trees.features, model.encoder.features, strict=True):
+        _check_codes(codes, feature)
+    n_nodes, n_leaves = len(trees.questions), len(trees.values)
+    flat = trees.right.ndim == trees.roots.ndim == 1
+    _require(flat, "answers and first nodes of trees must be in a row")
+    _require(_are_below(trees.asked, len(trees.features)), "questions must ask about features")
     _require(len(trees.right) == trees.starts[-1], "every code must have an answer")
     _require(_are_below(trees.questions, len(trees.asked)), "nodes must ask questions")
     _require(trees.children.shape == (n_nodes, 2), "every node must have two children")
@@ -366,10 +360,34 @@ def _check_trees(trees: Trees, model: AnovaModel) -> None:
     inside = bool(((places < n_nodes) & (places >= -n_leaves)).all())
     _require(inside, "trees must consist of their nodes and leaves")
     _require(len(np.unique(places)) == len(places), "no two ways in a tree may meet")
-    _require(
-        trees.values.shape == (n_leaves, len(model.intercepts)), "leaves must have all outputs"
-    )
+    all_reached = _n_reached(trees) == n_nodes
+    _require(all_reached, f"every node must be in a tree of depth {DEEPEST_TREE} at most")
+    fits = trees.values.shape == (n_leaves, len(model.intercepts))
+    _require(fits, "leaves must have all outputs")
     _require(_is_finite(trees.values), "values of leaves must be finite")
+
+
+def _check_codes(codes: TreeFeature, feature: Feature) -> None:
+    ends, groups, masses = codes
+    increasing = ends.ndim == 1 and _is_finite(ends) and bool((np.diff(ends) > 0).all())
+    _require(increasing, "ends must increase")
+    shared = _is_finite(masses) and masses.ndim == 1 and bool((masses >= 0).all())
+    _require(shared, "masses of codes must not be negative")
+    if groups is None:
+        _require(len(masses) == len(ends) + 3, "every code must have a mass")
+    else:
+        labelled = len(groups) == len(feature.levels) > 0
+        _require(labelled, "every level must have a code")
+        _require(_are_below(groups, len(masses) - 2), "codes of levels must be known")
+
+
+def _n_reached(trees: Trees) -> int:
+    """Nodes to which a way leads from the first node of a tree."""
+    here, n_reached = trees.roots, 0
+    for _ in range(DEEPEST_TREE):
+        here = here[here >= 0]
+        n_reached, here = n_reached + len(here), trees.children[here].reshape(-1)
+    return n_reached
 
 
 def _are_below(numbers: Int32Array, limit: int) -> bool:
