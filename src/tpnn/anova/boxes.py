@@ -12,7 +12,7 @@ adds a constant to a box, and a box is 2^|S| corners in a grid of differences.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -161,22 +161,40 @@ class Boxes:
         """
         from tpnn.anova.trees_numba import add_shapley
 
-        n_rows, trees = len(columns[0]), self.trees
-        phi = np.zeros((n_rows, len(trees.features), trees.values.shape[1]))
-        codes = {j: trees.features[j].codes(columns[j]) for j in trees.used}
-        widest = int(np.diff(self.leaf_starts).max(initial=1))
+        return self._added(add_shapley, columns, (len(self.trees.features),))
+
+    def interactions(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Shapley interaction values, (n_rows, p, p, K); each row of a matrix sums to a value."""
+        from tpnn.anova.trees_numba import add_interactions
+
+        n_features = len(self.trees.features)
+        values = self._added(add_interactions, columns, (n_features, n_features))
+        own = np.arange(n_features)
+        values[:, own, own] = self.shapley(columns) - values.sum(2)
+        return values
+
+    def _added(
+        self, add: Callable[..., None], columns: Sequence[FloatArray], shape: tuple[int, ...]
+    ) -> FloatArray:
+        """Add up what a compiled loop finds in all leaves, for each row, (n_rows, *shape, K)."""
+        trees, n_rows = self.trees, len(columns[0])
+        found = np.zeros((n_rows, *shape, trees.values.shape[1]))
+        if not len(self.slots):
+            return found
+        codes = np.zeros((len(trees.features), n_rows), np.intp)
+        for j in trees.used:
+            codes[j] = trees.features[j].codes(columns[j])
+        flat = np.concatenate(self.members)
+        firsts = np.cumsum([0, *map(len, self.members[:-1])])
+        widest = int(np.diff(self.leaf_starts).max())
         points, weights = np.polynomial.legendre.leggauss((widest + 1) // 2)
-        features = self.features.tolist()
         for row in range(n_rows):
-            hits = np.array(
-                [own[codes[j][row]] for j, own in zip(features, self.members, strict=True)],
-                np.float64,
-            )
-            add_shapley(
-                self.leaf_starts, self.slots, trees.values, self.features, self.shares, hits,
-                (points + 1) / 2, weights / 2, phi[row],
+            excess = flat[firsts + codes[self.features, row]] - self.shares
+            add(
+                self.leaf_starts, self.slots, trees.values, self.features, self.shares, excess,
+                (points + 1) / 2, weights / 2, found[row],
             )  # fmt: skip
-        return phi
+        return found
 
 
 def _key(component: Component, n_features: int) -> int:

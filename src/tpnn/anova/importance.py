@@ -1,4 +1,4 @@
-"""Importance of a component: its l1 norm E|f| under the product of the marginals."""
+"""Importance of a component under the product of the marginals: its l1 norm, and its variance."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ N_DRAWS, DRAWS_AT_ONCE = 200, 50  # draws of whole components
 def importance(table: FloatArray, weights: Sequence[FloatArray]) -> float:
     """E|f| of a grid (M_1, ..., M_d, n_outputs), the mean over the outputs."""
     return float(product_mean(np.abs(table), weights).mean())
+
+
+def variance(table: FloatArray, weights: Sequence[FloatArray], unit: float = 1.0) -> float:
+    """E f^2 of a grid that averages to zero, in the square of a unit; the mean over the outputs."""
+    return float(product_mean((table / unit) ** 2, weights).mean())
 
 
 def importance_interval(

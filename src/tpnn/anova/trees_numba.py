@@ -126,28 +126,55 @@ def add_components(
 
 @compiled()
 def add_shapley(
-    leaf_starts: Any, slots: Any, values: Any, features: Any, shares: Any, hits: Any, points: Any,
+    leaf_starts: Any, slots: Any, values: Any, features: Any, shares: Any, excess: Any, points: Any,
     weights: Any, phi: Any,
 ) -> None:  # fmt: skip
-    """Add the Shapley values of all leaves to phi (p, K), given which intervals hold the row.
+    """Add the Shapley values of all leaves to phi (p, K), given e of each interval in the row.
 
     With e = 1 or 0 less the share p, feature i gets the integral over t from 0 to 1 of
     e_i prod_(j != i) (p_j + t e_j), a polynomial that the points and weights integrate exactly.
     """
-    excess, product = np.empty(MOST_SLOTS), np.empty(MOST_SLOTS)
+    before, product = np.empty(MOST_SLOTS), np.empty(MOST_SLOTS)
     for leaf in range(len(values)):
-        first, n = leaf_starts[leaf], leaf_starts[leaf + 1] - leaf_starts[leaf]
-        for slot in range(n):
-            interval = slots[first + slot]
-            excess[slot] = hits[interval] - shares[interval]
-            product[slot] = 0.0
+        own = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
+        product[: len(own)] = 0.0
         for k in range(len(points)):
-            for slot in range(n):
-                one = weights[k] * excess[slot]
-                for other in range(n):
-                    if other != slot:
-                        one *= shares[slots[first + other]] + points[k] * excess[other]
-                product[slot] += one
-        for slot in range(n):
+            others = weights[k]
+            for slot in range(len(own)):
+                before[slot] = others
+                others *= shares[own[slot]] + points[k] * excess[own[slot]]
+            others = 1.0
+            for slot in range(len(own) - 1, -1, -1):
+                product[slot] += before[slot] * others
+                others *= shares[own[slot]] + points[k] * excess[own[slot]]
+        for slot in range(len(own)):
             for output in range(phi.shape[1]):
-                phi[features[slots[first + slot]], output] += product[slot] * values[leaf, output]
+                amount = excess[own[slot]] * product[slot] * values[leaf, output]
+                phi[features[own[slot]], output] += amount
+
+
+@compiled()
+def add_interactions(
+    leaf_starts: Any, slots: Any, values: Any, features: Any, shares: Any, excess: Any, points: Any,
+    weights: Any, found: Any,
+) -> None:  # fmt: skip
+    """Add half of the interaction index of every pair (i, j) to found[i, j] and found[j, i].
+
+    The index is the integral over t of e_i e_j prod_(k != i, j) (p_k + t e_k); found is (p, p, K).
+    """
+    for leaf in range(len(values)):
+        own = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
+        for a in range(len(own)):
+            for b in range(a):
+                integral = 0.0
+                for k in range(len(points)):
+                    others = weights[k]
+                    for slot in range(len(own)):
+                        if slot not in (a, b):
+                            others *= shares[own[slot]] + points[k] * excess[own[slot]]
+                    integral += others
+                half = 0.5 * excess[own[a]] * excess[own[b]] * integral
+                one, other = features[own[a]], features[own[b]]
+                for output in range(found.shape[2]):
+                    found[one, other, output] += half * values[leaf, output]
+                    found[other, one, output] += half * values[leaf, output]

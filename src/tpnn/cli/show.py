@@ -17,6 +17,7 @@ from tpnn.cli.csv_files import read_rows
 from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
 from tpnn.model.archive import FORMAT_VERSION
 from tpnn.model.edit_log import check_log, digest, edit_words, first_break
+from tpnn.model.remainder import remainder_name
 
 
 def run_explain(options: argparse.Namespace) -> None:
@@ -45,12 +46,15 @@ def ranking(explanation: tpnn.Explanation) -> Lines:
 
 def _contributions(local: tpnn.Explanation) -> Lines:
     model = local.model
+    parts = model.component_names
+    if model.remainder is not None:
+        parts.append(remainder_name(model.feature_names))
     columns = [
         " x ".join(names) + (f" ({output})" if output else "")
-        for names in model.component_names
+        for names in parts
         for output in model.output_names or ("",)
     ]
-    scores = local.scores.reshape(-1, len(columns)).T.tolist()
+    scores = local.steps_from(None).reshape(-1, len(columns)).T.tolist()
     return dict(zip(columns, scores, strict=True))
 
 

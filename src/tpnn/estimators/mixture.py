@@ -22,8 +22,8 @@ from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
 from tpnn.anova.trees import Trees, joined
 from tpnn.estimators.inputs import Settings
-from tpnn.model.model import AnovaModel, column_scores
-from tpnn.model.remainder import Remainder, RemainderSet
+from tpnn.model.model import AnovaModel
+from tpnn.model.remainder import Remainder, measured
 from tpnn.search.core import CoreRules, core_of, variances
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
@@ -37,8 +37,6 @@ N_RANKING_BAGS = 2  # whose trees rank the components
 LARGEST_CORE_ORDER = 3
 DEEP_TIME_SHARE = 0.5  # of a limited time
 FIT_SHARES = tuple(share / 10 for share in range(11))  # candidate weights of the fitted core
-N_LARGEST = 10  # sets of features that a remainder names
-N_DRAWN_ROWS = 2_000  # from the product of the marginals, to measure variances
 SMALLEST_LOSS = 1e-300
 SMALLEST_WORTH = 0.002  # of the held-out loss: a remainder that is worth less is left out
 
@@ -300,26 +298,4 @@ def with_remainder(model: AnovaModel, problem: Problem, part: DeepPart) -> Anova
         share=0.0,
         worth=float(part.worth),
     )
-    return replace(model, remainder=_measured(model, remainder, problem, part))
-
-
-def _measured(
-    model: AnovaModel, remainder: Remainder, problem: Problem, part: DeepPart
-) -> Remainder:
-    """Remainder with its share of the variance, and the largest sets of features in it.
-
-    The variances are those of rows that are drawn from the product of the marginals.
-    """
-    rng = np.random.default_rng(0)
-    axes, names = model.encoder.axes, model.feature_names
-    columns = [rng.choice(axis.numbers, N_DRAWN_ROWS, p=axis.weights) for axis in axes[1]]
-    rest = remainder.scores(axes, columns)
-    scores = column_scores(model, columns).reshape(N_DRAWN_ROWS, -1, rest.shape[1])
-    total = float((scores.sum(1) + rest).var(0).mean()) or 1.0
-    unit = float(np.mean((part.share * problem.scale) ** 2)) / total
-    known = set(model.components)
-    rests = [(s, unit * size) for s, size in part.sizes.items() if s not in known]
-    largest = tuple(
-        RemainderSet(tuple(names[j] for j in s), share) for s, share in rests[:N_LARGEST]
-    )
-    return replace(remainder, share=float(rest.var(0).mean()) / total, largest=largest)
+    return measured(replace(model, remainder=remainder), part.sizes)

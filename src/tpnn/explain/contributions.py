@@ -2,7 +2,8 @@
 
 The contribution of feature j at x against the row r is the sum of (f_S(x) - f_S(r)) / |S| over all
 S that contain j, and the contributions of all features add up to f(x) - f(r). Without a reference
-f_S(r) is zero, the average of f_S. The interval adds up the half widths of the bands of these
+f_S(r) is zero, the average of f_S. The remainder is one more contribution, that of no feature. The
+interval adds up the half widths of the bands of these
 differences. So it is exact where a feature has a main effect alone, and else rather too wide than
 too narrow.
 """
@@ -22,7 +23,8 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior, Uncertainty
 from tpnn.anova.shapley import share, value_weights
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, part_scores
+from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
 from tpnn.table.words import value_word
 
@@ -31,10 +33,13 @@ Place = tuple[IntArray, FloatArray]  # lower node of each row, and how far it is
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """Contributions of the features to some rows, of a model with one output."""
+    """Contributions of the features and of the remainder to some rows, of a model with one output.
 
-    values: FloatArray  # (n_rows, n_features), Shapley values, less those of the reference
-    reaches: FloatArray  # (n_rows, n_features), half widths of intervals of 95 %; NaN if unknown
+    The remainder comes last, if the model has one.
+    """
+
+    values: FloatArray  # (n_rows, n_features[ + 1]), Shapley values, less those of the reference
+    reaches: FloatArray  # likewise, half widths of intervals of 95 %; NaN if unknown
     reference: list[FloatArray] | None = None  # the reference row, (1,) each; None: the average
 
 
@@ -42,14 +47,17 @@ def contributions(
     model: AnovaModel, columns: Sequence[FloatArray], reference: list[FloatArray] | None = None
 ) -> Contributions:
     """Contributions to rows that are numbers already, one column for each feature."""
-    components = model.components.components
-    weights = value_weights(components, len(model.feature_names))
-    scores = column_scores(model, columns)
+    parts, n_features = [*model.components], len(model.feature_names)
+    if model.remainder is not None:
+        parts.append((n_features,))  # as if it were the main effect of one more feature
+        n_features += 1
+    weights = value_weights(parts, n_features)
+    scores = part_scores(model, columns)
     if reference is not None:
-        scores = scores - column_scores(model, reference)
+        scores = scores - part_scores(model, reference)
     reaches = np.full_like(scores, np.nan)
-    posteriors = model.evidence.posteriors or [None] * len(components)
-    for number, (component, posterior) in enumerate(zip(components, posteriors, strict=True)):
+    posteriors = model.evidence.posteriors or [None] * len(model.components)
+    for number, (component, posterior) in enumerate(zip(model.components, posteriors, strict=True)):
         if posterior is not None:
             uncertainty = uncertainty_at(model, component, posterior, columns, reference)
             reaches[:, number] = uncertainty.half_widths()[:, 0]
@@ -122,19 +130,20 @@ def _node_weights(axis: Axis, place: Place) -> FloatArray:
     return weights[: axis.n_nodes]
 
 
+REMAINDER_SUBJECT = "The remainder, many small effects together,"
 SCORE_NAMES = {"numbers": "score", "classes": "log-odds"}  # of models with one output
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One feature's contribution to the raw score of one row.
+    """One feature's contribution to the raw score of one row, or that of the remainder.
 
     Parameters
     ----------
     feature : str
-        The feature.
+        The feature, or "remainder".
     value : str
-        Its value in the row, in words.
+        Its value in the row, in words; empty for the remainder.
     contribution : float
         Shapley value of the feature or, on the response scale of a log or logit link, its
         exponential: the factor on the prediction or on the odds.
@@ -186,7 +195,7 @@ def reasons(
     order = np.argsort(-strength, axis=1, kind="stable")[:, :n_reasons]
     return [
         [
-            _reason(model, columns[feature][row], shares, (row, feature), as_factor)
+            _reason(model, columns, shares, (row, int(feature)), as_factor)
             for feature in features
             if strength[row, feature] > 0
         ]
@@ -195,12 +204,15 @@ def reasons(
 
 
 def _reason(
-    model: AnovaModel, number: float, shares: Contributions, at: tuple[int, int], as_factor: bool
+    model: AnovaModel,
+    columns: Sequence[FloatArray],
+    shares: Contributions,
+    at: tuple[int, int],
+    as_factor: bool,
 ) -> Reason:
-    """Put the contribution of one feature to one row into words; ``at`` is (row, feature)."""
-    feature = at[1]
-    name, task, shown = model.feature_names[feature], model.task, shares.values[at]
-    value = value_word(model.encoder.features[feature], number)
+    """Put one contribution to one row into words; ``at`` is (row, feature)."""
+    task, shown = model.task, shares.values[at]
+    name, value, subject = _subject(model, columns, at)
     ends = [shown - shares.reaches[at], shown + shares.reaches[at]]
     verb, score = "raises" if shown > 0 else "lowers", SCORE_NAMES.get(task.kind, "raw score")
     if as_factor:
@@ -208,11 +220,10 @@ def _reason(
         verb, score = "multiplies", "odds" if task.kind == "classes" else "prediction"
     if task.kind == "classes" and task.classes:
         score += f" of {task.classes[1]}"
-    standing = _standing(model.encoder.axes[1][feature], number)
-    words = f"{name} = {value}{standing} {verb} the {score} by {abs(shown):.3g}"
+    words = f"{subject} {verb} the {score} by {abs(shown):.3g}"
     if shares.reference is not None:
-        usual = value_word(model.encoder.features[feature], float(shares.reference[feature][0]))
-        words += f", compared with {usual}"
+        _, usual, _ = _subject(model, shares.reference, (0, at[1]))
+        words += f", compared with {usual or 'the reference'}"
     return Reason(
         feature=name,
         value=value,
@@ -221,6 +232,18 @@ def _reason(
         lower=float(ends[0]),
         upper=float(ends[1]),
     )
+
+
+def _subject(
+    model: AnovaModel, columns: Sequence[FloatArray], at: tuple[int, int]
+) -> tuple[str, str, str]:
+    """Name of a feature, its value in a row, and both with the standing of the value, in words."""
+    row, place = at
+    if place == len(columns):
+        return *remainder_name(model.feature_names), "", REMAINDER_SUBJECT
+    name, number = model.feature_names[place], float(columns[place][row])
+    value = value_word(model.encoder.features[place], number)
+    return name, value, f"{name} = {value}{_standing(model.encoder.axes[1][place], number)}"
 
 
 def _standing(axis: Axis, number: float) -> str:

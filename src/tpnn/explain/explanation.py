@@ -23,7 +23,8 @@ from tpnn.explain.response import DIFFERENCE, RAW, is_factor, reference_row
 from tpnn.loss.links import LINKS
 from tpnn.model.evidence import Evidence
 from tpnn.model.flat import squeezed
-from tpnn.model.model import AnovaModel, changed, column_scores, tables_by_component
+from tpnn.model.model import AnovaModel, changed, column_scores, part_scores
+from tpnn.model.remainder import remainder_name, weighted_parts
 from tpnn.table.axis import Axis
 from tpnn.table.table import Table
 
@@ -52,6 +53,8 @@ class SobolIndices(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """A model's components as a whole and, if rows are given, on each row.
+
+    If the model has a remainder, it is one entry of each list, under the name "remainder".
 
     Estimators and models return it from ``explain``. An offset passed to ``predict`` is not a
     component: scores, Shapley values, reasons and plots of rows leave it out.
@@ -103,6 +106,7 @@ class Explanation:
             link=LINKS["identity"],
             output_names=(),
             classes=(),
+            remainder=self.model.remainder and self.model.remainder.of_output(one.start),
             evidence=Evidence(
                 spreads=spreads and tuple(spread[..., one] for spread in spreads),
                 posteriors=posteriors
@@ -115,9 +119,14 @@ class Explanation:
     def scores(self) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
 
-        ``model.intercept + scores.sum(1)`` is the raw score.
+        ``model.intercept + scores.sum(1) + remainder`` is the raw score.
         """
         return column_scores(self.model, self.columns)
+
+    @cached_property
+    def remainder(self) -> FloatArray:
+        """Value of the remainder on every row, (n_rows[, n_outputs]); zeros without one."""
+        return self.model.remainder_scores(self._given_rows())
 
     @cached_property
     def columns(self) -> list[FloatArray]:
@@ -157,7 +166,7 @@ class Explanation:
         return components.index(wanted)
 
     def importance(self, normalise: bool = False) -> dict[Names, float]:
-        """l1 norm ``E|f_S|`` of every component, largest first.
+        """l1 norm ``E|f_S|`` of every component and of the remainder, largest first.
 
         Parameters
         ----------
@@ -169,7 +178,7 @@ class Explanation:
         return {names: norm / (largest or 1.0) for names, norm in norms.items()}
 
     def variances(self) -> dict[Names, float]:
-        """Var(f_S) of every component under the product of the marginals, largest first.
+        """Var(f_S) under the product of the marginals, largest first, also of the remainder.
 
         The mean over the outputs where there are several.
         """
@@ -184,9 +193,9 @@ class Explanation:
         return self._unit() * math.sqrt(sum(self._relative_variances().values()))
 
     def sobol(self) -> dict[Names, float]:
-        """Share Var(f_S) / sum Var of every component, largest first.
+        """Share Var(f_S) / sum Var of every component and of the remainder, largest first.
 
-        Components are uncorrelated under the product of the marginals, so the shares add up to one.
+        They are uncorrelated under the product of the marginals, so the shares add up to one.
         """
         variances = self._relative_variances()
         total = sum(variances.values()) or 1.0
@@ -196,6 +205,7 @@ class Explanation:
         """Sobol indices of every feature, largest total first.
 
         The main index of j is the share of f_j, the total index the shares of all f_S with j in S.
+        The remainder has indices of its own, which those of its features leave out.
         """
         shares = self.sobol()
         indices = {}
@@ -203,10 +213,15 @@ class Explanation:
             main = shares.get((name,), 0.0)
             total = sum(share for names, share in shares.items() if name in names)
             indices[name] = SobolIndices(main, total, total - main)
+        if self.model.remainder is not None:
+            (name,) = remainder_name(self.model.feature_names)
+            indices[name] = SobolIndices(0.0, shares[name,], shares[name,])
         return dict(sorted(indices.items(), key=lambda item: -item[1].total))
 
     def shap_values(self) -> Any:
         """Exact Shapley values of the raw score: phi_j = sum of ``f_S / |S|`` over S with j.
+
+        The sum is over all components of f, also over those that are in the remainder.
 
         Returns
         -------
@@ -214,7 +229,7 @@ class Explanation:
             ``values`` (n_rows, n_features[, n_outputs]), ``base_values``, ``data``, the rows as
             numbers, and ``feature_names``.
         """
-        return self._packed(self._shared(value_weights))
+        return self._packed(self.shapley())
 
     def shap_interaction_values(self) -> Any:
         """Exact Shapley interaction values, in the convention of shap.
@@ -222,7 +237,12 @@ class Explanation:
         ``values`` is (n_rows, n_features, n_features), symmetric; its rows sum to the Shapley
         values. The kind of object is that of :meth:`shap_values`.
         """
-        return self._packed(self._shared(interaction_weights))
+        components, n_features = self.model.components.components, len(self.model.feature_names)
+        values = share(self.scores, interaction_weights(components, n_features))
+        if self.model.remainder is not None:
+            rest = self.model.remainder.interactions(self.model.encoder.axes, self.columns)
+            values = values + squeezed(rest)
+        return self._packed(values)
 
     def reasons(
         self,
@@ -246,6 +266,8 @@ class Explanation:
         reference : dict from feature to value, optional
             Compare with a reference row instead of the average; features that it leaves out take
             their most frequent level or their median.
+
+        Contributions are Shapley values of the components; the remainder is one reason beside them.
         """
         self.check_one_output()
         as_factor = is_factor(self.model.link, scale)
@@ -253,14 +275,30 @@ class Explanation:
         shares = contributions(self.model, self.columns, row)
         return reasons(self.model, self.columns, shares, n_reasons, adverse, as_factor)
 
-    def scores_at(self, reference: Any) -> FloatArray:
-        """Value of every component at a reference row, (n_components[, n_outputs]).
+    def steps_from(self, reference: Any) -> FloatArray:
+        """Components on every row less those at a reference row, and the remainder last.
 
-        The average, where all of them are zero, if the reference is None.
+        The answer is (n_rows, n_components[ + 1][, n_outputs]). The average, where all of them are
+        zero, is the reference None.
         """
         if reference is None:
-            return np.zeros_like(self.scores[0])
-        return np.asarray(column_scores(self.model, reference_row(self.model, reference))[0])
+            return part_scores(self.model, self.columns)
+        row = reference_row(self.model, reference)
+        return part_scores(self.model, self.columns) - part_scores(self.model, row)
+
+    def raw_score_at(self, reference: Any) -> Any:
+        """Raw score of a reference row, without an offset; the intercept if it is None."""
+        if reference is None:
+            return self.model.intercept
+        row = reference_row(self.model, reference)
+        return self.model.intercept + part_scores(self.model, row)[0].sum(0)
+
+    def shapley(self, reference: Any = None) -> FloatArray:
+        """Shapley values of the rows less those of a reference, (n_rows, p[, n_outputs])."""
+        values = _shapley(self.model, self.columns)
+        if reference is None:
+            return values
+        return values - _shapley(self.model, reference_row(self.model, reference))
 
     def concurvity(self) -> dict[Names, Concurvity]:
         """How far other components could imitate each one on the rows explained, worst first.
@@ -299,10 +337,6 @@ class Explanation:
         rows: Table = self.rows
         return rows
 
-    def _shared(self, weights: Callable[..., FloatArray]) -> FloatArray:
-        components = self.model.components.components
-        return share(self.scores, weights(components, len(self.model.feature_names)))
-
     def _packed(self, values: FloatArray) -> Any:
         data = np.column_stack(self.columns)
         base = np.broadcast_to(self.model.intercept, (len(data), *np.shape(self.model.intercept)))
@@ -323,9 +357,13 @@ class Explanation:
         rows = self._given_rows()
         return joint_density(axes, [self.model.encoder.numbers(rows, j) for j in features])
 
+    @cached_property
+    def _parts(self) -> list[tuple[Names, FloatArray, list[FloatArray]]]:
+        return weighted_parts(self.model)
+
     def _unit(self) -> float:
         """Power of two above all values of components: in this unit no square overflows."""
-        largest = max((float(np.abs(table).max()) for table in self.model.tables), default=0.0)
+        largest = max((float(np.abs(values).max()) for _, values, _ in self._parts), default=0.0)
         return math.ldexp(1.0, min(math.frexp(largest)[1], sys.float_info.max_exp - 1))
 
     def _relative_variances(self) -> dict[Names, float]:
@@ -335,10 +373,17 @@ class Explanation:
 
     def _ranked(self, measure: Callable[[FloatArray], FloatArray]) -> dict[Names, float]:
         """Mean of ``measure(f_S)`` under the product of the marginals, largest first."""
-        means = {}
-        for (component, table), names in zip(
-            tables_by_component(self.model).items(), self.model.component_names, strict=True
-        ):
-            weights = [axis.weights for axis in self.model.axes(component)]
-            means[names] = float(product_mean(measure(table), weights).mean())
+        means = {
+            names: float(product_mean(measure(values), masses).mean())
+            for names, values, masses in self._parts
+        }
         return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _shapley(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
+    """Shapley values of rows that are numbers already, those of the remainder included."""
+    weights = value_weights(model.components.components, len(model.feature_names))
+    values = share(column_scores(model, columns), weights)
+    if model.remainder is None:
+        return values
+    return values + squeezed(model.remainder.shapley(model.encoder.axes, columns))

@@ -425,6 +425,18 @@ def column_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArra
     return squeezed(scores.reshape(shape).transpose(2, 0, 1))
 
 
+def part_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
+    """Component scores of rows that are numbers already and, if there is one, the remainder last.
+
+    The answer is (n_rows, n_components[ + 1][, n_outputs]).
+    """
+    scores = column_scores(model, columns)
+    if model.remainder is None:
+        return scores
+    rest = squeezed(model.remainder.scores(model.encoder.axes, columns))
+    return np.concatenate([scores, rest[:, None]], axis=1)
+
+
 def tables_by_component(model: AnovaModel) -> dict[Component, FloatArray]:
     """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
     return dict(zip(model.components, model.tables, strict=True))

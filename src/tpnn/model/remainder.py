@@ -2,28 +2,36 @@
 
 The exact components of the trees that a model shows are in its tables. All else, the faint ones and
 those of higher order, is the remainder: the trees, less what the tables hold of them. It averages
-to zero under the product of the training marginals.
+to zero under the product of the training marginals. What no leaf can say alone, such as E|R|, is
+measured on rows that are drawn from this product, always the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.anova.boxes import Boxes
+from tpnn.anova.boxes import LARGEST_ORDER, Boxes
 from tpnn.anova.components import Component, ComponentSet
-from tpnn.anova.shapley import value_weights
+from tpnn.anova.importance import variance
+from tpnn.anova.shapley import interaction_weights, share, value_weights
 from tpnn.anova.trees import Trees
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.table.axis import Axis
 
+if TYPE_CHECKING:
+    from tpnn.model.model import AnovaModel
+
 Axes = Mapping[int, Sequence[Axis]]
+N_DRAWN_ROWS = 2_000
+N_CANDIDATES, N_LARGEST = 40, 10  # sets of features that are read, and that are named
+COARSE_NODES = 24  # on which sets are read that have more features than any component
 
 
 class RemainderSet(NamedTuple):
@@ -77,21 +85,47 @@ class Remainder:
         """Features that the remainder depends on."""
         return self.trees.used
 
+    @property
+    def sentence(self) -> str:
+        """What leaving the remainder out would cost; empty if no held-out rows have said it."""
+        return (
+            ""
+            if self.worth == 0
+            else f"Without the remainder: held-out loss {100 * self.worth:+.1f} %."
+        )
+
     def scores(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Remainder of rows whose columns are numbers of the encoder, (n_rows, n_outputs)."""
         held = np.zeros((len(self.constants), len(columns[0])))
         self._predictor(axes).add(columns, held)
         return self.trees.scores(columns) - self.constants - held.T
 
+    def drawn_scores(self, axes: Axes) -> FloatArray:
+        """Remainder of rows from the product of the marginals, (N_DRAWN_ROWS, n_outputs).
+
+        A feature that it does not depend on changes no row.
+        """
+        rng, columns = np.random.default_rng(0), [np.zeros(N_DRAWN_ROWS)] * len(axes[1])
+        for j in sorted({*self.features, *(j for s in self.components for j in s)}):
+            columns[j] = rng.choice(axes[1][j].numbers, N_DRAWN_ROWS, p=axes[1][j].weights)
+        return self.scores(axes, columns)
+
     def shapley(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Exact Shapley values of the remainder, (n_rows, n_features, n_outputs)."""
-        n_rows, n_outputs = len(columns[0]), len(self.constants)
-        held = np.zeros((len(self.components) * n_outputs, n_rows))
-        self._predictor(axes).add(columns, held)
-        scores = held.reshape(len(self.components), n_outputs, n_rows)
         weights = value_weights(self.components.components, len(self.trees.features))
-        held_values: FloatArray = np.einsum("ckn,cj->njk", scores, weights)
-        return self._boxes.shapley(columns) - held_values
+        return self._boxes.shapley(columns) - share(self._held(axes, columns), weights)
+
+    def interactions(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
+        """Exact Shapley interaction values, (n_rows, n_features, n_features, n_outputs)."""
+        weights = interaction_weights(self.components.components, len(self.trees.features))
+        return self._boxes.interactions(columns) - share(self._held(axes, columns), weights)
+
+    def _held(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
+        """Value of each table on each row, (n_rows, n_components, n_outputs)."""
+        shape = len(self.components), len(self.constants), len(columns[0])
+        held = np.zeros((shape[0] * shape[1], shape[2]))
+        self._predictor(axes).add(columns, held)
+        return held.reshape(shape).transpose(2, 0, 1)
 
     def scaled(self, factor: float) -> Remainder:
         """Remainder times a number."""
@@ -100,6 +134,16 @@ class Remainder:
             trees=self.trees.scaled(np.full(len(self.constants), factor)),
             constants=factor * self.constants,
             tables=tuple(factor * table for table in self.tables),
+        )
+
+    def of_output(self, place: int) -> Remainder:
+        """Remainder of one output of several; its shares are still those of the whole."""
+        one = slice(place, place + 1)
+        return replace(
+            self,
+            trees=replace(self.trees, values=self.trees.values[:, one]),
+            constants=self.constants[one],
+            tables=tuple(table[..., one] for table in self.tables),
         )
 
     def pick(self, features: Sequence[int]) -> Remainder:
@@ -124,3 +168,56 @@ class Remainder:
             vars(self)["_made"] = known  # flattened once for each encoder
         predictor: Predictor = known[1]
         return predictor
+
+
+def remainder_name(feature_names: Sequence[str]) -> tuple[str]:
+    """Name of the remainder among those of components, which no feature has.
+
+    >>> remainder_name(["age"]), remainder_name(["age", "remainder"])
+    (('remainder',), ('remainder of the model',))
+    """
+    return ("remainder of the model" if "remainder" in feature_names else "remainder",)
+
+
+def weighted_parts(model: AnovaModel) -> list[tuple[tuple[str, ...], FloatArray, list[FloatArray]]]:
+    """Name, values and masses of every component and, at rows that are drawn, of the remainder."""
+    parts = [
+        (names, table, [axis.weights for axis in model.axes(component)])
+        for component, names, table in zip(
+            model.components, model.component_names, model.tables, strict=True
+        )
+    ]
+    if model.remainder is not None:
+        scores = model.remainder.drawn_scores(model.encoder.axes)
+        even = np.full(len(scores), 1 / len(scores))
+        parts.append((remainder_name(model.feature_names), scores, [even]))
+    return parts
+
+
+def measured(model: AnovaModel, candidates: Iterable[Component]) -> AnovaModel:
+    """Model whose remainder knows its share of the variance, and its largest sets of features.
+
+    The sets are the largest of the candidates, whose features increase, that are no components of
+    the model.
+    """
+    remainder, names = model.remainder, model.feature_names
+    if remainder is None:
+        return model
+    parts = weighted_parts(model)
+    unit = max(float(np.abs(values).max()) for _, values, _ in parts) or 1.0
+    variances = [variance(values, masses, unit) for _, values, masses in parts]
+    total, known = sum(variances) or 1.0, set(model.components)
+    wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
+    coarse = [axis.coarsened(COARSE_NODES) for axis in model.encoder.axes[1]]
+    axes = {d: model.encoder.axes.get(d, coarse) for d in range(1, LARGEST_ORDER + 1)}
+    _, grids = remainder._boxes.components(wanted, axes)
+    sets = [
+        RemainderSet(
+            tuple(names[j] for j in s),
+            variance(grid, [axes[len(s)][j].weights for j in s], unit) / total,
+        )
+        for s, grid in grids.items()
+    ]
+    largest = sorted(sets, key=lambda each: -each.share)[:N_LARGEST]
+    share = variances[-1] / total
+    return replace(model, remainder=replace(remainder, share=share, largest=tuple(largest)))

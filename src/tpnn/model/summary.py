@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tpnn.anova.importance import importance, importance_interval
-from tpnn.anova.measure import product_mean
+from tpnn.anova.importance import importance, importance_interval, variance
 from tpnn.model.evidence import ComponentTest
+from tpnn.model.remainder import weighted_parts
 from tpnn.table.columns import require_pandas
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ NO_TESTS = (
 
 
 class SummaryLine(NamedTuple):
-    """One component of a summary; NaN where a number is not known.
+    """One component of a summary, or the remainder; NaN where a number is not known.
 
     Parameters
     ----------
     component : str
-        Names of its features, joined by " x ".
+        Names of its features, joined by " x "; "remainder" for the remainder.
     order : int
-        Number of its features.
+        Number of its features; 0 for the remainder.
     importance : float
         E|f|, the mean over the outputs.
     lower : float
@@ -87,7 +87,7 @@ class SummaryLine(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """All components of a model, most important first: a table for people.
+    """All components of a model, most important first, then its remainder: a table for people.
 
     ``print`` writes it, a notebook shows it, and ``to_frame`` makes a DataFrame of it.
 
@@ -96,7 +96,7 @@ class Summary:
     header : dict from str to str
         The model in words: rows, link, loss, intercept, held-out loss.
     lines : list of SummaryLine
-        One for each component.
+        One for each component, and one for the remainder if the model has one.
     shapes : dict from str to list of str
         Shapes that are proved for all values of the other features, by feature.
     notes : tuple of str
@@ -158,22 +158,18 @@ class Summary:
 def summarise(model: AnovaModel) -> Summary:
     """Summary of a frozen model."""
     shapes = certified_shapes(model)
-    parts = list(zip(model.components, model.component_names, model.tables, strict=True))
-    unit = max((float(np.abs(table).max()) for table in model.tables), default=0.0) or 1.0
-    weights = [[axis.weights for axis in model.axes(component)] for component in model.components]
-    variances = [
-        float(product_mean((table / unit) ** 2, masses).mean())
-        for table, masses in zip(model.tables, weights, strict=True)
-    ]
-    tests, lines = model.evidence.tests, []
-    for place, (component, names, table) in enumerate(parts):
-        test = ComponentTest() if tests is None else tests.components[place]
-        lower, upper = _interval(model, place, weights[place])
+    parts = weighted_parts(model)
+    unit = max((float(np.abs(values).max()) for _, values, _ in parts), default=0.0) or 1.0
+    variances = [variance(values, masses, unit) for _, values, masses in parts]
+    tests, lines = _tests(model), []
+    for place, (names, values, masses) in enumerate(parts):
+        order, test = len(names) if place < len(model.components) else 0, tests[place]
+        lower, upper = _interval(model, place, masses) if order else (math.nan, math.nan)
         lines.append(
             SummaryLine(
                 component=" x ".join(names),
-                order=len(component),
-                importance=importance(table, weights[place]),
+                order=order,
+                importance=importance(values, masses),
                 lower=lower,
                 upper=upper,
                 share=variances[place] / (sum(variances) or 1.0),
@@ -181,13 +177,30 @@ def summarise(model: AnovaModel) -> Summary:
                 p_value=test.p_value,
                 loss_without=test.loss_without,
                 loss_error=test.loss_error,
-                shape=", ".join(shapes.get(names[0], ())) if len(names) == 1 else "",
+                shape=", ".join(shapes.get(names[0], ())) if order == 1 else "",
                 concurvity=test.concurvity,
             )
         )
-    lines.sort(key=lambda line: -line.importance)
-    notes = NOTES if tests is not None else (*NOTES, NO_TESTS)
+    lines.sort(key=lambda line: (line.order == 0, -line.importance))
+    notes = (*NOTES, *(() if model.evidence.tests else (NO_TESTS,)), *_remainder_note(model))
     return Summary(header=_header(model), lines=lines, shapes=shapes, notes=notes)
+
+
+def _tests(model: AnovaModel) -> list[ComponentTest]:
+    """Return the tests of all components, and the held-out loss without the remainder."""
+    known, n_components = model.evidence.tests, len(model.components)
+    tests = [ComponentTest()] * n_components if known is None else list(known.components)
+    loss = math.nan if known is None else known.loss
+    worth = 0.0 if model.remainder is None else model.remainder.worth
+    return [*tests, ComponentTest(loss_without=loss + worth * abs(loss))]
+
+
+def _remainder_note(model: AnovaModel) -> tuple[str, ...]:
+    """Say what the remainder is, and what leaving it out would cost."""
+    if model.remainder is None:
+        return ()
+    what = "remainder: all that no component shows, many faint interactions together."
+    return (f"{what} {model.remainder.sentence}".rstrip(),)
 
 
 def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> tuple[float, float]:

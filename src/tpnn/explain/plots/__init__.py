@@ -3,7 +3,7 @@
 from tpnn.explain.plots.heat_maps import pair_effect, triple_effect
 from tpnn.explain.plots.local import shap_summary, waterfall
 from tpnn.explain.plots.main_effects import comparison, main_effect
-from tpnn.explain.plots.overview import component, components, importance, path
+from tpnn.explain.plots.overview import component, components, importance, path, remainder
 
 __all__ = [
     "comparison",
@@ -13,6 +13,7 @@ __all__ = [
     "main_effect",
     "pair_effect",
     "path",
+    "remainder",
     "shap_summary",
     "triple_effect",
     "waterfall",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.anova.shapley import share, value_weights
 from tpnn.explain.plots.axes import label_through
 from tpnn.explain.plots.labels import (
     LEVEL_LETTERS,
@@ -31,6 +30,7 @@ from tpnn.explain.plots.style import (
 )
 from tpnn.explain.response import RAW, RESPONSE, is_factor
 from tpnn.loss.links import LINKS
+from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
 from tpnn.table.words import value_word
 
@@ -57,7 +57,7 @@ def waterfall(
     """Draw how the components lead from the intercept to the raw score of one row.
 
     The largest contributions are at the top, with the values that the row has; one bar sums the
-    rest. An offset is not included.
+    rest, and the remainder is the last. An offset is not included.
 
     Parameters
     ----------
@@ -77,18 +77,21 @@ def waterfall(
         take their most frequent level or their median.
     """
     check_one_output(explanation)
-    link, at_reference = explanation.model.link, explanation.scores_at(reference)
-    intercept = explanation.model.intercept + at_reference.sum()
+    link, n_parts = explanation.model.link, len(explanation.model.components)
+    scores = explanation.steps_from(reference)[row]
+    intercept = explanation.raw_score_at(reference)
     as_factor = is_factor(link, scale)
     write = write_factor if as_factor else _signed
-    scores = explanation.scores[row] - at_reference
-    order = np.argsort(-np.abs(scores))
+    order = np.argsort(-np.abs(scores[:n_parts]))
     letters = letters_beside(ax)
     labels = [_component_in_words(explanation, i, row, letters) for i in order[:n_components]]
     steps = scores[order[:n_components]].tolist()
     if len(order) > n_components:
         labels.append(f"{len(order) - n_components} others")
         steps.append(float(scores[order[n_components:]].sum()))
+    if len(scores) > n_parts:
+        labels.extend(remainder_name(explanation.model.feature_names))
+        steps.append(float(scores[-1]))
     ends = intercept + np.cumsum(steps[::-1])[::-1]  # the smallest comes first
     axes = axes_or_new(ax, 3.4 + inches_for_names(labels), 0.9 + 0.28 * len(steps))
     _draw_steps(axes, steps, ends, [write(step) for step in steps])
@@ -159,8 +162,7 @@ def shap_summary(
     check_one_output(explanation)
     model = explanation.model
     as_factor = is_factor(model.link, scale)
-    weights = value_weights(model.components.components, len(model.feature_names))
-    values = share(explanation.scores - explanation.scores_at(reference), weights)
+    values = explanation.shapley(reference)
     top = np.argsort(-np.abs(values).mean(0))[:n_features]
     short = shortened_together(model.feature_names, letters_beside(ax))
     names = [short[j] for j in top]

@@ -29,6 +29,7 @@ from tpnn.explain.plots.style import (
 )
 from tpnn.explain.response import RAW
 from tpnn.explain.selection_path import SelectionPath
+from tpnn.model.remainder import remainder_name
 from tpnn.table.axis import Axis
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ def components(
 ) -> Figure:
     """Draw the most important components of one or two features, one in each panel.
 
+    The last panel is the remainder, if the model has one.
+
     Parameters
     ----------
     explanation : Explanation
@@ -89,13 +92,17 @@ def components(
         References of the response scale; other features take their median or most frequent level.
     """
     check_explanation(explanation)
-    drawn = [names for names in explanation.importance() if len(names) <= 2][:n_components]
-    n_rows = math.ceil(len(drawn) / n_columns)
+    ranked, rest = ranked_components(explanation)
+    drawn = [names for names, _ in ranked if len(names) <= 2][:n_components]
+    n_panels = len(drawn) + (rest is not None)
+    n_rows = math.ceil(n_panels / n_columns)
     width, height = _panel_inches([explanation.component(names).axes for names in drawn])
     figure, panels = new_panels(n_rows, n_columns, width * n_columns, height * n_rows)
     for names, axes in zip(drawn, panels.flat, strict=False):
         component(explanation, names, axes, scale=scale, reference=reference, log_axes=log_axes)
-    for axes in panels.flat[len(drawn) :]:
+    if rest is not None:
+        remainder(explanation, panels.flat[len(drawn)])
+    for axes in panels.flat[n_panels:]:
         axes.set_axis_off()
     return figure  # type: ignore[no-any-return]
 
@@ -113,18 +120,61 @@ def _panel_inches(drawn: Sequence[Sequence[Axis]]) -> tuple[float, float]:
 
 
 def importance(explanation: Explanation, n_components: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw bars of the largest l1 norms, main effects in blue, interactions in grey."""
+    """Draw bars of the largest l1 norms, main effects in blue, interactions in grey.
+
+    The last bar, a pale one, is the remainder, if the model has one.
+    """
     check_explanation(explanation)
-    ranked = list(explanation.importance().items())[:n_components][::-1]
-    others, letters = explanation.model.feature_names, letters_beside(ax)
-    labels = [joined_names(names, letters, others) for names, _ in ranked]
-    axes = axes_or_new(ax, 3.0 + inches_for_names(labels), 0.8 + 0.24 * len(ranked))
-    colours = [BLUE if len(names) == 1 else GREY for names, _ in ranked]
-    axes.barh(range(len(ranked)), [value for _, value in ranked], color=colours, height=0.66)
-    axes.set_yticks(range(len(ranked)), labels)
-    axes.set_xlabel("importance  E|f|", fontsize=LABEL_SIZE)
-    tidy_names(axes)
+    ranked, rest = ranked_components(explanation)
+    shown = ranked[:n_components]
+    colours = [BLUE if len(names) == 1 else GREY for names, _ in shown]
+    if rest is not None:
+        shown, colours = [*shown, rest], [*colours, PALE]
+    return _named_bars(explanation, shown, colours, "importance  E|f|", ax)  # type: ignore[no-any-return]
+
+
+def remainder(explanation: Explanation, ax: Axes | None = None) -> Axes:
+    """Draw the largest sets of features in the remainder, by their shares of the variance."""
+    check_explanation(explanation)
+    rest, (name,) = explanation.model.remainder, remainder_name(explanation.model.feature_names)
+    if rest is None:
+        raise ValueError(
+            "explanation: the model has no remainder, so there is nothing to draw. Fit with "
+            "remainder=True, or draw the components."
+        )
+    bars = [(each.features, 100 * each.share) for each in rest.largest]
+    axes = _named_bars(explanation, bars, [GREY] * len(bars), "% of the variance", ax)
+    whole = 100 * explanation.sobol()[name,]
+    axes.set_title(f"{name}, {whole:.2g} % in all", fontsize=LABEL_SIZE)
     return axes  # type: ignore[no-any-return]
+
+
+Bar = tuple[tuple[str, ...], float]  # names of features, and a size
+
+
+def ranked_components(explanation: Explanation) -> tuple[list[Bar], Bar | None]:
+    """Rank all components by importance; the remainder, if there is one, stands apart."""
+    sizes = explanation.importance()
+    if explanation.model.remainder is None:
+        return list(sizes.items()), None
+    name = remainder_name(explanation.model.feature_names)
+    rest = name, sizes.pop(name)
+    return list(sizes.items()), rest
+
+
+def _named_bars(
+    explanation: Explanation, bars: Sequence[Bar], colours: Sequence[str], label: str, ax: Any
+) -> Any:
+    """Draw a bar for each set of features, the first at the top."""
+    others, letters = explanation.model.feature_names, letters_beside(ax)
+    labels = [joined_names(names, letters, others) for names, _ in bars[::-1]]
+    axes = axes_or_new(ax, 3.0 + inches_for_names(labels), 0.8 + 0.24 * len(bars))
+    sizes = [size for _, size in bars[::-1]]
+    axes.barh(range(len(bars)), sizes, color=colours[::-1], height=0.66)
+    axes.set_yticks(range(len(bars)), labels)
+    axes.set_xlabel(label, fontsize=LABEL_SIZE)
+    tidy_names(axes)
+    return axes
 
 
 MARKS = "x+sd"  # of the models of all components up to an order
