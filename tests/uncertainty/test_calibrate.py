@@ -14,6 +14,7 @@ from tests.conftest import QUICK, with_solver
 from tests.models import with_evidence
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn.model.intervals import score_at
+from tpnn.uncertainty.calibrate import held_out_rows
 
 SETTINGS = {**with_solver(QUICK, max_rounds=80), "n_bags": 4}
 N_TRAINING, N_TEST = 1500, 20_000
@@ -94,6 +95,26 @@ def test_several_targets_have_intervals_of_their_own() -> None:
     both, both_test = (np.column_stack([t, 3 * x["b"] + t]) for x, t in ((X, y), (X_test, y_test)))
     covered = inside(TPNNRegressor(**SETTINGS).fit(X, both), X_test, both_test)
     assert ((covered.mean(0) > SMALLEST) & (covered.mean(0) < LARGEST)).all()
+
+
+@pytest.mark.parametrize("task", ["numbers", "classes"])
+def test_the_remainder_of_held_out_rows_counts(task: str) -> None:
+    """One bag is the model itself, and values that are nodes leave nothing to interpolate."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 6, (600, 4)).astype(float), columns=list("abcd"))
+    y = X["a"] * X["b"] / 5 + (X["c"] > X["d"]) * X["a"] + rng.normal(size=600)
+    settings = {**QUICK, "n_bags": 1, "remainder": True, "max_components": 3}
+    if task == "classes":
+        model: Any = TPNNClassifier(**settings).fit(X, np.digitize(y, [2.0, 4.0]))
+    else:
+        model = TPNNRegressor(**settings).fit(X, y)
+    solved = model._fitted_.solved
+    rows = held_out_rows(solved.problem, solved.solution, model.model_)
+    assert rows is not None
+    X = X.iloc[solved.problem.distinct.rows[rows.places]]
+    raw = model.model_.raw_scores(X).reshape(rows.raw.shape)
+    assert model.model_.remainder_scores(X).std() > 0.01
+    assert rows.raw == pytest.approx(raw, abs=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

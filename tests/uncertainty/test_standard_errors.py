@@ -29,6 +29,21 @@ def test_two_standard_errors_hold_the_true_mean(rows: Any) -> None:
     assert 0.6 < np.sqrt(np.mean(distance**2) / np.mean(errors**2)) < 1.3
 
 
+def test_the_remainder_has_an_error_too() -> None:
+    """Where trees say most of a model, its errors are as large as its distance from the truth."""
+    rng = np.random.default_rng(0)
+    X, new = rng.random((1500, 6)), rng.random((4000, 6))
+
+    def truth(X: Any) -> Any:
+        return 3 * np.prod(np.sign(X[:, :3] - 0.5), 1) + X[:, 3]
+
+    settings = {"max_components": 2, "remainder": True, "n_bags": 4, "random_state": 0}
+    model = TPNNRegressor(**settings, verbose=0).fit(X, truth(X) + 0.5 * rng.normal(size=1500))
+    predicted, errors = model.predict(new, return_std=True)
+    assert model.model_.remainder.share > 0.5
+    assert 0.5 < np.sqrt(np.mean((predicted - truth(new)) ** 2) / np.mean(errors**2)) < 2.0
+
+
 def test_more_rows_mean_smaller_errors() -> None:
     means = []
     for n_rows in (400, 1600):

@@ -68,8 +68,9 @@ def predict_interval(
 def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
     """Return the standard error of the raw score of each row, shape (n_rows[, n_outputs]).
 
-    It is that of the joint posterior of all components, whose errors partly cancel: an additive
-    model of its logarithm, fitted to that of training rows. An offset is known without error.
+    It is that of the joint posterior of all components, whose errors partly cancel, and of the
+    remainder as the bags differ in it: an additive model of its logarithm, fitted to that of
+    training rows. An offset is known without error.
     """
     calibration = model.evidence.calibration
     if calibration is None or calibration.errors is None:
@@ -78,9 +79,7 @@ def standard_errors(model: AnovaModel, X: Any) -> FloatArray:
             "its fit. Fit again."
         )
     table = model.encoder.read(X)
-    raw = np.empty((len(model.intercepts), table.n_rows))
-    raw[:] = model.intercepts[:, None]
-    model._sum_predictor.add(_columns(model, table), raw)
+    raw = model._raw(_columns(model, table))
     errors = scale_at(model, calibration.errors, table, raw.T)
     return errors[:, 0] if len(model.intercepts) == 1 else errors
 

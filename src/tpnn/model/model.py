@@ -206,15 +206,19 @@ class AnovaModel:
         """
         table = self.encoder.read(X)
         added = offset_of(self, table, offset)
-        raw = np.empty((len(self.intercepts), table.n_rows))
-        raw[:] = self.intercepts[:, None]
-        columns = self.encoder.columns(table)
-        self._sum_predictor.add(columns, raw)
-        if self.remainder is not None:
-            raw += self.remainder.scores(self.encoder.axes, columns).T
+        raw = self._raw(self.encoder.columns(table))
         if added is not None:
             raw += added
         return squeezed(raw.T)
+
+    def _raw(self, columns: Sequence[FloatArray]) -> FloatArray:
+        """Raw scores (n_outputs, n_rows), without an offset, of rows that are numbers already."""
+        raw = np.empty((len(self.intercepts), len(columns[0])))
+        raw[:] = self.intercepts[:, None]
+        self._sum_predictor.add(columns, raw)
+        if self.remainder is not None:
+            raw += self.remainder.scores(self.encoder.axes, columns).T
+        return raw
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Mean of the target, the link's inverse of the raw score: numbers, never labels.
@@ -440,6 +444,19 @@ def part_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
 def tables_by_component(model: AnovaModel) -> dict[Component, FloatArray]:
     """Tables of shape (M_1, ..., M_d, n_outputs), by component."""
     return dict(zip(model.components, model.tables, strict=True))
+
+
+def beside_trees(model: AnovaModel) -> tuple[FloatArray, dict[Component, FloatArray]]:
+    """Return intercepts (K,) and tables that add up to the raw score with the trees.
+
+    The tables are not pure. Without a remainder they are the components.
+    """
+    tables, rest = tables_by_component(model), model.remainder
+    if rest is None:
+        return model.intercepts, tables
+    for component, held in zip(rest.components, rest.tables, strict=True):
+        tables[component] = tables.get(component, 0.0) - held
+    return model.intercepts - rest.constants, tables
 
 
 def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:

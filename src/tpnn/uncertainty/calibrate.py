@@ -159,6 +159,9 @@ def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> He
     moved = model.intercepts - (problem.shift + problem.scale * constants.mean(0))
     chosen = problem.distinct.rows[places]
     scores = _held_out_means(problem, solution, chosen, is_out[places])
+    if solution.remainder is not None:
+        rest = problem.by_output(solution.remainder[places].astype(np.float64))  # (n, n_bags, K)
+        scores += rest.mean(1, where=is_out[places][..., None])
     offset = problem.targets.offset[chosen]
     mass = problem.distinct.weights[places]
     return HeldOutRows(
@@ -175,7 +178,7 @@ def _held_out_means(
 ) -> FloatArray:
     """Raw scores (n, K) of rows on the training scale, mean of the bags that hold out.
 
-    Offsets are left out.
+    Offsets and the remainder are left out.
     """
     columns = training_columns(problem, solution.components, rows)
     constants = problem.by_output(solution.intercepts)  # (n_bags, K)

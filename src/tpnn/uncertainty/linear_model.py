@@ -203,6 +203,7 @@ class RowErrors:
 def row_errors(
     models: Sequence[LinearModel],  # one for each output
     rests: Sequence[FloatArray],  # (M_1, ..., M_d, n_bags, K), rough rest of each component
+    remainder: FloatArray | None,  # (n, n_bags, K), of all rows
     trained: float,  # share q of the rows that a bag trains on
 ) -> RowErrors:
     """Errors of some rows, in the unit of the training scale."""
@@ -210,7 +211,8 @@ def row_errors(
     step = -(-len(whole.codes.rows) // ENOUGH_JOINT_ROWS)
     with np.errstate(over="ignore"):  # infinite errors are refused with the posteriors
         squares = np.stack([_smooth_variances(model, step) for model in models], axis=1)
-    return RowErrors(step, np.sqrt(squares + _rough_variances(whole, rests, step, trained)))
+    rough = _rough_variances(whole, rests, remainder, step, trained)
+    return RowErrors(step, np.sqrt(squares + rough))
 
 
 def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
@@ -238,9 +240,13 @@ def _group_variances(group: Group, seen: set[int], step: int) -> FloatArray:
 
 
 def _rough_variances(
-    design: Design, rests: Sequence[FloatArray], step: int, trained: float
+    design: Design,
+    rests: Sequence[FloatArray],
+    remainder: FloatArray | None,
+    step: int,
+    trained: float,
 ) -> FloatArray:
-    """Variance of the rough part of each output (K,), its mean over the rows.
+    """Variance of the rough parts and the remainder of each output (K,), its mean over the rows.
 
     With a single bag all of the rest may be wrong, as in ``rough_variance``.
     """
@@ -249,6 +255,8 @@ def _rough_variances(
         design.codes.values(component, rest, rows)
         for component, rest in zip(design.components, rests, strict=True)
     )  # (n, n_bags, K)
+    if remainder is not None:
+        total = total + remainder[rows]
     if np.shape(total)[1] == 1:
         return np.asarray((np.asarray(total) ** 2).mean((0, 1)))
     return np.asarray(trained / (1 - trained) * np.var(total, axis=1, ddof=1).mean(0))

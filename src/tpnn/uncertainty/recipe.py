@@ -46,6 +46,7 @@ class Bags:
     rests: list[FloatArray]  # (M_1, ..., M_d, n_bags, K), rough rest of each component
     scores: FloatArray  # (n, K): mean of the bags that held the row out, else of all bags
     offsets: FloatArray  # (n, K): rough rests of all components and the offset, in the same way
+    remainder: FloatArray | None  # (n, n_bags, K)
     held_out: BoolArray  # (n,): rows that some bag held out
 
 
@@ -81,7 +82,7 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
             posteriors[tuple(sorted(component))] = frozen
             tests[tuple(sorted(component))] = ZeroTest.of(outputs)
         limits.check(PURPOSE)
-        joint = row_errors(models, bags.rests, trained)
+        joint = row_errors(models, bags.rests, bags.remainder, trained)
         arrays = [joint.errors, *(array for p in posteriors.values() for array in p.arrays)]
         if not all(np.isfinite(array).all() for array in arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
@@ -94,17 +95,25 @@ def split_bags(problem: Problem, solution: Solution, functions: Sequence[Span]) 
     smooth = [span.coefficients(table) for table, span in zip(tables, functions, strict=True)]
     rests = [t - span.tables(c) for t, span, c in zip(tables, functions, smooth, strict=True)]
     constants = problem.by_output(solution.intercepts)  # (n_bags, K)
+    rest = None
+    if solution.remainder is not None:
+        rest = problem.by_output(solution.remainder.astype(np.float64))
     return Bags(
         smooth=[part.mean(1) for part in smooth],
         rests=rests,
-        scores=_held_out_mean(problem, solution, tables, constants),
-        offsets=_held_out_mean(problem, solution, rests, 0 * constants),
+        scores=_held_out_mean(problem, solution, tables, constants, rest),
+        offsets=_held_out_mean(problem, solution, rests, 0 * constants, rest),
+        remainder=rest,
         held_out=np.count_nonzero(problem.rows.validation, 1) > 0,
     )
 
 
 def _held_out_mean(
-    problem: Problem, solution: Solution, tables: list[FloatArray], constants: FloatArray
+    problem: Problem,
+    solution: Solution,
+    tables: list[FloatArray],
+    constants: FloatArray,
+    rest: FloatArray | None,  # (n, n_bags, K)
 ) -> FloatArray:
     """Offset, remainder, constants and grids on every row (n, K), mean of bags that held it out.
 
@@ -115,9 +124,6 @@ def _held_out_mean(
     means = np.repeat(problem.rows.offset.astype(np.float64), constants.shape[1], axis=1)
     constants = _with_mean(constants)
     tables = [_with_mean(table) for table in tables]
-    rest = None
-    if solution.remainder is not None:
-        rest = problem.by_output(solution.remainder.astype(np.float64))  # (n, n_bags, K)
     for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
         shares = 1 / held_out[rows].sum(1)
         means[rows] += shares[:, None] * constants[bag]

@@ -20,6 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "listed": {"components": [("z",), ("z", "b")]},
     "selected": {"max_components": 2},
     "shapes": {"shapes": {"z": "increasing"}},
+    "remainder": {"remainder": True, "max_components": 3},
 }
 
 

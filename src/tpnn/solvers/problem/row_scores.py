@@ -13,13 +13,14 @@ from functools import partial
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.threads import Workers, split
 from tpnn.anova.components import Component, canonical
+from tpnn.anova.trees import Trees
 from tpnn.model.flat import FlatTable, flatten_tables
 from tpnn.model.interpolate import Predictor
-from tpnn.model.model import AnovaModel, tables_by_component
-from tpnn.model.remainder import Remainder
+from tpnn.model.model import AnovaModel, beside_trees
 from tpnn.model.task import both_classes
-from tpnn.solvers.problem.problem import BaseModel, Problem
+from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, BaseModel, Problem
 from tpnn.solvers.problem.rows import read_columns
 from tpnn.table.encoder import TableEncoder, of_rows
 from tpnn.table.table import Table
@@ -71,17 +72,20 @@ def interpolated(
 
 
 def training_scores(
-    tables: Mapping[Component, FloatArray], intercepts: FloatArray, problem: Problem
+    tables: Mapping[Component, FloatArray],
+    intercepts: FloatArray,
+    trees: Trees | None,
+    problem: Problem,
 ) -> FloatArray:
     """Raw scores (n, K) of the distinct training rows, without their offset.
 
     They are what a model predicts with these grids (M_1, ..., M_d, K), whose components are in the
-    user's order. Components are added in canonical order, so that the order of the columns changes
-    no bit.
+    user's order, and trees, if there are any. Components are added in canonical order, so that the
+    order of the columns changes no bit.
     """
     ordered = canonical(tables, problem.features)
     given = {s: tables[tuple(sorted(s))].transpose(*np.argsort(np.argsort(s)), -1) for s in ordered}
-    scores = partial(_scores, problem.encoder, given, intercepts)
+    scores = partial(_scores, problem.encoder, given, intercepts, trees)
     return of_rows(problem.codes.table, scores, problem.distinct.rows)
 
 
@@ -89,24 +93,36 @@ def _scores(
     encoder: TableEncoder,
     tables: Mapping[Component, FloatArray],
     intercepts: FloatArray,
+    trees: Trees | None,
     table: Table,
     rows: IntArray,
     n_threads: int | None,
 ) -> FloatArray:
     """Raw scores (n, K) of some rows."""
-    used, columns = used_features(tables), [np.empty(0) for _ in range(encoder.n_features)]
+    components = [*tables, *((feature,) for feature in ([] if trees is None else trees.used))]
+    used = used_features(components)
+    columns = [np.empty(0) for _ in range(encoder.n_features)]
 
     def read(feature: int) -> FloatArray:
         return table.shelf.keep(_column(encoder, feature, table, rows))
 
     for feature, column in zip(used, read_columns(read, used, table, n_threads), strict=True):
         columns[feature] = column
-    return interpolated(encoder, flatten_tables(tables), intercepts, columns)
+    raw = interpolated(encoder, flatten_tables(tables), intercepts, columns)
+    return raw if trees is None else raw + _tree_scores(trees, columns, n_threads)
+
+
+def _tree_scores(trees: Trees, columns: Sequence[FloatArray], n_threads: int | None) -> FloatArray:
+    """Sum of trees on rows (n, K), a block of rows by each thread."""
+    blocks = split(max(map(len, columns)), ROWS_PER_BLOCK)
+    with Workers(n_threads) as workers:
+        scores = workers.map(lambda b: trees.scores([c[slice(*b)] for c in columns]), blocks)
+    return np.concatenate(scores)
 
 
 def based(problem: Problem, base: BaseModel) -> Problem:
     """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
-    raw = training_scores(base.tables, base.intercepts, problem)
+    raw = training_scores(base.tables, base.intercepts, None, problem)
     total = problem.rows.offset + (raw - problem.shift) / problem.scale
     offset = problem.codes.shelf.keep(total.astype(np.float32))
     return replace(
@@ -115,28 +131,6 @@ def based(problem: Problem, base: BaseModel) -> Problem:
         best_constant=0 * base.intercepts,
         base=base,
     )
-
-
-def remainder_scores(model: AnovaModel, problem: Problem) -> FloatArray | float:
-    """Remainder (n, K) of the distinct training rows; 0 without one."""
-    if model.remainder is None:
-        return 0.0
-    scores = partial(_remainder, model.encoder, model.remainder)
-    return of_rows(problem.codes.table, scores, problem.distinct.rows)
-
-
-def _remainder(
-    encoder: TableEncoder,
-    remainder: Remainder,
-    table: Table,
-    rows: IntArray,
-    n_threads: int | None,
-) -> FloatArray:
-    """Remainder (n, K) of some rows."""
-    columns = [np.empty(0) for _ in range(encoder.n_features)]
-    for feature in remainder.features:
-        columns[feature] = table.shelf.keep(_column(encoder, feature, table, rows))
-    return remainder.scores(encoder.axes, columns)
 
 
 def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
@@ -149,7 +143,9 @@ def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
         return model
     rows, weights = problem.distinct.rows, problem.distinct.weights
     y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
-    raw = training_scores(tables_by_component(model), model.intercepts, problem) + offset
+    intercepts, tables = beside_trees(model)
+    trees = None if model.remainder is None else model.remainder.trees
+    raw = training_scores(tables, intercepts, trees, problem) + offset
     with np.errstate(all="ignore"):  # where nothing can be done, nothing is
         shift = SHIFTS[model.link.name](raw, y, weights)
     if not np.isfinite(shift).all():
