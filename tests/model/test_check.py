@@ -638,7 +638,7 @@ def test_wrong_codes(part: str, value: Any, rule: str, with_trees: Path, tmp_pat
 
 def test_a_remainder_beside_unknown_components(with_trees: Path, tmp_path: Path) -> None:
     def change(document: Any) -> None:
-        document["remainder"]["components"][0] = [0, 1, 2]
+        document["remainder"]["components"][-1] = [0, 1, 2]
 
-    with pytest.raises(ValueError, match="a remainder must be beside known components"):
+    with pytest.raises(ValueError, match="components must be features"):
         load(changed(with_trees, tmp_path, change))

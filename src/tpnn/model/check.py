@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, Int32Array, RealArray
+from tpnn.anova.components import Component
 from tpnn.anova.shapes import SHAPES
 from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
@@ -149,10 +150,7 @@ def _check_outputs(model: AnovaModel) -> None:
 def _check_components(model: AnovaModel) -> None:
     encoder, tables = model.encoder, model.tables
     for component in model.components:
-        inside = all(0 <= feature < encoder.n_features for feature in component)
-        distinct = len(set(component)) == len(component)
-        is_component = inside and distinct and len(component) in encoder.axes
-        _require(is_component, "components must be features")
+        _check_component(component, encoder)
     spreads = tables if model.evidence.spreads is None else model.evidence.spreads
     counted = len(tables) == len(spreads) == len(model.components)
     _require(counted, "every component must have a table")
@@ -166,6 +164,13 @@ def _check_components(model: AnovaModel) -> None:
     are_shapes = set(model.shapes.values()) <= set(SHAPES)
     of_features = set(model.shapes) <= set(encoder.feature_names)
     _require(are_shapes and of_features, "shapes must be those of features")
+
+
+def _check_component(component: Component, encoder: TableEncoder) -> None:
+    inside = all(0 <= feature < encoder.n_features for feature in component)
+    distinct = len(set(component)) == len(component)
+    is_component = inside and distinct and len(component) in encoder.axes
+    _require(is_component, "components must be features")
 
 
 def _check_basis(model: AnovaModel) -> None:
@@ -331,9 +336,9 @@ def _check_remainder(model: AnovaModel) -> None:
     remainder = model.remainder
     if remainder is None:
         return
-    known, outputs = set(model.components), model.intercepts.shape
-    _require(set(remainder.components) <= known, "a remainder must be beside known components")
+    outputs = model.intercepts.shape
     for component, table in zip(remainder.components, remainder.tables, strict=True):
+        _check_component(component, model.encoder)
         nodes = tuple(axis.n_nodes for axis in model.axes(component))
         _require(table.shape == (*nodes, *outputs), "tables of the remainder must have all nodes")
         _require(_is_finite(table), "tables of the remainder must be finite")

@@ -25,15 +25,19 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     Components are added where clipped interactions leave something of lower order, such as the main
     effect of a feature that has a shape. The interactions of a linear feature are left out.
     Spreads, posteriors and tests stay as they were: the projection moves the mean of the bags only.
+    A feature in the remainder is refused.
     """
     names = model.feature_names
     indices = {resolve_feature(j, names, "shapes"): shape for j, shape in shapes.items()}
     for index, shape in indices.items():
         check_shape(model.encoder, index, shape, "shapes")
+    if model.remainder is not None:
+        model.remainder.refuse_steps(names, indices, "shapes")
     linear = {index for index, shape in indices.items() if shape == LINEAR}
     bent = [s for s in model.components if len(s) > 1 and not linear.isdisjoint(s)]
     if bent:
-        model = model.restrict(s for s in model.components if s not in bent)
+        rest = model.remainder
+        model = replace(model.restrict(set(model.components) - set(bent)), remainder=rest)
     wider = _with_subsets(model)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]

@@ -31,6 +31,9 @@ def digest(model: AnovaModel) -> str:
             for component in model.components
         ],
     }
+    rest = model.remainder
+    if rest is not None:
+        header["remainder"] = [[names[j] for j in component] for component in rest.components]
     whole = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     _add(whole, model.intercepts)
     for component, table in zip(model.components, model.tables, strict=True):
@@ -42,12 +45,8 @@ def digest(model: AnovaModel) -> str:
         _add(whole, table)
     for array in model.evidence.baseline or ():
         _add(whole, array)
-    if model.remainder is not None:
-        for array in (
-            model.remainder.constants,
-            *model.remainder.tables,
-            *model.remainder.trees.arrays,
-        ):
+    if rest is not None:
+        for array in (rest.constants, *rest.tables, *rest.trees.arrays):
             _add(whole, array)
     return whole.hexdigest()
 

@@ -319,6 +319,8 @@ class AnovaModel:
             model was constrained to, else increasing.
         """
         index = resolve_feature(feature, self.feature_names, "feature")
+        if self.remainder is not None:
+            self.remainder.refuse_steps(self.feature_names, [index], "certificate")
         asked = shape or self.shapes.get(self.feature_names[index], "increasing")
         check_shape(self.encoder, index, asked, "shape")
         axes = self.encoder.axes

@@ -83,7 +83,18 @@ class Remainder:
     @property
     def features(self) -> list[int]:
         """Features that the remainder depends on."""
-        return self.trees.used
+        held = zip(self.components, self.tables, strict=True)
+        of_tables = {j for component, table in held if table.any() for j in component}
+        return sorted({*self.trees.used, *of_tables})
+
+    def refuse_steps(self, names: Sequence[str], features: Iterable[int], argument: str) -> None:
+        """Refuse features that must have a shape, which cannot be proved of deep trees."""
+        stepped = [names[j] for j in features if j in self.features]
+        if stepped:
+            raise ValueError(
+                f"{argument}: no shape can be proved of deep trees, and the remainder of this "
+                f"model depends on {stepped[0]!r}. Fit with remainder=False."
+            )
 
     @property
     def sentence(self) -> str:
@@ -153,8 +164,12 @@ class Remainder:
         def moved(component: Component) -> Component:
             return tuple(number[feature] for feature in component)
 
-        components = ComponentSet(tuple(map(moved, self.components)))
-        return replace(self, trees=self.trees.pick(features), components=components)
+        held = zip(self.components, self.tables, strict=True)
+        kept = {moved(s): table for s, table in held if number.keys() >= set(s)}
+        components = ComponentSet(tuple(kept))
+        tables = tuple(kept[s] for s in components)
+        trees = self.trees.pick(features)
+        return replace(self, trees=trees, components=components, tables=tables)
 
     @cached_property
     def _boxes(self) -> Boxes:

@@ -211,10 +211,14 @@ def _interval(model: AnovaModel, place: int, weights: Sequence[np.ndarray]) -> t
 
 
 def certified_shapes(model: AnovaModel) -> dict[str, list[str]]:
-    """Shapes that are proved for all values of the other features, by feature."""
+    """Shapes that are proved for all values of the other features, by feature.
+
+    Nothing is proved of a feature in the remainder.
+    """
     certified = {}
-    for name, axis in zip(model.feature_names, model.encoder.axes[1], strict=True):
-        if axis.has_steps:
+    unproved = [] if model.remainder is None else model.remainder.features
+    for j, (name, axis) in enumerate(zip(model.feature_names, model.encoder.axes[1], strict=True)):
+        if axis.has_steps and j not in unproved:
             shapes = {*DIRECTIONS, model.shapes.get(name, DIRECTIONS[0])}
             held = [shape for shape in sorted(shapes) if model.certificate(name, shape).holds]
             if held:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.models import random_model, table_model, with_bands, with_evidence
-from tpnn import AnovaModel, Explanation, TPNNSurvival, purify
+from tests.models import random_model, table_model, with_bands, with_evidence, with_remainder
+from tpnn import AnovaModel, Explanation, TPNNSurvival, load, purify
 from tpnn.model.edit_log import digest
 from tpnn.model.evidence import Baseline
 
@@ -332,3 +334,53 @@ def test_wrong_edits_are_refused(message: str, models: dict[int, AnovaModel]) ->
 def test_only_components_can_be_left_out(models: dict[int, AnovaModel]) -> None:
     with pytest.raises(ValueError, match=r"^without: must be a component of the model"):
         models[2].edit("age", without=True).edit("age", without=True)
+
+
+EDITS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a range between nodes": ("income", {"between": (0.513, 1.234), "add": 0.2}),
+    "levels that share a node": (("town", "age"), {"levels": {"town": ["c"]}, "add": 1.0}),
+    "points": ("age", {"points": {20.5: 0.1, 44.0: -0.2}}),
+    "smooth": ("since", {"smooth": True}),
+    "without": ("grade", {"without": True}),
+    "without a pair": (("age", "income"), {"without": True}),
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_an_edit_leaves_the_remainder_as_it_is(
+    kind: str, models: dict[int, AnovaModel], X: pd.DataFrame, tmp_path: Path
+) -> None:
+    """The raw score changes by the edit of the core, and to undo it gives the old model back."""
+    (component, change), rows = EDITS[kind], rows_between(X)
+    core, model = models[2], with_remainder(models[2], seed=1)
+    edited = model.edit(component, **change)
+    expected = core.edit(component, **change).raw_scores(rows) - core.raw_scores(rows)
+    assert np.abs(edited.raw_scores(rows) - model.raw_scores(rows) - expected).max() <= EQUAL
+    rest = edited.remainder_scores(rows)
+    assert np.abs(rest - model.remainder_scores(rows)).max() <= EQUAL
+    assert rest.std() > 0.1
+    edited.save(tmp_path / "model.tpnn")
+    loaded = load(tmp_path / "model.tpnn").model_
+    assert np.array_equal(loaded.raw_scores(rows), edited.raw_scores(rows))
+    assert digest(loaded.undo()) == digest(model) != digest(core)
+
+
+def test_the_digest_is_that_of_the_remainder_too(models: dict[int, AnovaModel]) -> None:
+    model = with_remainder(models[2])
+    assert model.remainder is not None
+    others = [model.remainder.scaled(1.5), with_remainder(models[2], seed=1).remainder, None]
+    assert len({digest(m) for m in (model, *(replace(model, remainder=r) for r in others))}) == 4
+    edited = model.edit("age", add=0.2)
+    with pytest.raises(ValueError, match="it was changed without a record"):
+        replace(edited, remainder=others[0]).log()
+
+
+def test_no_shape_is_promised_of_a_feature_in_the_remainder(models: dict[int, AnovaModel]) -> None:
+    """A certificate of the core would be one of a part of the model."""
+    model = with_remainder(models[2])
+    for promise in (
+        lambda: model.edit("income", shape="increasing"),
+        lambda: model.certificate("income"),
+    ):
+        with pytest.raises(ValueError, match=r"'income'. Fit with remainder=False"):
+            promise()

@@ -8,6 +8,7 @@ zero along each of their features.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
@@ -49,7 +50,7 @@ def _without(model: AnovaModel, component: Component) -> AnovaModel:
             f"{model.component_names[:10]!r}."
         )
     rest = model.restrict(s for s in model.components if s != component)
-    return _after(rest, set(), model)
+    return _after(replace(rest, remainder=model.remainder), set(), model)
 
 
 def _refined_for(model: AnovaModel, edit: Edit) -> AnovaModel:

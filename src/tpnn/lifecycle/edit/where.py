@@ -17,6 +17,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.rules import is_number
+from tpnn.anova.components import ComponentSet
 from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
 from tpnn.model.evidence import Evidence
@@ -87,10 +88,13 @@ def refined(
             _with_masses(two, main) if two is not one else one for one, two, main in each
         )
 
-    def all_moved(tables: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        pairs = zip(model.components, tables, strict=True)
+    def all_moved(
+        tables: Sequence[FloatArray], components: ComponentSet = model.components
+    ) -> tuple[FloatArray, ...]:
+        pairs = zip(components, tables, strict=True)
         return tuple(moved(table, model.axes(s), [new[len(s)][j] for j in s]) for s, table in pairs)
 
+    rest = model.remainder
     spreads, posteriors = model.evidence.spreads, model.evidence.posteriors
     posteriors = posteriors and tuple(
         one and _moved_posterior(one, model.axes(s), [new[len(s)][j] for j in s])
@@ -100,6 +104,7 @@ def refined(
         model,
         encoder=replace(model.encoder, axes=new),
         tables=all_moved(model.tables),
+        remainder=rest and replace(rest, tables=all_moved(rest.tables, rest.components)),
         evidence=Evidence(spreads=spreads and all_moved(spreads), posteriors=posteriors),
     )
 
