@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.metrics.estimates import estimate, hazards
+from tpnn.explain.metrics.estimates import estimate
+from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.model.model import AnovaModel
-from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 
@@ -22,6 +22,8 @@ FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more
 SMALLEST_SHARE = 1e-4  # stands for an empty bin, whose logarithm must be finite
 LEAST_ROWS = 5.0  # bins with fewer are joined, because the test needs them
+CALIBRATION = ["test", "actual", "expected", "p_value"]
+SCORES = ["score", "value", "lower", "upper"]
 
 
 class Shares(NamedTuple):
@@ -120,65 +122,6 @@ def shares_of_masses(axis: Axis, new: FloatArray, n_reference: float) -> Shares:
     return Shares(p, q, n_reference, len(new))
 
 
-def calibration_p_value(task: Task, target: FloatArray, raw: FloatArray) -> float | None:
-    """p-value of the test that the model is right; None for a survival model without baseline.
-
-    Targets are (n_rows, n_columns), as ``task.targets`` returns them. Raw scores contain the
-    offset.
-    """
-    from scipy.stats import chi2, f
-
-    moments = _sums(task, target, raw)
-    if moments is None:
-        return None
-    sums, covariance = moments
-    statistic = float(sums @ np.linalg.pinv(covariance, hermitian=True) @ sums)
-    rank = max(int(np.linalg.matrix_rank(covariance, hermitian=True)), 1)
-    if task.kind == "classes":
-        return float(chi2.sf(statistic, rank))
-    n_left = len(raw) - rank  # Hotelling's test: the covariance is estimated from the rows
-    return float(f.sf(statistic * n_left / (rank * (len(raw) - 1)), rank, n_left))
-
-
-def _sums(task: Task, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """Sum z_i e_i over rows, with errors e_i and z_i = (1, raw_i - mean); covariance of the sum."""
-    columns = raw.reshape(len(raw), -1)
-    mean = task.link.inverse(columns)
-    if task.kind == "classes":
-        return _class_sums(target, mean, columns)
-    if task.kind == "survival":
-        if task.baseline is None:
-            return None
-        times, events = target.T
-        return _robust(_tilted(events - hazards(task.baseline, times, raw), raw))
-    if task.kind == "quantiles":
-        return _robust((target <= mean) - task.levels)
-    errors = zip((target - mean).T, columns.T, strict=True)
-    return _robust(np.hstack([_tilted(error, score) for error, score in errors]))
-
-
-def _class_sums(
-    target: FloatArray, mean: FloatArray, raw: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Sum the errors of labels; the predicted probabilities say their variance."""
-    if mean.shape[1] == 1:
-        z = np.column_stack([np.ones(len(raw)), raw - raw.mean()])
-        return z.T @ (target - mean)[:, 0], z.T @ (z * (mean * (1 - mean)))
-    return (target - mean).sum(0), np.diag(mean.sum(0)) - mean.T @ mean
-
-
-def _tilted(errors: FloatArray, raw: FloatArray) -> FloatArray:
-    """Columns e_i and (raw_i - mean) e_i."""
-    return np.column_stack([errors, (raw - raw.mean()) * errors])
-
-
-def _robust(errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum the columns; the rows give an estimate of the covariance of the sums."""
-    scale = np.sqrt((errors**2).mean(0))
-    unit = errors / np.where(scale > 0, scale, 1.0)
-    return unit.sum(0), len(unit) * np.atleast_2d(np.cov(unit.T))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Drift:
     """What ``tpnn.monitor`` found.
@@ -194,8 +137,9 @@ class Drift:
         For each output the mean raw score of the reference and of the new rows, its ``shift``, and
         the ``p_value`` and ``alarm`` of a shift.
     calibration : DataFrame
-        Where targets were given: the ``p_value`` and ``alarm`` of errors that the model does not
-        expect. Empty without them.
+        For each output, where there are targets: mean target ``actual``, mean prediction
+        ``expected``, and the ``p_value`` and ``alarm`` of errors that the model does not
+        expect. For survival these are events per row, for quantiles shares of rows below.
     scores : DataFrame
         Where targets were given: scores of the model on the new rows, with ``lower`` and ``upper``
         end of a confidence interval of 95 %.
@@ -391,14 +335,11 @@ def _targets(model: AnovaModel, X: Any, y: Any, offset: Any) -> tuple[pd.DataFra
     """Test of calibration, and scores with intervals; empty without targets."""
     import pandas as pd
 
-    calibration = pd.DataFrame({"test": [], "p_value": []})
-    scores = pd.DataFrame(columns=["score", "value", "lower", "upper"])
     if y is None:
-        return calibration, scores
+        return pd.DataFrame(columns=CALIBRATION), pd.DataFrame(columns=SCORES)
     raw = model.raw_scores(X, offset)
     task = model.task.told(y)
-    p_value = calibration_p_value(task, task.targets(y, len(raw)), raw)
-    if p_value is not None:
-        calibration = pd.DataFrame({"test": ["mean and slope"], "p_value": [p_value]})
-    lines = [(one.name, one.value, *one.interval()) for one in estimate(task, y, raw)]
-    return calibration, pd.DataFrame(lines, columns=list(scores.columns))
+    tests = calibration_tests(task, task.targets(y, len(raw)), raw)
+    lines = [(one.name, *one.means(), one.p_value()) for one in tests]
+    scores = [(one.name, one.value, *one.interval()) for one in estimate(task, y, raw)]
+    return pd.DataFrame(lines, columns=CALIBRATION), pd.DataFrame(scores, columns=SCORES)

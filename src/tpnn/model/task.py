@@ -158,6 +158,10 @@ class Task:
             losses = self.objective.reported(self._unit(target)).losses(target, columns, shares)
         return np.asarray(losses[:, 0])
 
+    def slopes(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Differentiate the loss of each row in its raw scores, both (n_rows, n_outputs)."""
+        return np.asarray(self.objective.reported(self._unit(target)).slopes(target, raw)[0])
+
     def loss(self, y: Any, raw: FloatArray) -> float:
         """Mean loss of raw scores on rows with targets, as it is reported."""
         task = self.told(y)

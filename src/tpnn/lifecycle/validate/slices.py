@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.lifecycle.monitor import calibration_p_value, holm
+from tpnn.lifecycle.calibration import calibration_tests
+from tpnn.lifecycle.monitor import holm
 from tpnn.model.model import AnovaModel
 from tpnn.model.task import Task
 from tpnn.table.encoder import Feature
@@ -27,6 +28,8 @@ N_BINS = 4  # of a feature without levels
 MOST_LEVELS = 12  # that have a slice each; rarer ones share one
 LEAST_ROWS = 50  # of a slice, and of its complement
 MISSING, OTHER = "missing", "other levels"
+SIZE_OF_ERRORS = "size of errors"
+COLUMNS = ["slice", "n_rows", "wrong", "actual", "expected", "p_value"]
 
 
 def weak_slices(
@@ -41,18 +44,17 @@ def weak_slices(
 
     task = model.task.told(y)
     target = task.targets(y, len(raw))
-    sizes = _error_sizes(task, target, raw)
-    lines, p_values = [], []
+    tests, sizes = calibration_tests(task, target, raw), _error_sizes(task, target, raw)
+    lines = []
     for name, rows in _slices(model, X):
-        bias = calibration_p_value(task, target[rows], raw[rows])
-        p_values += [] if bias is None else [bias]
-        lines += [] if bias is None else [(name, int(rows.sum()), "mean or slope")]
+        start = name, int(rows.sum())
+        lines += [(*start, test.name, *test.means(rows), test.p_value(rows)) for test in tests]
         if sizes is not None:
-            p_values.append(_larger(sizes[rows], sizes[~rows]))
-            lines.append((name, int(rows.sum()), "size of errors"))
-    frame = pd.DataFrame(lines, columns=["slice", "n_rows", "wrong"])
-    frame["p_value"] = p_values
-    found = frame[holm(np.array(p_values), rate)] if len(frame) else frame
+            both = sizes[rows], sizes[~rows]
+            means = ((side**2).mean() for side in both)
+            lines.append((*start, SIZE_OF_ERRORS, *means, _larger(*both)))
+    frame = pd.DataFrame(lines, columns=COLUMNS)
+    found = frame[holm(frame["p_value"].to_numpy(float), rate)]
     return found.sort_values("p_value", kind="stable").reset_index(drop=True), len(frame)
 
 

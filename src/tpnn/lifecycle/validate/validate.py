@@ -47,7 +47,9 @@ class Validation:
         largest prediction, and ``actual_over_expected``. For survival, the share that survives as
         observed and as predicted, at ten times.
     slices : DataFrame
-        Slices of one or two features in which the model is wrong beyond chance.
+        Slices of one or two features in which the model is wrong beyond chance: mean target
+        ``actual`` and mean prediction ``expected``, or the mean size of errors inside and outside.
+        For survival these are events per row, for quantiles shares of rows below.
     n_slices : int
         How many tests the search for them made.
     robustness : Robustness
