@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tests.models import with_remainder
 from tpnn import AnovaModel, ComponentSet
 from tpnn.loss.links import LINKS
 from tpnn.table.encoder import LevelRules, TableEncoder
@@ -108,27 +110,42 @@ def fuzzed_rows(model: AnovaModel, n_rows: int = 2000) -> pd.DataFrame:
 
 
 def expected(model: AnovaModel, rows: pd.DataFrame) -> dict[str, Any]:
-    """What the model itself says: raw scores, predictions, components, always with outputs."""
+    """What the model itself says: raw scores, predictions, components, always with outputs.
+
+    A remainder is one more component.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about unseen levels
         raw, means = model.raw_scores(rows), model.predict(rows)
-        effects = model.component_scores(rows)
-    n = len(rows)
-    shape = n, len(model.components), len(model.intercepts)
-    return {
-        "raw": raw.reshape(n, -1), "means": means.reshape(n, -1), "effects": effects.reshape(shape),
-    }  # fmt: skip
+        effects, rest = model.component_scores(rows), model.remainder_scores(rows)
+    n, n_outputs = len(rows), len(model.intercepts)
+    effects = effects.reshape(n, -1, n_outputs)
+    if model.remainder is not None:
+        effects = np.concatenate([effects, rest.reshape(n, 1, n_outputs)], axis=1)
+    return {"raw": raw.reshape(n, -1), "means": means.reshape(n, -1), "effects": effects}
 
 
 def assert_equal_to_model(found: np.ndarray, model: AnovaModel, rows: pd.DataFrame) -> None:
-    """Columns: raw scores, predictions, contributions, as a query with contributions has them."""
+    """Columns: raw scores, predictions, contributions, remainder, as a query with all has them."""
     truth = expected(model, rows)
     found = np.asarray(found, np.float64)
     k = len(model.intercepts)
     unit = TOLERANCE * truth["raw"].std()
-    assert found.shape[1] == 2 * k + len(model.components) * k
+    assert found.shape[1] == 2 * k + truth["effects"].shape[1] * k
     np.testing.assert_allclose(found[:, :k], truth["raw"], rtol=0, atol=unit)
     means = truth["means"]
     np.testing.assert_allclose(found[:, k : 2 * k], means, rtol=1e-12, atol=unit)
     effects = truth["effects"].reshape(len(rows), -1)
     np.testing.assert_allclose(found[:, 2 * k :], effects, rtol=0, atol=unit)
+
+
+def remainder_model(task: str) -> AnovaModel:
+    """A model with trees beside its components, which alone ask about some of its columns."""
+    model = with_remainder(model_of(task), n_trees=30, depth=5)
+    known = [s for s in model.components if 1 not in s and 3 not in s]
+    part = model.remainder
+    assert part is not None
+    held = ComponentSet(tuple(s for s in part.components if s in known))
+    tables = tuple(part.held[s] for s in held)
+    core = model.restrict(known)
+    return replace(core, remainder=replace(part, components=held, tables=tables))

@@ -25,6 +25,7 @@ from tests.export.cases import (
     expected,
     fuzzed_rows,
     model_of,
+    remainder_model,
 )
 from tests.models import random_model, small_model
 from tpnn import AnovaModel, ComponentSet
@@ -61,6 +62,24 @@ def test_code_equals_the_model(task: str, language: str) -> None:
     found = scored(language, model, rows)
     assert not found.refused.any()
     assert_equal_to_model(found.answers, model, rows)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_code_equals_a_model_with_a_remainder(task: str, language: str) -> None:
+    model = remainder_model(task)
+    rows = fuzzed_rows(model, 1000)
+    assert_equal_to_model(scored(language, model, rows).answers, model, rows)
+    alone = scored(language, model, rows, contributions=False).answers[:, len(model.intercepts) :]
+    truth = expected(model, rows)
+    unit = TOLERANCE * truth["raw"].std()
+    np.testing.assert_allclose(alone, truth["means"], rtol=1e-12, atol=unit)
+
+
+def test_a_file_speaks_of_a_remainder_where_there_is_one(language: str) -> None:
+    without, alone = model_of("regression"), remainder_model("regression").to_code(language)
+    assert "remainder" not in without.to_code(language, contributions=True)
+    assert "remainder" in alone
+    assert "ontributions" not in alone
 
 
 @pytest.mark.parametrize("task", FITS)

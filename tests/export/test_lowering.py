@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.export.cases import TASKS, fuzzed_rows, model_of
+from tests.export.cases import TASKS, fuzzed_rows, model_of, remainder_model
 from tests.models import small_model
 from tpnn.export import lowering as checking
 from tpnn.export.lowering import lower
@@ -22,8 +22,22 @@ def test_the_lowering_equals_the_components(task: str) -> None:
     model = model_of(task)
     columns = model.encoder.columns(model.encoder.read(fuzzed_rows(model, 5000)))
     truth = column_scores(model, columns)
-    found = checking.evaluate(lower(model), columns).reshape(truth.shape)
+    found = checking.evaluate(lower(model), columns)[0].reshape(truth.shape)
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.filterwarnings("ignore:X. levels")
+def test_the_lowering_equals_a_remainder(task: str) -> None:
+    model = remainder_model(task)
+    columns = model.encoder.columns(model.encoder.read(fuzzed_rows(model, 5000)))
+    lowered = checking.checked_lowering(model)
+    assert {known.name for known in lowered.inputs} == set(model.required_features)
+    truth = model.remainder_scores(fuzzed_rows(model, 5000)).reshape(5000, -1)
+    effects, rest = checking.evaluate(lowered, columns)
+    np.testing.assert_allclose(rest, truth, rtol=0, atol=1e-12)
+    in_one, trees = checking.evaluate(lowered.in_one(), columns)
+    np.testing.assert_allclose(in_one.sum(1) + trees, effects.sum(1) + rest, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -12,15 +12,17 @@ import pytest
 
 from benchmarks.speed.exports.languages import C_FLAGS
 from tpnn import AnovaModel, ComponentSet
+from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
 from tpnn.export.code import LANGUAGES, TEMPLATES
 from tpnn.export.lowering import MISSING, UNSEEN
 from tpnn.loss.links import LINKS
+from tpnn.model.remainder import Remainder
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 
 
 def example() -> AnovaModel:
-    """Claims by age and town, with an exposure."""
+    """Claims by age and town, with an exposure and a remainder of two trees."""
     rows = pd.DataFrame(
         {
             "exposure": [1.0, 0.5, 1.0, 1.0],
@@ -32,6 +34,14 @@ def example() -> AnovaModel:
     components = ComponentSet(((0,), (1,), (0, 1)))
     shapes = [[encoder.axes[len(s)][j].n_nodes for j in s] for s in components]
     tables = tuple(np.arange(np.prod(shape)).reshape(*shape, 1) / 8 for shape in shapes)
+    remainder = Remainder(
+        trees=trees_of_age_and_town(),
+        constants=np.array([0.5]),
+        components=ComponentSet(((1,),)),
+        tables=(np.array([[0.25], [-0.25]]),),
+        share=0.1,
+        worth=0.1,
+    )
     return AnovaModel(
         encoder=encoder,
         components=components,
@@ -39,7 +49,21 @@ def example() -> AnovaModel:
         intercepts=np.array([-1.5]),
         link=LINKS["log"],
         has_offset=True,
+        remainder=remainder,
     )
+
+
+def trees_of_age_and_town() -> Trees:
+    """Two trees: one asks for Ulm and then whether age is above 40, the other is a leaf."""
+    age = TreeFeature(np.array([40.0]), None, np.ones(4) / 4)
+    town = TreeFeature(np.empty(0), np.array([0, 1], np.int32), np.ones(4) / 4)
+    builder = TreeBuilder([age, town], 1)
+    leaves = [builder.leaf(np.array([value])) for value in (0.5, 1.0, 2.0, 4.0)]
+    is_old = builder.question(0, np.array([False, True, False, False]))
+    is_ulm = builder.question(1, np.array([False, True, False, False]))
+    builder.root(builder.node(is_ulm, leaves[0], builder.node(is_old, leaves[1], leaves[2])))
+    builder.root(leaves[3])
+    return builder.trees()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -78,7 +78,8 @@ const began = process.cpuUsage();
 const answers = rows.map((row, i) => {
   try {
     const found = score(row, offsets[i]);
-    return [found.raw_score, found.prediction, found.contributions || []].flat(2);
+    const more = [found.contributions ?? [], found.remainder ?? []];
+    return [found.raw_score, found.prediction, ...more].flat(2);
   } catch (error) {
     if (error instanceof RangeError || error instanceof TypeError) return null;
     throw error;
@@ -100,7 +101,8 @@ for row, offset in zip(data["rows"], data["offsets"]):
         answers.append(None)
 seconds = time.process_time() - began
 json.dump({"seconds": seconds, "answers": [
-    answer and [answer["raw_score"], answer["prediction"], answer.get("contributions", [])]
+    answer and [answer["raw_score"], answer["prediction"],
+                answer.get("contributions", []), answer.get("remainder", [])]
     for answer in answers
 ]}, open("answers.json", "w"))
 """
@@ -109,8 +111,8 @@ json.dump({"seconds": seconds, "answers": [
 class Ran(NamedTuple):
     """What a program answered."""
 
-    # (n_rows, n_answers); raw scores, predictions and, if the file has them, contributions;
-    # NaN for refused rows
+    # (n_rows, n_answers); raw scores, predictions and, if the file has them, contributions and
+    # remainder; NaN for refused rows
     answers: FloatArray
     # (n_rows,); what the program says of each row: 0, or not 0 where it refuses the row
     refused: FloatArray
@@ -129,8 +131,13 @@ class Job(NamedTuple):
     @property
     def n_answers(self) -> int:
         """Numbers that are answered for each row."""
-        effects = len(self.model.components) if self.contributions else 0
+        effects = len(self.model.components) + self.has_remainder if self.contributions else 0
         return (2 + effects) * len(self.model.intercepts)
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether there is a number for the remainder beside the contributions."""
+        return self.contributions and self.model.remainder is not None
 
 
 def plain_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -198,8 +205,7 @@ def _run_c(code: str, job: Job, folder: Path) -> tuple[FloatArray, float]:
 
 def _values(model: AnovaModel, row: Row, offset: float | None) -> list[Any]:
     """Values in the order of the struct's members: features that are used, then an offset."""
-    used = sorted({feature for component in model.components for feature in component})
-    values = [row[model.feature_names[feature]] for feature in used]
+    values = [row[name] for name in model.required_features]
     column = model.encoder.offset_column
     if column is not None:
         return [*values, row[column.name or f"x{column.place}"]]
@@ -217,6 +223,8 @@ def _scores(job: Job) -> str:
     if job.contributions:
         calls.append("tpnn_raw_scores(&rows[i], answer + 1)")
         calls.append(f"tpnn_contributions(&rows[i], answer + {1 + 2 * k})")
+    if job.has_remainder:
+        calls.append(f"tpnn_remainder(&rows[i], answer + {1 + job.n_answers - k})")
     return "".join(f"        if (answer[0] == 0) answer[0] = {call};\n" for call in calls)
 
 

@@ -34,6 +34,8 @@ def run_session(model: AnovaModel, rows: pd.DataFrame, contributions: bool) -> S
     answers = [found["raw_score"], means[:, -len(model.intercepts) :]]  # of two classes, the second
     if contributions:
         answers.append(found["contributions"].reshape(len(rows), -1))
+    if "remainder" in found:
+        answers.append(found["remainder"])
     return Scored(np.hstack(answers), seconds, size)
 
 

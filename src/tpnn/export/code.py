@@ -14,7 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tpnn.export.lowering import Grid, Input, Lowered, Place, checked_lowering
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray
+from tpnn.export.lowering import Forest, Grid, Input, Lowered, Place, checked_lowering
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.encoder import level_text
@@ -23,6 +26,7 @@ from tpnn.table.table import DATE, DURATION, NUMBER
 TEMPLATES = Path(__file__).parent / "templates"
 BEGIN, END = "BEGIN MODEL", "END MODEL"
 ITEMS_PER_LINE = 6
+WORD = 32  # bits
 # how levels are read: as text, as numbers, as numbers of which some are no doubles, as both
 TEXT, NUMBERS, WHOLE, EITHER = "text", "numbers", "whole numbers", "text or numbers"
 PREDICTIONS = {
@@ -55,18 +59,23 @@ def to_code(model: AnovaModel, language: str, contributions: bool) -> str:
             "Pass 'c', for example."
         )
     file, write = LANGUAGES[language]
-    lines = write(checked_lowering(model), model.classes, f"The prediction is {_words(model)}.")
+    lowered = checked_lowering(model)
+    if not contributions:
+        lowered = lowered.in_one()
+    lines = write(lowered, model.classes, f"The prediction is {_words(model)}.")
     template = (TEMPLATES / file).read_text("ascii")
     before = template[: template.index("\n", template.index(BEGIN)) + 1]
     after = template[template.rindex("\n", 0, template.index(END)) + 1 :]
-    if not contributions:
-        before, after = map(_without_contributions, (before, after))
+    asked = {"contributions": contributions, "remainder": lowered.forest is not None}
+    unwanted = [word for word, is_wanted in asked.items() if not is_wanted]
+    before, after = (_without(unwanted, code) for code in (before, after))
     return before + "".join(f"{line}\n" for line in lines) + after
 
 
-def _without_contributions(code: str) -> str:
-    """Leave out the paragraphs of a template that speak of contributions."""
-    return "\n\n".join(text for text in code.split("\n\n") if "contributions" not in text)
+def _without(words: Sequence[str], code: str) -> str:
+    """Leave out the paragraphs of a template that have one of the words."""
+    paragraphs = code.split("\n\n")
+    return "\n\n".join(text for text in paragraphs if not any(word in text for word in words))
 
 
 def _words(model: AnovaModel) -> str:
@@ -182,7 +191,7 @@ def _script_data(
     data = {
         "INPUTS": inputs,
         "PLACES": [(place.input, *_arrays(place)) for place in lowered.places],
-        "GRIDS": [(x.places, x.strides, x.cells.ravel().tolist()) for x in lowered.grids],
+        "GRIDS": list(map(_grid, lowered.grids)),
         "INTERCEPTS": lowered.intercepts.tolist(),
         "LINK": lowered.link,
         "OFFSET": _offset(lowered),
@@ -190,10 +199,44 @@ def _script_data(
         "CLASSES": classes,
         "COMPONENTS": [grid.names for grid in lowered.grids],
     }
+    if lowered.forest is not None:
+        data |= {"HELD": list(map(_grid, lowered.held)), **_forest(lowered.forest)}
     comments = [about, "Columns of a row:", *(f"  {words}" for words in _columns(lowered))]
     return [comment + words for words in comments] + [
         declaration.format(name, _nested(value, literal)) for name, value in data.items()
     ]
+
+
+def _grid(grid: Grid) -> tuple[Any, ...]:
+    return grid.places, grid.strides, grid.cells.ravel().tolist()
+
+
+def _forest(forest: Forest) -> dict[str, list[Any]]:
+    """Questions and trees: each node has its question and the places to the left and right."""
+    trees, place_of = forest
+    nodes = np.column_stack([trees.questions, trees.children])
+    return {
+        "QUESTIONS": [
+            (place_of[feature], _words_of(trees.right[start:stop]))
+            for feature, start, stop in zip(
+                trees.asked.tolist(), trees.starts[:-1], trees.starts[1:], strict=True
+            )
+        ],
+        "TREES": trees.roots.tolist(),
+        "NODES": nodes.ravel().tolist(),
+        "LEAVES": trees.values.ravel().tolist(),
+    }
+
+
+def _words_of(bits: BoolArray) -> list[int]:
+    """Words of 32 bits, the lowest bits of the first one first.
+
+    >>> _words_of(np.arange(33) % 32 == 0)
+    [1, 1]
+    """
+    padded = np.zeros(-(-len(bits) // WORD) * WORD, np.uint8)
+    padded[: len(bits)] = bits
+    return np.packbits(padded, bitorder="little").view("<u4").tolist()
 
 
 def _arrays(place: Place) -> list[list[Any]]:
@@ -239,7 +282,7 @@ def _is_double(value: int) -> bool:
 
 def _c_data(lowered: Lowered, classes: Sequence[Any], about: str) -> list[str]:
     """Lines that declare a model in C."""
-    (kind, offset), intercepts = _offset(lowered), lowered.intercepts.tolist()
+    kind, offset = _offset(lowered)
     columns = [column.name for column in lowered.inputs]
     names = identifiers(columns if kind == "none" else [*columns, offset])
     types = ["const char *" if _is_text(column) else "double " for column in lowered.inputs]
@@ -252,10 +295,14 @@ def _c_data(lowered: Lowered, classes: Sequence[Any], about: str) -> list[str]:
     labels = {"classes": list(map(str, classes)), "outputs": lowered.outputs,
               "components": [" x ".join(grid.names) for grid in lowered.grids]}  # fmt: skip
     records = {
-        "input": [_c_input(*pair) for pair in zip(lowered.inputs, names, strict=False)],
-        "place": [_c_place(place) for place in lowered.places],
-        "grid": [_c_grid(grid) for grid in lowered.grids],
+        "input tpnn_inputs": [_c_input(*pair) for pair in zip(lowered.inputs, names, strict=False)],
+        "place tpnn_places": [_c_place(place) for place in lowered.places],
+        "grid tpnn_grids": [_c_grid(grid) for grid in lowered.grids],
     }
+    arrays: dict[str, list[Any]] = {"double tpnn_intercepts": lowered.intercepts.tolist()}
+    if lowered.forest is not None:
+        more_sizes, more_records, more_arrays = _c_forest(lowered.forest, lowered.held)
+        sizes, records, arrays = sizes | more_sizes, records | more_records, arrays | more_arrays
     return [
         f"/* {about} */",
         f"enum {{ {', '.join(f'TPNN_{name} = {size}' for name, size in sizes.items())} }};",
@@ -270,9 +317,12 @@ def _c_data(lowered: Lowered, classes: Sequence[Any], about: str) -> list[str]:
         f"static const enum tpnn_offset tpnn_offset = TPNN_{kind.upper()};",
         "static const size_t tpnn_offset_at = "
         + (f"offsetof(struct tpnn_row, {names[-1]});" if kind != "none" else "0;"),
-        f"static const double tpnn_intercepts[] = {{{lines_of(map(repr, intercepts))}}};",
         *(
-            f"static const struct tpnn_{name} tpnn_{name}s[] = {{"
+            f"static const {name}[] = {{{lines_of(map(repr, each)) or '0'}}};"
+            for name, each in arrays.items()
+        ),
+        *(
+            f"static const struct tpnn_{name}[] = {{"
             + (",".join(f"\n  {record}" for record in each) or "{0}")
             + "\n};"
             for name, each in records.items()
@@ -344,6 +394,25 @@ def _c_grid(grid: Grid) -> str:
     cells = _c_array("double", grid.cells.ravel().tolist())
     return _c_record(
         len(grid.places), _c_array("int", grid.places), _c_array("int", grid.strides), cells
+    )
+
+
+def _c_forest(
+    forest: Forest, held: Sequence[Grid]
+) -> tuple[dict[str, int], dict[str, list[str]], dict[str, list[Any]]]:
+    """Sizes, records and arrays of a remainder."""
+    data = _forest(forest)
+    questions = [
+        _c_record(place, _c_array("unsigned long", words)) for place, words in data["QUESTIONS"]
+    ]
+    return (
+        {"HELD": len(held), "TREES": len(data["TREES"])},
+        {"grid tpnn_held": list(map(_c_grid, held)), "question tpnn_questions": questions},
+        {
+            "int tpnn_trees": data["TREES"],
+            "int tpnn_nodes": data["NODES"],
+            "double tpnn_leaves": data["LEAVES"],
+        },
     )
 
 

@@ -3,6 +3,9 @@
 A row is scored in three steps. The value of a column becomes a lower node and a fraction of the way
 to the next one; these pick cells of each component's grid, between which the component is linear;
 the components add up to the raw scores, from which the link makes predictions.
+
+If the model has a remainder, the codes that its trees ask about are nodes, too. Raw scores are then
+the intercept, the grids and the trees, less the grids that the trees hold of the components.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.anova.components import Component
+from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.model.model import AnovaModel, column_scores, tables_by_component
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
@@ -71,6 +76,13 @@ class Grid(NamedTuple):
     cells: FloatArray
 
 
+class Forest(NamedTuple):
+    """Trees of a remainder."""
+
+    trees: Trees  # of mean zero
+    place_of: dict[int, int]  # place of each feature that is asked about; its nodes are codes
+
+
 class Offset(NamedTuple):
     """A column that is added to the raw score, or its logarithm if it is an exposure."""
 
@@ -82,9 +94,11 @@ class Offset(NamedTuple):
 class Lowered:
     """A model as every export writes it."""
 
-    inputs: tuple[Input, ...]  # columns that the components read
-    places: tuple[Place, ...]
+    inputs: tuple[Input, ...]  # columns that the components and trees read
+    places: tuple[Place, ...]  # those of trees come last
     grids: tuple[Grid, ...]  # the components
+    held: tuple[Grid, ...]  # of some components, what the trees hold of them
+    forest: Forest | None
     intercepts: FloatArray  # (n_outputs,)
     link: str  # "identity", "logit", "log", "softmax" or "quantiles"
     outputs: tuple[str, ...]  # names; empty where there is one output
@@ -96,21 +110,43 @@ class Lowered:
         """Number of raw scores of a row."""
         return len(self.intercepts)
 
+    @property
+    def interpolated(self) -> list[int]:
+        """Places between whose nodes components are linear."""
+        used = {place for grid in self.grids for place in grid.places}
+        return [number for number in sorted(used) if self.places[number].is_between]
+
+    def in_one(self) -> Lowered:
+        """Join each component with what the trees hold of it, where nobody asks for them alone."""
+        held = {grid.places: grid.cells for grid in self.held}
+        joined = [x._replace(cells=x.cells - held.get(x.places, 0.0)) for x in self.grids]
+        return replace(self, grids=tuple(joined), held=())
+
 
 def lower(model: AnovaModel) -> Lowered:
-    """Nodes, cells and weights of a model; columns that no component reads are left out."""
-    encoder, components = model.encoder, tuple(model.components)
-    inputs = tuple(input_of(encoder, j) for j in sorted({j for s in components for j in s}))
+    """Nodes, cells and weights of a model; columns that it does not depend on are left out."""
+    encoder, components, rest = model.encoder, tuple(model.components), model.remainder
+    asked = [] if rest is None else rest.features
+    read = sorted({j for s in components for j in s} | set(asked))
+    inputs = tuple(input_of(encoder, j) for j in read)
     number_of = {column.feature: number for number, column in enumerate(inputs)}
     used = sorted({(len(s), j) for s in components for j in s})
     place_of = {key: number for number, key in enumerate(used)}
-    places = tuple(
-        _place(encoder.axes[order][j], inputs[number_of[j]], number_of[j]) for order, j in used
+    places = [_place(encoder.axes[order][j], inputs, number_of[j]) for order, j in used]
+    grids, held = (
+        _grids(tables, encoder.feature_names, places, place_of)
+        for tables in (tables_by_component(model), {} if rest is None else rest.held)
     )
+    forest = None
+    if rest is not None:
+        forest = Forest(rest.centred, {j: len(used) + i for i, j in enumerate(asked)})
+        places += [_code_place(rest.trees.features[j], inputs, number_of[j]) for j in asked]
     return Lowered(
         inputs=inputs,
-        places=places,
-        grids=_grids(model, places, place_of),
+        places=tuple(places),
+        grids=grids,
+        held=held,
+        forest=forest,
         intercepts=model.intercepts,
         link=model.link.name,
         outputs=model.output_names,
@@ -147,11 +183,11 @@ def _check_levels(name: str, feature: Feature) -> None:
         )
 
 
-def _place(axis: Axis, column: Input, number: int) -> Place:
+def _place(axis: Axis, inputs: Sequence[Input], number: int) -> Place:
     """Place of one axis; it has a last node of zeros only if some value is located there."""
+    column = inputs[number]
     is_number = not column.levels and not axis.is_empty
-    numbers = np.append([np.nan, UNSEEN_LEVEL], np.arange(float(len(column.levels))))
-    lower, fraction = axis.locate(numbers)
+    lower, fraction = axis.locate(_level_numbers(column))
     reached = lower[:1] if is_number else lower
     return Place(
         input=number,
@@ -162,12 +198,31 @@ def _place(axis: Axis, column: Input, number: int) -> Place:
     )
 
 
+def _code_place(codes: TreeFeature, inputs: Sequence[Input], number: int) -> Place:
+    """Place whose nodes are the codes of a feature, each of which begins above the last end."""
+    column, nodes = inputs[number], np.empty(0)
+    if not column.levels:
+        ends = codes.ends / column.unit
+        begins = np.nextafter(ends, np.inf)
+        nodes = np.concatenate([ends[:1], begins, np.nextafter(begins[-1:], np.inf)])
+        nodes = nodes if len(ends) else np.zeros(1)
+    lower = codes.codes(_level_numbers(column)).astype(np.intp)
+    return Place(number, nodes, lower, np.zeros(len(lower)), codes.n_codes)
+
+
+def _level_numbers(column: Input) -> FloatArray:
+    """Missing and unseen values and every level, as the encoder numbers them."""
+    return np.append([np.nan, UNSEEN_LEVEL], np.arange(float(len(column.levels))))
+
+
 def _grids(
-    model: AnovaModel, places: Sequence[Place], place_of: Mapping[tuple[int, int], int]
+    tables: Mapping[Component, FloatArray],
+    names: Sequence[str],
+    places: Sequence[Place],
+    place_of: Mapping[tuple[int, int], int],
 ) -> tuple[Grid, ...]:
-    names = model.encoder.feature_names
     grids = []
-    for component, table in tables_by_component(model).items():
+    for component, table in tables.items():
         numbers = tuple(place_of[len(component), feature] for feature in component)
         sizes = [places[number].size for number in numbers]
         extra = [(0, size - n_nodes) for size, n_nodes in zip(sizes, table.shape, strict=False)]
@@ -197,16 +252,19 @@ MOST_PROBES = 4096  # rows on which a model is compared with its export
 
 def checked_lowering(model: AnovaModel) -> Lowered:
     """Lower a model and compare it with the model on rows that visit every node and every rule."""
-    lowered = lower(model)
-    columns = probes(model)
-    expected = column_scores(model, columns)
-    scores = evaluate(lowered, columns).reshape(expected.shape)
-    size = sum(float(np.abs(grid.cells).max(initial=0.0)) for grid in lowered.grids)
-    worst = float(np.abs(scores - expected).max(initial=0.0))
+    lowered, columns = lower(model), probes(model)
+    scores, rest = evaluate(lowered, columns)
+    known = 0.0 if model.remainder is None else model.remainder.scores(model.encoder.axes, columns)
+    errors = scores - column_scores(model, columns).reshape(scores.shape), rest - known
+    worst = max(float(np.abs(error).max(initial=0.0)) for error in errors)
+    size = sum(float(np.abs(grid.cells).max(initial=0.0)) for grid in lowered.grids + lowered.held)
+    if lowered.forest is not None:
+        trees = lowered.forest.trees
+        size += len(trees.roots) * float(np.abs(trees.values).max())
     if not worst <= TOLERANCE * size:
         raise AssertionError(
-            f"model: the export differs from component_scores by {worst!r}, which must not be. "
-            "Please report this."
+            f"model: the export differs from component_scores or remainder_scores by {worst!r}, "
+            "which must not be. Please report this."
         )
     return lowered
 
@@ -219,9 +277,11 @@ def probes(model: AnovaModel) -> list[FloatArray]:
     """
     encoder, rng = model.encoder, np.random.default_rng(0)
     columns = []
+    trees = None if model.remainder is None else model.remainder.trees
     for feature, about in enumerate(encoder.features):
-        axes = [per_order[feature] for per_order in encoder.axes.values()]
-        nodes = np.unique(np.concatenate([axis.values for axis in axes]))
+        ends = np.empty(0) if trees is None else trees.features[feature].ends
+        values = [per_order[feature].values for per_order in encoder.axes.values()]
+        nodes = np.unique(np.concatenate([ends, *values]))
         if about.levels or not len(nodes):
             column = np.append(np.arange(float(len(about.levels))), [np.nan, np.inf])
         else:
@@ -237,15 +297,26 @@ def probes(model: AnovaModel) -> list[FloatArray]:
     ]
 
 
-def evaluate(lowered: Lowered, columns: list[FloatArray]) -> FloatArray:
-    """Component scores (n_rows, n_components, n_outputs) of numbers, one column a feature."""
+def evaluate(lowered: Lowered, columns: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Scores of rows of numbers, one column for each feature.
+
+    Returns those of components (n_rows, n_components, n_outputs), and the remainder (n_rows,
+    n_outputs).
+    """
     located = []
     for place in lowered.places:
         column = lowered.inputs[place.input]
         located.append(_located(place, columns[column.feature] / column.unit))
-    shape = len(columns[0]), 0, lowered.n_outputs
+    rest = np.zeros((len(columns[0]), lowered.n_outputs))
     values = [_values(grid, located) for grid in lowered.grids]
-    return np.stack(values, 1) if values else np.empty(shape)
+    scores = np.stack(values, 1) if values else rest[:, None][:, :0]
+    if lowered.forest is not None:
+        trees, place_of = lowered.forest
+        codes = {feature: located[number][0] for feature, number in place_of.items()}
+        rest += trees.coded_scores(codes, len(rest))
+    for grid in lowered.held:
+        rest -= _values(grid, located)
+    return scores, rest
 
 
 def _located(place: Place, x: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -105,6 +105,18 @@ class Remainder:
             else f"Without the remainder: held-out loss {100 * self.worth:+.1f} %."
         )
 
+    @property
+    def held(self) -> dict[Component, FloatArray]:
+        """What the trees hold of components, on the nodes of these."""
+        return dict(zip(self.components, self.tables, strict=True))
+
+    @property
+    def centred(self) -> Trees:
+        """Trees less their mean, which one leaf takes away."""
+        trees, leaf = self.trees, np.int32(-1 - len(self.trees.values))
+        values = np.concatenate([trees.values, -self.constants[None]])
+        return replace(trees, roots=np.append(trees.roots, leaf), values=values)
+
     def scores(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Remainder of rows whose columns are numbers of the encoder, (n_rows, n_outputs)."""
         held = np.zeros((len(self.constants), len(columns[0])))
@@ -178,8 +190,7 @@ class Remainder:
     def _predictor(self, axes: Axes) -> Predictor:
         known = vars(self).get("_made")
         if known is None or known[0] is not axes:
-            tables = dict(zip(self.components, self.tables, strict=True))
-            known = axes, Predictor(axes, flatten_tables(tables))
+            known = axes, Predictor(axes, flatten_tables(self.held))
             vars(self)["_made"] = known  # flattened once for each encoder
         predictor: Predictor = known[1]
         return predictor

@@ -8,9 +8,13 @@ It needs nothing but this file, which is C99:
 
 tpnn_contributions gives the values of tpnn_components, in that order, TPNN_OUTPUTS numbers each.
 
+tpnn_remainder gives what is added to the intercept and these contributions, TPNN_OUTPUTS numbers.
+
 The raw score is an intercept plus the values of the components, which are small grids: linear
 between nodes and constant beyond them. With several outputs, answers are in the order of
 tpnn_outputs. An offset that was passed to fit is the last member of the row.
+
+Trees add the remainder to it: what they say beyond the components.
 
 The functions return 0. If they refuse a row, because it has an infinite number or no valid offset,
 they return the number of that member, from 1. NAN and NULL are missing values. A level that the
@@ -58,9 +62,17 @@ struct tpnn_grid { /* a component */
     const double *cells; /* TPNN_OUTPUTS numbers each */
 };
 
+struct tpnn_question { /* of the trees of the remainder */
+    int place;
+    const unsigned long *words; /* 32 bits each: whether each node of the place goes right */
+};
+/* The remainder is a sum of trees less the grids in tpnn_held. tpnn_trees: first node of each tree;
+a negative number n is leaf -1 - n. tpnn_nodes: question, left and right of each. tpnn_leaves:
+TPNN_OUTPUTS numbers each. */
+
 /* BEGIN MODEL */
 /* The prediction is exp(raw score). */
-enum { TPNN_OUTPUTS = 1, TPNN_COMPONENTS = 3, TPNN_INPUTS = 2, TPNN_PLACES = 4 };
+enum { TPNN_OUTPUTS = 1, TPNN_COMPONENTS = 3, TPNN_INPUTS = 2, TPNN_PLACES = 6, TPNN_HELD = 1, TPNN_TREES = 3 };
 struct tpnn_row {
     double age; /* "age": number */
     const char *town; /* "town": text, 2 levels */
@@ -73,6 +85,9 @@ static const enum tpnn_link tpnn_link = TPNN_LOG;
 static const enum tpnn_offset tpnn_offset = TPNN_EXPOSURE;
 static const size_t tpnn_offset_at = offsetof(struct tpnn_row, exposure);
 static const double tpnn_intercepts[] = {-1.5};
+static const int tpnn_trees[] = {1, -4, -5};
+static const int tpnn_nodes[] = {0, -2, -3, 1, -1, 0};
+static const double tpnn_leaves[] = {0.5, 1.0, 2.0, 4.0, -0.5};
 static const struct tpnn_input tpnn_inputs[] = {
   {offsetof(struct tpnn_row, age), 1.0, 0, NULL, NULL, NULL},
   {offsetof(struct tpnn_row, town), 1.0, 2, NULL, (const char *const[]){"Bonn", "Ulm"}, (const int[]){0, 1}}
@@ -81,7 +96,9 @@ static const struct tpnn_place tpnn_places[] = {
   {0, 3, (const double[]){20.0, 40.0, 60.0}, (const int[]){3, 4}, (const double[]){0.0, 0.0}},
   {1, 0, NULL, (const int[]){2, 2, 0, 1}, (const double[]){0.0, 0.0, 0.0, 0.0}},
   {0, 3, (const double[]){20.0, 40.0, 60.0}, (const int[]){3, 4}, (const double[]){0.0, 0.0}},
-  {1, 0, NULL, (const int[]){2, 2, 0, 1}, (const double[]){0.0, 0.0, 0.0, 0.0}}
+  {1, 0, NULL, (const int[]){2, 2, 0, 1}, (const double[]){0.0, 0.0, 0.0, 0.0}},
+  {0, 3, (const double[]){40.0, 40.00000000000001, 40.000000000000014}, (const int[]){3, 2}, (const double[]){0.0, 0.0}},
+  {1, 0, NULL, (const int[]){3, 2, 0, 1}, (const double[]){0.0, 0.0, 0.0, 0.0}}
 };
 static const struct tpnn_grid tpnn_grids[] = {
   {1, (const int[]){0}, (const int[]){1}, (const double[]){0.0, 0.125, 0.25, 0.375, 0.0}},
@@ -91,6 +108,13 @@ static const struct tpnn_grid tpnn_grids[] = {
     0.5, 0.625, 0.0, 0.75, 0.875, 0.0,
     0.0, 0.0, 0.0
   }}
+};
+static const struct tpnn_grid tpnn_held[] = {
+  {1, (const int[]){1}, (const int[]){1}, (const double[]){0.25, -0.25, 0.0}}
+};
+static const struct tpnn_question tpnn_questions[] = {
+  {4, (const unsigned long[]){2}},
+  {5, (const unsigned long[]){2}}
 };
 /* END MODEL */
 
@@ -171,6 +195,24 @@ static void tpnn_add(const struct tpnn_grid *grid, const int *lower, const doubl
     }
 }
 
+/* Add the remainder: the leaves of all trees less the grids that are held. */
+static void tpnn_add_remainder(const int *lower, const double *fraction, double *values)
+{
+    double held[TPNN_OUTPUTS] = {0};
+    for (int tree = 0; tree < TPNN_TREES; tree++) {
+        int node = tpnn_trees[tree];
+        while (node >= 0) {
+            const struct tpnn_question *question = &tpnn_questions[tpnn_nodes[3 * node]];
+            int code = lower[question->place];
+            node = tpnn_nodes[3 * node + 1 + (int)(question->words[code / 32] >> code % 32 & 1)];
+        }
+        for (int k = 0; k < TPNN_OUTPUTS; k++)
+            values[k] += tpnn_leaves[(-1 - node) * TPNN_OUTPUTS + k];
+    }
+    for (int g = 0; g < TPNN_HELD; g++) tpnn_add(&tpnn_held[g], lower, fraction, held);
+    for (int k = 0; k < TPNN_OUTPUTS; k++) values[k] -= held[k];
+}
+
 int tpnn_raw_scores(const struct tpnn_row *row, double *raw)
 {
     int lower[TPNN_PLACES + 1];
@@ -184,6 +226,9 @@ int tpnn_raw_scores(const struct tpnn_row *row, double *raw)
     }
     for (int k = 0; k < TPNN_OUTPUTS; k++) raw[k] = tpnn_intercepts[k];
     for (int g = 0; g < TPNN_COMPONENTS; g++) tpnn_add(&tpnn_grids[g], lower, fraction, raw);
+
+    tpnn_add_remainder(lower, fraction, raw);
+
     for (int k = 0; k < TPNN_OUTPUTS; k++) raw[k] += offset;
     return 0;
 }
@@ -199,6 +244,18 @@ int tpnn_contributions(const struct tpnn_row *row, double *contributions)
         for (int k = 0; k < TPNN_OUTPUTS; k++) values[k] = 0;
         tpnn_add(&tpnn_grids[g], lower, fraction, values);
     }
+    return 0;
+}
+
+/* What is beside the contributions. */
+int tpnn_remainder(const struct tpnn_row *row, double *remainder)
+{
+    int lower[TPNN_PLACES + 1];
+    double fraction[TPNN_PLACES + 1];
+    int refused = tpnn_locate(row, lower, fraction);
+    if (refused) return refused;
+    for (int k = 0; k < TPNN_OUTPUTS; k++) remainder[k] = 0;
+    tpnn_add_remainder(lower, fraction, remainder);
     return 0;
 }
 

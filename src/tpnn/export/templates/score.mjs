@@ -7,9 +7,13 @@ It needs nothing but this file:
 
 answer.contributions has the values of COMPONENTS, in that order.
 
+answer.remainder is what is added to the intercept and these contributions.
+
 The raw score is an intercept plus the values of the components, which are small grids: linear
 between nodes and constant beyond them. With several OUTPUTS, answers have a number for each. An
 offset that was passed to fit is a second argument, score(row, offset).
+
+Trees add the remainder to it: what they say beyond the components.
 
 null and NaN are missing values. A level that the fit has not seen is no error. A RangeError or
 TypeError says that the row is refused: an infinite number, a value of the wrong type, a column
@@ -23,6 +27,10 @@ that is absent, or a bad offset. Values of a column, by its kind:
     whole numbers      a number that is a level, a BigInt beyond 2 ** 53
     text or numbers    a string, or a number that is compared with the levels as text
 */
+
+// The remainder is a sum of trees less the grids HELD. QUESTIONS: place, and words of 32 bits that
+// say for each of its nodes whether it goes right. TREES: first node of each tree; a negative number
+// n is leaf -1 - n. NODES: question, left and right of each. LEAVES: a number for each output.
 
 // INPUTS: name, kind, what numbers are divided by, levels, codes of the levels.
 // PLACES: input, nodes of numbers, then the node of missing values, of unseen ones and of every
@@ -43,6 +51,8 @@ const PLACES = [
   [1, [], [2, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
   [0, [20.0, 40.0, 60.0], [3, 4], [0.0, 0.0]],
   [1, [], [2, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
+  [0, [40.0, 40.00000000000001, 40.000000000000014], [3, 2], [0.0, 0.0]],
+  [1, [], [3, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
 ];
 const GRIDS = [
   [[0], [1], [0.0, 0.125, 0.25, 0.375, 0.0]],
@@ -63,6 +73,16 @@ const COMPONENTS = [
   ["town"],
   ["age", "town"],
 ];
+const HELD = [
+  [[1], [1], [0.25, -0.25, 0.0]],
+];
+const QUESTIONS = [
+  [4, [2]],
+  [5, [2]],
+];
+const TREES = [1, -4, -5];
+const NODES = [0, -2, -3, 1, -1, 0];
+const LEAVES = [0.5, 1.0, 2.0, 4.0, -0.5];
 // END MODEL
 
 const MISSING = -2, UNSEEN = -1; // codes of what is no level
@@ -79,9 +99,15 @@ export function score(row, offset) {
   const effects = GRIDS.map((grid) => component(located, grid));
   const added = readOffset(row, offset);
   const raw = INTERCEPTS.map((x, k) => effects.reduce((sum, values) => sum + values[k], x) + added);
+
+  const rest = remainder(located);
+  rest.forEach((x, k) => (raw[k] += x));
+
   const answer = { raw_score: squeezed(raw), prediction: squeezed(predictions(raw)) };
 
   answer.contributions = effects.map(squeezed);
+
+  answer.remainder = squeezed(rest); // beside the contributions
 
   return answer;
 }
@@ -143,6 +169,22 @@ function component(located, [places, strides, cells]) {
     for (let k = 0; k < values.length; k++) values[k] += weight * cells[cell * values.length + k];
   }
   return values;
+}
+
+// The remainder, a number for each output: the leaves of all trees less the grids HELD.
+function remainder(located) {
+  const values = new Array(INTERCEPTS.length).fill(0);
+  const rights = QUESTIONS.map(([place, words]) => {
+    const { node } = located[place];
+    return (words[node >> 5] >> (node & 31)) & 1;
+  });
+  for (let node of TREES) {
+    while (node >= 0) node = NODES[3 * node + 1 + rights[NODES[3 * node]]];
+    const leaf = (-1 - node) * values.length;
+    for (let k = 0; k < values.length; k++) values[k] += LEAVES[leaf + k];
+  }
+  const held = HELD.map((grid) => component(located, grid));
+  return values.map((x, k) => held.reduce((sum, each) => sum - each[k], x));
 }
 
 // A value as a number, and as the code of a level.

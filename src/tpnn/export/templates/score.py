@@ -8,9 +8,13 @@ It needs nothing but this file:
 
 answer["contributions"] has the values of COMPONENTS, in that order.
 
+answer["remainder"] is what is added to the intercept and these contributions.
+
 The raw score is an intercept plus the values of the components, which are small grids: linear
 between nodes and constant beyond them. With several OUTPUTS, answers have a number for each. An
 offset that was passed to fit is a second argument, score(row, offset).
+
+Trees add the remainder to it: what they say beyond the components.
 
 None and NaN are missing values. A level that the fit has not seen is no error. A ValueError or
 TypeError says that the row is refused: an infinite number, a value of the wrong type, a column
@@ -28,6 +32,10 @@ that is absent, or a bad offset. Values of a column, by its kind:
 import bisect
 import datetime
 import math
+
+# The remainder is a sum of trees less the grids HELD. QUESTIONS: place, and words of 32 bits that
+# say for each of its nodes whether it goes right. TREES: first node of each tree; a negative number
+# n is leaf -1 - n. NODES: question, left and right of each. LEAVES: a number for each output.
 
 # INPUTS: name, kind, what numbers are divided by, levels, codes of the levels.
 # PLACES: input, nodes of numbers, then the node of missing values, of unseen ones and of every
@@ -49,6 +57,8 @@ PLACES = [
   [1, [], [2, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
   [0, [20.0, 40.0, 60.0], [3, 4], [0.0, 0.0]],
   [1, [], [2, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
+  [0, [40.0, 40.00000000000001, 40.000000000000014], [3, 2], [0.0, 0.0]],
+  [1, [], [3, 2, 0, 1], [0.0, 0.0, 0.0, 0.0]],
 ]
 GRIDS = [
   [[0], [1], [0.0, 0.125, 0.25, 0.375, 0.0]],
@@ -69,16 +79,32 @@ COMPONENTS = [
   ['town'],
   ['age', 'town'],
 ]
+HELD = [
+  [[1], [1], [0.25, -0.25, 0.0]],
+]
+QUESTIONS = [
+  [4, [2]],
+  [5, [2]],
+]
+TREES = [1, -4, -5]
+NODES = [0, -2, -3, 1, -1, 0]
+LEAVES = [0.5, 1.0, 2.0, 4.0, -0.5]
 # END MODEL
 # fmt: on
 
 MISSING, UNSEEN = -2, -1  # codes of what is no level
 FIRST_ROUNDED = 2**53  # whole numbers from here on are not all floats
 COLUMNS = [(*known, dict(zip(levels, codes))) for *known, levels, codes in INPUTS]
-BY_OUTPUT = [
-    (places, strides, [cells[k :: len(INTERCEPTS)] for k in range(len(INTERCEPTS))])
-    for places, strides, cells in GRIDS
-]
+
+
+def _by_output(grids):
+    n = len(INTERCEPTS)
+    return [(places, strides, [x[k::n] for k in range(n)]) for places, strides, x in grids]
+
+
+BY_OUTPUT = _by_output(GRIDS)
+
+HELD_BY_OUTPUT = _by_output(HELD)  # of the remainder
 
 
 def score(row, offset=None):
@@ -87,9 +113,15 @@ def score(row, offset=None):
     effects = [_component(located, *grid) for grid in BY_OUTPUT]
     added = _offset(row, offset)
     raw = [x + sum(values[k] for values in effects) + added for k, x in enumerate(INTERCEPTS)]
+
+    remainder = _remainder(located)
+    raw = [x + y for x, y in zip(raw, remainder)]
+
     answer = {"raw_score": _squeezed(raw), "prediction": _squeezed(_predictions(raw))}
 
     answer["contributions"] = [_squeezed(values) for values in effects]
+
+    answer["remainder"] = _squeezed(remainder)  # beside the contributions
 
     return answer
 
@@ -143,6 +175,23 @@ def _component(located, places, strides, cells):
             below = [corner for corner in below if corner[1]] + above
         corners = below
     return [sum(weight * values[cell] for cell, weight in corners) for values in cells]
+
+
+def _remainder(located):
+    """Return the remainder, a number for each output: the leaves of all trees less HELD."""
+    held = [_component(located, *grid) for grid in HELD_BY_OUTPUT]
+    rights = [
+        words[located[place][0] // 32] >> located[place][0] % 32 & 1 for place, words in QUESTIONS
+    ]
+    leaves = []
+    for node in TREES:
+        while node >= 0:
+            node = NODES[3 * node + 1 + rights[NODES[3 * node]]]
+        leaves.append((-1 - node) * len(INTERCEPTS))
+    return [
+        sum(LEAVES[leaf + k] for leaf in leaves) - sum(values[k] for values in held)
+        for k in range(len(INTERCEPTS))
+    ]
 
 
 def _read(row, name, kind, unit, levels):
