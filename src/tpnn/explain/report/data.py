@@ -15,6 +15,7 @@ from tpnn.anova.shapes import MONOTONE
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.report.packing import Packed, pack
+from tpnn.explain.report.remainder import summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.edit_log import digest, edit_words
@@ -86,6 +87,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     """
     shown, summary = _shown_rows(explanation), model.summary()
     indices, names = explanation.sobol_indices(), list(model.feature_names)
+    deviation = explanation.deviation() / (1 if model.remainder is None else 2)  # tables, trees
     return {
         "digest": digest(model),
         "edits": _edits(model),
@@ -101,7 +103,8 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "orders": list(model.encoder.axes),
         "features": _features(model),
         "components": _components(model, explanation),
-        "sobol": [[names.index(name), *shares] for name, shares in indices.items()],
+        "remainder": summarise_remainder(explanation, shown, deviation),
+        "sobol": [[names.index(n), *shares] for n, shares in indices.items() if n in names],
         "shapes": list(summary.shapes.items()),
         "directions": MONOTONE,
         "table": _table(summary),
@@ -110,7 +113,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "offsets": offset[shown].tolist(),
         "reliability": _reliability(model),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
-        "packed": _packed(model, explanation.deviation())._asdict(),
+        "packed": _packed(model, deviation)._asdict(),
     }
 
 
@@ -317,7 +320,8 @@ def _plain(value: float) -> float | int | str | None:
 def _packed(model: AnovaModel, deviation: float) -> Packed:
     """Node values, node masses, two bands of each main effect, and all tables, output by output.
 
-    The second band is that of the difference to the base. ``deviation`` is that of the raw score.
+    The second band is that of the difference to the base. Tables of the remainder come last.
+    ``deviation`` is that of the raw score, as far as tables may be off by it.
     """
     by_order = model.encoder.axes.values()
     nodes = [axis.values for axes in by_order for axis in axes]
@@ -325,7 +329,8 @@ def _packed(model: AnovaModel, deviation: float) -> Packed:
     widths = zip(model.components, _half_widths(model), strict=True)
     mains = [_outputs_first(width) for component, width in widths if len(component) == 1]
     bands = [band for pair in zip(mains, _ratio_widths(model), strict=True) for band in pair]
-    tables = [table for values in model.tables for table in _outputs_first(values)]
+    held = () if model.remainder is None else model.remainder.tables
+    tables = [table for values in (*model.tables, *held) for table in _outputs_first(values)]
     return pack(nodes, weights, tables, deviation, bands)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +38,19 @@ def pack(
     tables: Sequence[FloatArray],  # (M_1, ..., M_d) each
     deviation: float,  # standard deviation of the raw score
     bands: Sequence[FloatArray] = (),  # half widths
+    numbers: Sequence[NDArray[Any]] = (),  # whole numbers, (n,) each
+    n_summed: int | None = None,  # values of tables in one raw score; by default one of each
 ) -> Packed:
-    """Pack values in double and in single precision, bands and tables.
+    """Pack values in double and in single precision, bands and tables, then whole numbers.
 
     Bands follow the floats, in units of the step: so they are in the range of single precision,
     whatever the unit of the target is.
     """
+    n_summed = max(len(tables) if n_summed is None else n_summed, 1)
     largest = max((float(np.abs(table).max()) for table in tables), default=0.0)
-    step = max(2 * MAX_ERROR * deviation / max(len(tables), 1), largest / LARGEST_UNIT) or 1.0
+    step = max(2 * MAX_ERROR * deviation / n_summed, largest / LARGEST_UNIT) or 1.0
     units = [np.rint(table / step).astype(np.int64) for table in tables]
+    units.extend(each.astype(np.int64) for each in numbers)
     signed = _joined([mixed_difference(table) for table in units]).astype(np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype("<u4")  # small where the difference is small
     planes = np.ascontiguousarray(zigzag.view(np.uint8).reshape(-1, 4).T)

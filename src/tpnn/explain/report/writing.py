@@ -57,8 +57,8 @@ class Report:
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
-    "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js", "edits.js",
-    "editor.js", "view.js",
+    "trees.js", "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js",
+    "edits.js", "editor.js", "view.js",
 )  # fmt: skip
 
 

@@ -384,7 +384,8 @@ class Editor {
   // Predictions of the model before all edits.
   firstPredictions(values, offset) {
     const {intercept, components} = this.past[0], all = components.map((kept, i) => ({...this.view.data.components[i], ...kept}));
-    const raw = this.model.perOutput((_, k) => all.reduce((sum, component) => sum + this.model.score(component, values, k), intercept[k] + offset));
+    const rest = this.model.rest(values);
+    const raw = this.model.perOutput((_, k) => all.reduce((sum, component) => sum + this.model.score(component, values, k), intercept[k] + offset + (rest?.[k] ?? 0)));
     return LINKS[this.view.data.link](raw);
   }
 

@@ -78,8 +78,9 @@ class Axis {
 }
 
 class Model {
-  constructor(data, {doubles, floats, units}) {
+  constructor(data, {doubles, floats, units}, trees = null) {
     this.data = data;
+    this.trees = trees;
     this.outputs = data.intercept.length;
     this.hasFactors = data.link === "log" || data.link === "logit"; // effects multiply predictions or odds
     let at = 0;
@@ -104,6 +105,12 @@ class Model {
       this.lay(component);
       component.tables = this.perOutput(() => cumulate(next(units, product(component.shape)), component.shape));
     }
+    this.held = (data.remainder?.held || []).map(features => { // what components hold of the trees
+      const part = {features};
+      this.lay(part);
+      part.tables = this.perOutput(() => cumulate(next(units, product(part.shape)), part.shape));
+      return part;
+    });
   }
 
   // Names of a component, its axes, and how its cells follow one another.
@@ -167,10 +174,20 @@ class Model {
     return along(0, 0) * this.data.packed.step;
   }
 
-  // Contributions of all components, raw scores and predictions.
+  // Remainder of a case for each output: zeros without one, null where its trees are too many for a page.
+  rest(values) {
+    const {remainder, rows} = this.data;
+    if (!remainder) return this.perOutput(() => 0);
+    if (!this.trees) return remainder.recorded[rows.findIndex(row => row.every((x, j) => Object.is(x, values[j])))] ?? null;
+    const sums = this.trees.scores(values);
+    return sums.map((sum, k) => this.held.reduce((left, part) => left - this.score(part, values, k), sum - remainder.constants[k]));
+  }
+
+  // Contributions of all components and of the remainder, raw scores and predictions.
   explain(values, offset = 0) {
     const parts = this.data.components.map(component => this.perOutput((_, k) => this.score(component, values, k)));
-    const raw = this.perOutput((_, k) => parts.reduce((sum, part) => sum + part[k], this.data.intercept[k] + offset));
-    return {parts, raw, predictions: LINKS[this.data.link](raw)};
+    const rest = this.rest(values), start = this.data.intercept.map((mean, k) => mean + offset + (rest?.[k] ?? 0));
+    const raw = this.perOutput((_, k) => parts.reduce((sum, part) => sum + part[k], start[k]));
+    return {parts, rest, raw, predictions: LINKS[this.data.link](raw)};
   }
 }

@@ -56,7 +56,8 @@ class View {
   lede() {
     const {components, link} = this.data, {target} = this, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
     const several = components.filter(component => component.features.length > 1).length;
-    const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + ", each shown below in full.";
+    const rest = this.data.remainder ? ` There is a remainder, too, with ${percent(this.data.remainder.share)} of the variance.` : "";
+    const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + `, each shown below in full.${rest}`;
     const isNamed = this.data.target !== "prediction";
     if (link === "log") return `The logarithm of ${isNamed ? target : `the ${target}`} is ${sum}`;
     if (link === "logit") return `The log-odds${isNamed ? ` of ${target}` : ""} are ${sum}`;
@@ -218,10 +219,19 @@ class View {
   showContributions() {
     const parts = this.data.components.map((component, i) => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const rest = parts.slice(FIRST_SHOWN), left = rest.reduce((sum, part) => sum + part.value, 0);
-    const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left)) || 1;
+    const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left), Math.abs(this.answer.rest?.[this.output] ?? 0)) || 1;
     const rows = parts.map(({i, value}) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest));
     const others = rest.length ? this.contribution(make("span", {textContent: `${rest.length} others`}), left, largest) : null;
     fold(byId("contributions"), rows, others);
+    this.showRest(largest);
+  }
+
+  // The remainder of the case, as the last contribution.
+  showRest(largest) {
+    const {remainder} = this.data, {rest} = this.answer;
+    if (!remainder) return;
+    byId("rest").replaceChildren(rest ? this.contribution(make("span", {textContent: remainder.name}), rest[this.output], largest)
+      : make("p", {className: "note", textContent: "The remainder has too many trees for a page: it is known for the rows that one can start from. This is the prediction of the components alone."}));
   }
 
   contribution(name, value, largest) {
@@ -244,7 +254,21 @@ class View {
     byId("sobol").append(head("Feature", "alone", "in total"));
     fold(byId("ranking"), components);
     fold(byId("sobol"), features);
+    this.remainder();
     this.terms();
+  }
+
+  // The remainder: one line beside the components, which unfolds to its largest sets of features, and one beside the features.
+  remainder() {
+    const {remainder} = this.data;
+    if (!remainder) return;
+    const {name, importance, share, sets} = remainder, most = sets.length ? sets[0][1] : 1;
+    const line = (tag, ...cells) => make(tag, {className: "rank"}, make("span", {textContent: name}), ...cells);
+    const rows = sets.map(([names, size]) => make("div", {className: "rank"}, nameTag(names), bar(size / most, "rest"), make("span"), make("span", {textContent: smallShare(size)})));
+    const head = make("p", {className: "note", textContent: "Its largest sets of features, by their share of the variance:"});
+    byId("ranking-rest").append(make("details", {}, line("summary", bar(importance, "rest"), make("span", {textContent: importance.toFixed(3)}), make("span", {textContent: percent(share)})), head, ...rows));
+    byId("sobol-rest").append(line("div", bar(share, "rest"), make("span", {textContent: "–"}), make("span", {textContent: percent(share)})));
+    byId("sum-note").textContent = `The raw score is the intercept plus these components and the ${name}, which has ${percent(share)} of the variance. `;
   }
 
   // The table of all components: intervals, tests, held-out losses.
@@ -367,7 +391,7 @@ class View {
   }
 
   trust() {
-    const {error, shapes, warnings, nRows} = this.data;
+    const {error, shapes, warnings, nRows, remainder} = this.data;
     const block = (title, ...content) => make("div", {className: "card"}, make("h3", {textContent: title}), ...content);
     const wide = (...content) => Object.assign(block(...content), {className: "card wide"});
     const line = text => make("p", {textContent: text});
@@ -376,6 +400,7 @@ class View {
       block("One decomposition", line(`The largest mean of any component along any of its features is ${error === null ? "not known" : error.toExponential(1)} of its standard deviation. Where that is zero up to rounding, this is the only decomposition of the model whose components average to zero under the training marginals.`)),
       block("Bands", line(this.data.hasBands ? "The band around a curve covers the true effect over 95 % of the data, on average. It is wide where rows are few or disagree." : "This model has no bands: it was saved before there were any, comes from another library, or its fit ran out of time.")),
       block("Shapes, with proof", shapes.length ? items(shapes.map(([name, held]) => `${name}: ${held.join(", ")}, whatever the values of the other features`)) : line("For no feature is it proved that the prediction only rises or only falls with it.")),
+      ...(remainder ? [block("The remainder", line(`${remainder.sentence} It holds all that no component shows, many faint interactions together, so it can be predicted with but not read.`.trim()))] : []),
       wide("Dependence between features", nRows ? warnings.length ? items(warnings) : line("On the rows given, the other components could imitate less than half of each component.") : line("Not measured, because this report was written without rows.")),
     ];
     byId("trust-body").append(...blocks);
@@ -412,6 +437,7 @@ class View {
     names.forEach((name, k) => lines.push(["intercept", quote(name), this.data.intercept[k]].join(",")));
     if (this.offset) lines.push(["offset", "", this.offset].join(","));
     this.data.components.forEach((component, i) => lines.push(["contribution", quote(component.name), this.answer.parts[i][this.output]].join(",")));
+    if (this.data.remainder) lines.push(["contribution", quote(this.data.remainder.name), this.answer.rest?.[this.output] ?? "not known"].join(","));
     names.forEach((name, k) => lines.push(["prediction", quote(name), this.answer.predictions[k]].join(",")));
     download("what-if.csv", "text/csv", lines.join("\n") + "\n");
   }
@@ -488,7 +514,8 @@ function download(name, type, text) {
 async function start() {
   const data = JSON.parse(byId("payload").textContent);
   try {
-    window.report = new View(new Model(data, await unpack(data.packed)));
+    const packed = data.remainder?.trees, trees = packed ? new Trees(packed, await unpack(packed.packed), data.intercept.length) : null;
+    window.report = new View(new Model(data, await unpack(data.packed), trees));
     document.documentElement.dataset.ready = "true";
   } catch (error) {
     byId("failure").hidden = false;

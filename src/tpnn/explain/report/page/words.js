@@ -13,6 +13,11 @@ function percent(share) {
   return (100 * share).toFixed(share < 0.0995 ? 1 : 0) + " %";
 }
 
+// A share that may be far below one per cent, with two digits.
+function smallShare(share) {
+  return share >= 0.01 || share === 0 ? percent(share) : +(100 * share).toPrecision(2) + " %";
+}
+
 function shortNumber(x) {
   if (x === null || !Number.isFinite(x)) return "–";
   const size = Math.abs(x);
