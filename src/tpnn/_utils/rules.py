@@ -33,6 +33,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a double can hold."""
+    return is_number(value) and abs(value) <= sys.float_info.max
+
+
 def is_positive(value: Any) -> bool:
     """Whether a value is a finite number above 0."""
     return is_number(value) and 0 < value < float("inf")

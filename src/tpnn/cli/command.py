@@ -126,6 +126,12 @@ def _add_log(commands: Any) -> None:
     log = _command(commands, "log", "print the edits of a model, and check that none is missing")
     _add_model_file(log)
     log.add_argument("--json", action="store_true", help="print them as JSON")
+    log.add_argument(
+        "--expect", metavar="HASH", help="hash of the last record; another one is an error"
+    )
+    log.add_argument(
+        "--verify", metavar="KEY", help="PEM file of the public Ed25519 key the model is signed for"
+    )
 
 
 def _add_compare(commands: Any) -> None:

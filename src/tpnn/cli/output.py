@@ -64,12 +64,25 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
+def printable(line: str) -> str:
+    r"""Line in which no character moves the cursor, hides text or turns its direction.
+
+    >>> print(printable("a\n\x1b[8mb\u202ec"))
+    a\n\x1b[8mb\u202ec
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in line
+    )
+
+
 def print_table(table: Lines) -> None:
     """Print a table with aligned columns, numbers with four digits."""
     columns = [[name, *map(_cell, values)] for name, values in table.items()]
     widths = [max(map(len, column)) for column in columns]
     for cells in zip(*columns, strict=True):
-        print(" ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+        line = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        print(printable(line))
 
 
 def _cell(value: Any) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 import tpnn
 from tpnn._utils.files import is_stream
 from tpnn.cli.csv_files import read_rows
-from tpnn.cli.output import Lines, check_output, counted, print_table, write_table
+from tpnn.cli.output import Lines, check_output, counted, print_table, printable, write_table
 from tpnn.model.archive import FORMAT_VERSION
-from tpnn.model.edit_log import check_log, digest, edit_words, first_break
+from tpnn.model.edit_log import check_last_hash, digest, edit_words
 from tpnn.model.remainder import remainder_name
 
 
@@ -88,7 +88,7 @@ def run_summary(options: argparse.Namespace) -> None:
     width = max(map(len, facts)) + 2
     for name, value in facts.items():
         words = name.removeprefix("n_").removeprefix("has_").replace("_", " ")
-        print(f"{words:<{width}}{_words(value)}")
+        print(printable(f"{words:<{width}}{_words(value)}"))
     for table in (features, components):
         print()
         print_table(table)
@@ -172,26 +172,41 @@ EMPTY = "not said"
 
 def run_log(options: argparse.Namespace) -> None:
     """Print all records of the log, as text or as JSON; a broken chain is an error."""
-    model = tpnn.load(options.model).model_
+    model = tpnn.load(options.model, verify=options.verify).model_
     records: list[dict[str, Any]] = [] if model.edits is None else list(model.edits.records)
+    fault = _fault(model)
     if options.json:
-        print(json.dumps({"whole": first_break(model) is None, "records": records}))
+        print(json.dumps({"whole": fault is None, "records": records}))
     else:
         for record in records:
-            print("\n".join(_lines(record)), end="\n\n")
-    check_log(model)
+            print("\n".join(map(printable, _lines(record))), end="\n\n")
+    if fault is not None:
+        raise fault
+    if options.expect is not None:
+        check_last_hash(model, options.expect, "--expect")
     if not options.json:
         print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {digest(model)}")
 
 
+def _fault(model: tpnn.AnovaModel) -> ValueError | None:
+    """Error of a log that somebody tampered with."""
+    try:
+        model.log()
+    except ValueError as error:
+        return error
+    return None
+
+
 def _lines(record: dict[str, Any]) -> list[str]:
-    """Write one record as lines of text."""
-    changed, effect = record["changed"], record["effect"]
+    """Write one record as lines of text, below those of models that were merged."""
+    changed, effect, edit = record["changed"], record["effect"], record["edit"]
     sizes = [f"{' x '.join(names)} by up to {size:.6g}" for names, size in changed["components"]]
     removed = [f"{' x '.join(names)} removed" for names in changed["removed"]]
     lost = [f"{name} loses its shape" for name in changed["shapes_lost"]]
+    merged = [line for part in edit.get("merge", ()) for line in _merged_lines(part)]
     return [
-        f"{record['number']}. {edit_words(record['edit'])}",
+        *merged,
+        f"{record['number']}. {edit_words(edit)}",
         f"   why: {record['why'] or EMPTY}",
         f"   by: {record['by'] or EMPTY}, {record['when']}, tpnn {record['version']}",
         f"   changed: {', '.join([*sizes, *removed, *lost]) or 'the intercept alone'}",
@@ -199,6 +214,13 @@ def _lines(record: dict[str, Any]) -> list[str]:
         f"   held-out loss: {_effect_words(effect)}",
         f"   hash: {record['hash']}",
     ]
+
+
+def _merged_lines(part: dict[str, Any]) -> list[str]:
+    """Write the log of one of the models that were merged."""
+    edits = part["edits"]
+    title = f"{part['share']:.1%} of the mean: {part['model']}, {counted(len(edits), 'edit')}"
+    return [title, *(f"   {line}" for record in edits for line in _lines(record))]
 
 
 def _effect_words(effect: dict[str, Any] | None) -> str:

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
+from tpnn.lifecycle.edit.edit import Note
 from tpnn.lifecycle.foreign.purified import purified, purify
 from tpnn.lifecycle.foreign.table_sum import TableSum
+from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, EditLog
 from tpnn.model.regrid import lifted, own_numbers
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
@@ -271,7 +274,8 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     The merged model has nodes for missing values and unseen levels, so it does not warn of them. It
     has no bands, and no shape is promised: ask its ``certificate``. The baseline
     of survival models is the weighted mean of their log cumulative hazards, from the time on at
-    which all of them have events.
+    which all of them have events. If a model was edited, the log of the merged one begins with the
+    logs of all.
 
     Parameters
     ----------
@@ -298,11 +302,39 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     intercepts = sum(share * model.intercepts for share, model in zip(shares, frozen, strict=True))
     pure = purified(sum_of_grids(frozen[0], encoder, grids, np.asarray(intercepts)))
     baseline = _mean_baseline([model.evidence.baseline for model in frozen], shares)
-    return replace(
+    merged = replace(
         pure,
         has_offset=any(model.has_offset for model in frozen),
         evidence=Evidence(baseline=baseline),
     )
+    return replace(merged, edits=_log(merged, frozen, shares))
+
+
+def _log(
+    merged: AnovaModel, models: Sequence[AnovaModel], shares: Sequence[float]
+) -> EditLog | None:
+    """Log whose first record has the logs of all models; None if no model was edited."""
+    logs = [[] if model.edits is None else list(model.edits.records) for model in models]
+    if not any(logs):
+        return None
+    for model in models:
+        check_log(model)
+    parts = [
+        {"model": digest(model), "share": float(share), "edits": log}
+        for model, share, log in zip(models, shares, logs, strict=True)
+    ]
+    intercepts = merged.intercepts.tolist()
+    record = {
+        "edit": {"merge": parts},
+        **Note().as_dict(),
+        "version": __version__,
+        "changed": {"intercept": [intercepts] * 2}
+        | {key: [] for key in ("components", "removed", "shapes_lost")},
+        "effect": None,
+        "before": "",
+        "after": digest(merged),
+    }
+    return EditLog(extended((), record))
 
 
 def as_model(model: Any) -> AnovaModel:

@@ -1,8 +1,9 @@
 """The file of a model: its document as a zip file or as JSON, checked before it is used.
 
-The zip file holds ``header.json``, one ``.npy`` for each type of number, and ``digest.txt`` with
-the SHA-256 of all of them. The header has the document without its arrays, and a list that says
-where each array belongs and which of the numbers it has; arrays that are the same are stored once.
+The zip file holds ``header.json``, one ``.npy`` for each type of number, ``digest.txt`` with the
+SHA-256 of all of them and, if the file was signed, ``signature.txt`` with a signature of that. The
+header has the document without its arrays, and a list that says where each array belongs and which
+of the numbers it has; arrays that are the same are stored once.
 NumPy and the standard library read it; nothing in it can run code.
 
 JSON has the document with arrays as nested lists, in which numbers have as many digits as it takes
@@ -29,11 +30,13 @@ from numpy.typing import NDArray
 
 from tpnn._utils.files import write_file
 from tpnn.model.codec import Document
+from tpnn.model.signature import check_signature, signature
 
 FORMAT_NAME = "tpnn-model"
 JSON_FORMAT = "tpnn-model-json"
 FORMAT_VERSION = 1
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes that a file of any size may unpack to,
+LARGEST_HEADER = 1 << 24  # bytes of text that its file must not be many times smaller than
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
 MOST_USES = 1001  # average uses of a number: by a model and by each of its earlier versions
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a limit
@@ -48,8 +51,8 @@ ARRAY_HEADERS = {  # by version of NumPy's format
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def write_archive(path: str | os.PathLike[str], document: Document) -> None:
-    """Write a document so that a crash leaves either the old file or the new one."""
+def write_archive(path: str | os.PathLike[str], document: Document, sign: Any = None) -> None:
+    """Write a document, signed by a key, so that a crash leaves the old file or the new one."""
     arrays: list[tuple[list[Any], NDArray[Any]]] = []  # each with the keys that lead to it
     header = {
         "format": FORMAT_NAME,
@@ -62,8 +65,11 @@ def write_archive(path: str | os.PathLike[str], document: Document) -> None:
         content = io.BytesIO()
         np.lib.format.write_array(content, array, allow_pickle=False)
         entries[f"{name}.npy"] = content.getvalue()
-    buffer = io.BytesIO()
-    _write_zip(buffer, entries | {"digest.txt": _digest(entries).encode()})
+    digest, buffer = _digest(entries), io.BytesIO()
+    entries["digest.txt"] = digest.encode()
+    if sign is not None:
+        entries["signature.txt"] = signature(digest, sign).encode()
+    _write_zip(buffer, entries)
     write_file(path, buffer.getvalue())
 
 
@@ -108,8 +114,8 @@ def _lists(array: NDArray[Any]) -> Any:
     return {"shape": array.shape} if is_lost else array.tolist()
 
 
-def read_document(path: str | os.PathLike[str]) -> Document:
-    """Document of a file, after checks that it is complete, unchanged and not newer."""
+def read_document(path: str | os.PathLike[str], verify: Any = None) -> Document:
+    """Document of a file, after checks that it is complete, unchanged, not newer, and signed."""
     if Path(path).is_dir():
         raise IsADirectoryError(
             f"path: {os.fspath(path)!r} is a folder, and not a file that AnovaModel.save has "
@@ -120,8 +126,9 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     name = JSON_FORMAT if is_json else FORMAT_NAME
     try:
         entries = {"header.json": data} if is_json else _entries(data)
-        header = json.loads(entries["header.json"])
+        header = json.loads(entries["header.json"], object_pairs_hook=without_twins)
         digest = None if is_json else entries.pop("digest.txt").decode()
+        signed = entries.pop("signature.txt", b"").decode() or None
         is_format, version = header["format"] == name, int(header["version"])
     except Exception as error:  # whatever zip, zlib and json raise on damaged bytes
         raise _unreadable(path, error) from error
@@ -131,17 +138,28 @@ def read_document(path: str | os.PathLike[str]) -> Document:
             f"{os.fspath(path)!r}, of the format {header['format']!r} and version {version}. "
             "Upgrade tpnn to read it."
         )
-    if is_json:
+    if is_json and verify is None:
         return dict(header)
-    if digest != _digest(entries):
+    if not is_json and digest != _digest(entries):
         raise ValueError(
             f"path: the content of {os.fspath(path)!r} does not match its own checksum: the file "
             "was changed after it was saved. Save the model again."
         )
+    if verify is not None:
+        check_signature(digest or "", signed, verify)
     try:
         return _joined(header, entries)
     except Exception as error:  # whatever NumPy raises on a wrong header
         raise _unreadable(path, error) from error
+
+
+def without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Object of JSON, for ``json.loads``: two values of one name would be read either way."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"two values of {max(names, key=names.count)!r:.50}")
+    return content
 
 
 def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
@@ -189,6 +207,9 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
     for entry in archive.infolist():
         if entry.compress_type not in COMPRESSIONS:
             raise ValueError(f"an entry that is compressed in the way {entry.compress_type}")
+    names = archive.namelist()
+    if len(set(names)) < len(names):
+        raise ValueError(f"two entries {max(names, key=names.count)!r:.50}")
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > max(SMALLEST_SIZE_LIMIT, LARGEST_COMPRESSION * size):
         raise ValueError(f"{size} bytes that would unpack to {unpacked}")

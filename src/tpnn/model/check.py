@@ -21,9 +21,10 @@ from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
 from tpnn.model.evidence import Calibration, Scale, map_arrays
-from tpnn.table.axis import Axis
+from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED
+from tpnn.table.words import UNSEEN_WORD
 
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
@@ -134,6 +135,23 @@ def _check_levels(axis: Axis, feature: Feature) -> None:
         inside = (axis.groups >= 0) & (axis.groups < axis.seen.stop)
         all_inside = len(inside) == len(levels) and bool(inside.all())
         _require(all_inside, "levels must have nodes")
+    _require(_are_names(axis, levels), "nodes must have the names of their levels")
+
+
+def _are_names(axis: Axis, levels: tuple[Any, ...]) -> bool:
+    """Whether no node has the name of a level that it does not stand for."""
+    labels = axis.levels or ()
+    if axis.groups is None:
+        return all(labels[i] == levels[int(number)] for i, number in enumerate(axis.values))
+    n_levels = np.bincount(axis.groups, minlength=len(labels))
+    number_of = {text: i for i, level in enumerate(levels) for text in (str(level), level)}
+    for node, label in enumerate(labels):
+        is_general = isinstance(label, str) and label.startswith((OTHERS, UNSEEN_WORD))
+        number = number_of.get(label, number_of.get(str(label)))
+        is_own = n_levels[node] != 1 if number is None else axis.groups[number] == node
+        if not is_own and not is_general:
+            return False
+    return True
 
 
 def _check_outputs(model: AnovaModel) -> None:
@@ -159,6 +177,9 @@ def _check_components(model: AnovaModel) -> None:
         _require(table.shape == spread.shape == shape, "tables must have the shape of their nodes")
     finite = all(map(_is_finite, (*tables, *spreads, model.intercepts)))
     _require(finite, "tables, spreads and intercept must be finite")
+    with np.errstate(over="ignore"):
+        largest = sum(np.abs(array).max(initial=0.0) for array in (*tables, model.intercepts))
+    _require(math.isfinite(largest), "raw scores must be finite")
     negative = any((spread < 0).any() for spread in model.evidence.spreads or ())
     _require(not negative, "spreads must not be negative")
     are_shapes = set(model.shapes.values()) <= set(SHAPES)
@@ -321,7 +342,7 @@ def _check_edits(model: AnovaModel) -> None:
     records, formers = model.edits.records, model.edits.formers
     try:
         check_records(records)
-        _require(len(formers) in (0, len(records)), "every edit must have the model before it")
+        _require(len(formers) <= len(records), "every earlier version must have its edit")
         for former in formers:
             _require(former.edits is None, "an earlier version must have no log of its own")
             check_model(former)

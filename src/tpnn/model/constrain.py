@@ -14,7 +14,7 @@ from tpnn.anova.components import Component, ComponentSet, canonical, resolve_fe
 from tpnn.anova.posterior import Posterior
 from tpnn.anova.shapes import LINEAR, Tables, check_shape, constrained
 from tpnn.model.evidence import ComponentTest, Evidence
-from tpnn.model.model import AnovaModel, changed, tables_by_output
+from tpnn.model.model import AnovaModel, changed, restricted, tables_by_output
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
 
@@ -36,8 +36,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     linear = {index for index, shape in indices.items() if shape == LINEAR}
     bent = [s for s in model.components if len(s) > 1 and not linear.isdisjoint(s)]
     if bent:
-        rest = model.remainder
-        model = replace(model.restrict(set(model.components) - set(bent)), remainder=rest)
+        core = restricted(model, [s for s in model.components if s not in bent])
+        model = replace(core, remainder=model.remainder)
     wider = _with_subsets(model)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]

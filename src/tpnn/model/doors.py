@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tpnn.model.edit_log import check_log
+from tpnn.model.edit_log import refuse
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import pandas as pd
 
+    from tpnn.anova.components import Component
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.report import Report
     from tpnn.export.sheets.rating import RatingTables
@@ -154,7 +155,7 @@ def edit(
     from tpnn.lifecycle.edit.edit import Note, edited, held_out_rows
 
     rows = held_out_rows(X, y, offset)
-    return edited(model, component, change, Note(why, by), rows)
+    return edited(model, {**change, "component": component}, Note(why, by), rows)
 
 
 def undo(model: AnovaModel) -> AnovaModel:
@@ -165,6 +166,22 @@ def undo(model: AnovaModel) -> AnovaModel:
 
 
 def log(model: AnovaModel) -> list[dict[str, Any]]:
-    """Return the records of all edits, oldest first, if nobody tampered with them."""
-    check_log(model)
+    """Return the records of all edits, oldest first, if nobody tampered with them.
+
+    Every edit whose former model is known is made again.
+    """
+    from tpnn.lifecycle.edit.verify import first_fault
+
+    refuse(first_fault(model))
     return [] if model.edits is None else copy.deepcopy(list(model.edits.records))
+
+
+def restrict(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
+    """Intercept and some of the components; still the unique decomposition of their sum.
+
+    The remainder is left out. Spreads and bands of these components stay. Everything else that is
+    known belongs to the whole sum, and is left out. An edited model notes it in its log.
+    """
+    from tpnn.lifecycle.edit.edit import with_components
+
+    return with_components(model, components)

@@ -14,29 +14,16 @@ if TYPE_CHECKING:
 
 
 def digest(model: AnovaModel) -> str:
-    """SHA-256 of link, intercepts, nodes, masses and values of all components, and remainder.
+    """SHA-256 of everything that predictions and the names and values of components are made of.
 
     Features that no component has do not count, so it is the same after saving and loading.
     """
-    column = model.encoder.offset_column
-    names, features = model.feature_names, model.encoder.features
-    header: dict[str, Any] = {
-        "link": model.link.name,
-        "outputs": list(model.output_names),
-        "classes": list(model.classes),
-        "has_offset": model.has_offset,
-        "offset_column": None if column is None else [column.name, column.is_exposure],
-        "components": [
-            [[names[j], features[j].kind, list(features[j].levels)] for j in component]
-            for component in model.components
-        ],
-    }
-    rest = model.remainder
-    if rest is not None:
-        header["remainder"] = [[names[j] for j in component] for component in rest.components]
-    whole = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    whole = hashlib.sha256(json.dumps(_header(model), sort_keys=True).encode())
     _add(whole, model.intercepts)
-    for component, table in zip(model.components, model.tables, strict=True):
+    tables, rest = list(zip(model.components, model.tables, strict=True)), model.remainder
+    if rest is not None:
+        tables += zip(rest.components, rest.tables, strict=True)
+    for component, table in tables:
         for axis in model.axes(component):
             whole.update(bytes([axis.has_missing, axis.has_unseen]))
             _add(whole, axis.values)
@@ -46,9 +33,29 @@ def digest(model: AnovaModel) -> str:
     for array in model.evidence.baseline or ():
         _add(whole, array)
     if rest is not None:
-        for array in (rest.constants, *rest.tables, *rest.trees.arrays):
+        for array in (rest.constants, *rest.trees.arrays):
             _add(whole, array)
     return whole.hexdigest()
+
+
+def _header(model: AnovaModel) -> dict[str, Any]:
+    """Text and structure of a model, for its digest."""
+    encoder, names, rest = model.encoder, model.feature_names, model.remainder
+    column = encoder.offset_column
+    known = dict(zip(names, encoder.features, strict=True))
+    return {
+        "link": model.link.name,
+        "outputs": list(model.output_names),
+        "classes": list(model.classes),
+        "has_offset": model.has_offset,
+        "offset_column": None if column is None else [column.name, column.is_exposure],
+        "labels": encoder.labels,
+        "features": [[name, *known[name]] for name in model.required_features],
+        "components": model.component_names,
+        "nodes": [[axis.levels for axis in model.axes(s)] for s in model.components],
+        "has_baseline": model.evidence.baseline is not None,
+        "remainder": rest and [rest.components.names(names), [names[j] for j in rest.trees.asked]],
+    }
 
 
 def _add(whole: Any, array: Any) -> None:
@@ -64,7 +71,13 @@ def edit_words(edit: Mapping[str, Any]) -> str:
 
     >>> edit_words({"component": ["age"], "between": {"age": [18.0, 21.0]}, "add": 0.2})
     'age: add=0.2, between={"age": [18.0, 21.0]}'
+    >>> edit_words({"restrict": [["age"], ["age", "town"]]})
+    'restricted to: age, age x town'
     """
+    if "restrict" in edit:
+        return f"restricted to: {', '.join(map(' x '.join, edit['restrict'])) or 'the intercept'}"
+    if "merge" in edit:
+        return f"mean of {len(edit['merge'])} models"
     changes = [key for key in edit if key not in ("component", *PLACES)]
     texts = [f"{key}={json.dumps(edit[key])}" for key in (*changes, *PLACES) if key in edit]
     return f"{' x '.join(edit['component'])}: {', '.join(texts)}"
@@ -72,7 +85,6 @@ def edit_words(edit: Mapping[str, Any]) -> str:
 
 FIRST = "0" * 64  # in place of the hash before the first record
 MOST_EDITS = 1000
-TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
 Record = dict[str, Any]
 
 
@@ -85,6 +97,11 @@ def record_hash(record: Mapping[str, Any]) -> str:
 
 def extended(records: Sequence[Record], record: Record) -> tuple[Record, ...]:
     """Chain with one more record."""
+    if len(records) >= MOST_EDITS:
+        raise ValueError(
+            f"edit: the log of this model is full, with {MOST_EDITS} edits. Start from a model "
+            "without edits."
+        )
     previous = records[-1]["hash"] if records else FIRST
     linked = {"number": len(records) + 1, **record, "previous": previous}
     return (*records, linked | {"hash": record_hash(linked)})
@@ -94,23 +111,40 @@ def first_break(model: AnovaModel) -> str | None:
     """Say where the log of a model was tampered with; None where it is whole."""
     if model.edits is None:
         return None
+    records, formers = model.edits.records, model.edits.formers
+    for record, former in zip(records[len(records) - len(formers) :], formers, strict=True):
+        if digest(former) != record["before"]:
+            return f"the model before edit {record['number']} is not the one that was edited"
+    return _chain_break(records, digest(model))
+
+
+def _chain_break(records: Sequence[Record], last: str) -> str | None:
+    """Say where records are no chain that ends with a model of this digest."""
     previous, state = FIRST, None
-    for number, record in enumerate(model.edits.records, 1):
+    for number, record in enumerate(records, 1):
         if record["hash"] != record_hash(record):
             return f"record {number} was changed: its content does not have its hash"
         if record["previous"] != previous or record["number"] != number:
             return f"record {number} does not follow the one before: a record is missing or moved"
         if state is not None and record["before"] != state:
             return f"record {number} starts from another model than record {number - 1} left"
+        for one in record["edit"].get("merge", ()):
+            fault = _chain_break(one["edits"], one["model"]) if one["edits"] else None
+            if fault is not None:
+                return f"in the log of a merged model {fault}"
         previous, state = record["hash"], record["after"]
-    if state != digest(model):
+    if state != last:
         return "the model is not the one that the last record left: it was changed without a record"
     return None
 
 
 def check_log(model: AnovaModel) -> None:
     """Refuse a model whose log was tampered with."""
-    fault = first_break(model)
+    refuse(first_break(model))
+
+
+def refuse(fault: str | None) -> None:
+    """Raise the error of a log with a fault, if there is one."""
     if fault is not None:
         raise ValueError(
             f"edits: the log of a model must be a whole chain, but {fault}. "
@@ -118,16 +152,62 @@ def check_log(model: AnovaModel) -> None:
         )
 
 
+def check_last_hash(model: AnovaModel, expected: str, argument: str) -> None:
+    """Refuse a model whose log does not end with a record of this hash, or is not whole."""
+    check_log(model)
+    last = None if model.edits is None else model.edits.records[-1]["hash"]
+    if last != expected:
+        found = "no edits" if last is None else f"{last!r}"
+        raise ValueError(
+            f"{argument}: the last record of the log must have the hash {expected!r}, and it has "
+            f"{found}. Somebody edited the model, or wrote another log: ask who keeps the file."
+        )
+
+
+Form = Any  # a type, a list of one form, a tuple of forms, or a dict of them
+NAMES: Form = [str]
+CHANGED: Form = {
+    "intercept": ([float], [float]),
+    "components": [(NAMES, float)],
+    "removed": [NAMES],
+    "shapes_lost": NAMES,
+}
+EFFECT: Form = {"loss": str, "n_rows": int, "before": float, "after": float}
+TEXTS = ("why", "by", "when", "version", "before", "after", "previous", "hash")
+RECORD: Form = {"number": int, "edit": {}, "changed": CHANGED} | dict.fromkeys(TEXTS, str)
+MERGED: Form = {"model": str, "share": float, "edits": [RECORD]}
+EDITS: dict[str, Form] = {"component": NAMES, "restrict": [NAMES], "merge": [MERGED]}
+
+
 def check_records(records: Sequence[Record]) -> None:
     """Refuse records that do not have the form of a log, whatever they say."""
     if not 0 < len(records) <= MOST_EDITS:
         raise ValueError(f"a log must have 1 to {MOST_EDITS} records")
     for record in records:
-        texts = all(isinstance(record.get(text), str) for text in TEXTS)
-        edit = isinstance(record.get("edit"), dict)
-        if not texts or not edit or type(record.get("number")) is not int:
+        if not has_form(record, RECORD):
             raise ValueError("every record of a log must have its fields")
-        if not isinstance(record.get("changed"), dict):
-            raise ValueError("every record of a log must say what it changed")
-        if not isinstance(record.get("effect"), dict | None):
+        if record.get("effect") is not None and not has_form(record["effect"], EFFECT):
             raise ValueError("the effect of an edit must be known or null")
+        kinds = [kind for kind in EDITS if kind in record["edit"]]
+        if len(kinds) != 1 or not has_form(record["edit"][kinds[0]], EDITS[kinds[0]]):
+            raise ValueError("every record of a log must say what it changed")
+        for one in record["edit"].get("merge", ()):
+            if one["edits"]:
+                check_records(one["edits"])
+
+
+def has_form(value: Any, form: Form) -> bool:
+    """Whether a value of JSON has a form: a type, a list of one form, a tuple, or a dict.
+
+    >>> has_form({"a": [1, 2.5], "b": 0}, {"a": [float]}), has_form(["a"], (str, str))
+    (True, False)
+    """
+    if isinstance(form, dict):
+        inside = isinstance(value, dict) and form.keys() <= value.keys()
+        return inside and all(has_form(value[key], one) for key, one in form.items())
+    if isinstance(form, list):
+        return isinstance(value, list) and all(has_form(one, form[0]) for one in value)
+    if isinstance(form, tuple):
+        fits = isinstance(value, list) and len(value) == len(form)
+        return fits and all(map(has_form, value, form))
+    return type(value) is form or (form is float and type(value) is int)

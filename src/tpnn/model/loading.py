@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tpnn._utils.files import check_path
 from tpnn.model.archive import read_document
 from tpnn.model.check import check_model
 from tpnn.model.codec import decode
+from tpnn.model.edit_log import check_last_hash
 from tpnn.model.model import AnovaModel
 from tpnn.model.predicting import Predicts, PredictsClasses, PredictsNumbers, PredictsSurvival
 
@@ -84,7 +86,9 @@ LOADED: dict[str, type[Loaded]] = {
 }
 
 
-def load(path: str | os.PathLike[str]) -> Loaded:
+def load(
+    path: str | os.PathLike[str], *, last_hash: str | None = None, verify: Any = None
+) -> Loaded:
     """Read a saved model, as an object that predicts as the estimator did that fitted it.
 
     It reads what ``model_.save`` and ``model_.to_json`` wrote, and needs NumPy alone to predict.
@@ -98,20 +102,28 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     ----------
     path : path
         The file.
+    last_hash : str, optional
+        Hash of the last record in the log of edits, as it was kept elsewhere. A model with another
+        log is refused.
+    verify : path or Ed25519PublicKey, optional
+        Public key, or a PEM file with it. A file that the owner of the private key has not signed
+        is refused.
 
     Returns
     -------
     LoadedRegressor, LoadedClassifier or LoadedSurvival
         Its methods are those of the estimator; ``model_`` is the :class:`~tpnn.AnovaModel`.
     """
-    model = read_model(path)
+    model = read_model(path, verify)
+    if last_hash is not None:
+        check_last_hash(model, last_hash, "last_hash")
     return LOADED[task_of(model)](model)
 
 
-def read_model(path: str | os.PathLike[str]) -> AnovaModel:
+def read_model(path: str | os.PathLike[str], verify: Any = None) -> AnovaModel:
     """Read the frozen model of a file, and check every field of it."""
     check_path(path)
-    document = read_document(path)
+    document = read_document(path, verify)
     try:
         model: AnovaModel = decode(AnovaModel, document)
         check_model(model)

@@ -23,7 +23,8 @@ from tpnn.loss.row_values import checked_offset, column_offset
 from tpnn.model import doors, intervals
 from tpnn.model.archive import json_text, write_archive
 from tpnn.model.bundles import SumPredictor
-from tpnn.model.codec import Label, encode
+from tpnn.model.check import check_model
+from tpnn.model.codec import Document, Label, encode
 from tpnn.model.edit_log import Record
 from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
@@ -63,7 +64,7 @@ class EditLog:
     # changed, its effect on held-out rows, the digests of the model before and after, the
     # hash of the record before, and its own.
     records: tuple[Record, ...]
-    # the model before each edit, without its log; empty if read from JSON
+    # the models before the last edits, without their logs; empty if read from JSON
     formers: tuple[AnovaModel, ...] = ()
 
 
@@ -135,6 +136,7 @@ class AnovaModel:
     edit = doors.edit
     undo = doors.undo
     log = doors.log
+    restrict = doors.restrict
     recourse = doors.recourse
     to_sql = doors.to_sql
     to_code = doors.to_code
@@ -327,26 +329,6 @@ class AnovaModel:
         found = [certificate(tables, axes, index, asked) for tables in tables_by_output(self)]
         return min(found, key=lambda certificate: certificate.minimum)
 
-    def restrict(self, components: Iterable[Component]) -> AnovaModel:
-        """Intercept and some of the components; still the unique decomposition of their sum.
-
-        The remainder is left out.
-
-        Spreads and bands of these components stay. Everything else that is known belongs to the
-        whole sum, and is left out as ``changed`` does.
-        """
-        chosen = ComponentSet(tuple(components))
-        places = [place for place, s in enumerate(self.components) if s in set(chosen)]
-        terms = self.basis.terms
-        return changed(
-            self,
-            components=chosen,
-            tables=tuple(self.tables[place] for place in places),
-            basis=self.basis._replace(terms=terms and tuple(terms[place] for place in places)),
-            evidence=self.evidence.of_components(places),
-            remainder=None,
-        )
-
     def terms(self) -> list[Terms]:
         """TPNN terms (features, b, gamma, beta) of each component, features by name.
 
@@ -361,23 +343,53 @@ class AnovaModel:
             for names, terms in zip(self.component_names, stored, strict=True)
         ]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: Any = None) -> None:
         """Write the model to one file; ``tpnn.load`` reads it back exactly.
 
-        Features that no component has are left out.
+        Features that no component has are left out. ``sign`` is an ``Ed25519PrivateKey`` of
+        cryptography, or a PEM file with one: ``tpnn.load(path, verify=public_key)`` then makes
+        sure that nobody else wrote the file.
         """
-        write_archive(path, encode(pruned(self)))
+        write_archive(path, self._document(), sign)
+
+    def _document(self) -> Document:
+        """Document of what is saved; a model that could not be loaded again is refused."""
+        model = pruned(self)
+        try:
+            check_model(model)
+        except ValueError as error:
+            raise ValueError(
+                f"model: one that is saved must be one that can be loaded, but {error}. Undo what "
+                "was changed last."
+            ) from error
+        document: Document = encode(model)
+        return document
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write the model as one JSON document, to a file or, without a path, as text.
 
         ``tpnn.load`` reads the file back exactly; docs/deploy.md has its fields.
         """
-        text = json_text(encode(pruned(self)))
+        text = json_text(self._document())
         if path is None:
             return text
         write_file(path, text.encode())
         return None
+
+
+def restricted(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
+    """Intercept and some of the components, without a remainder and without a log."""
+    chosen = ComponentSet(tuple(components))
+    places = [place for place, s in enumerate(model.components) if s in set(chosen)]
+    terms = model.basis.terms
+    return changed(
+        model,
+        components=chosen,
+        tables=tuple(model.tables[place] for place in places),
+        basis=model.basis._replace(terms=terms and tuple(terms[place] for place in places)),
+        evidence=model.evidence.of_components(places),
+        remainder=None,
+    )
 
 
 def changed(model: AnovaModel, **other: Any) -> AnovaModel:

@@ -24,7 +24,7 @@ from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_g
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel, changed, pruned, tables_by_component
+from tpnn.model.model import AnovaModel, changed, pruned, restricted, tables_by_component
 from tpnn.model.regrid import lifted
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
@@ -317,7 +317,7 @@ def _on_common_nodes(
         kept = (s for s, table in tables_by_component(whole).items()
                 if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
         baseline = Evidence(baseline=model.evidence.baseline)
-        few = replace(whole.restrict(kept), has_offset=model.has_offset, evidence=baseline)
+        few = replace(restricted(whole, kept), has_offset=model.has_offset, evidence=baseline)
         pure.append(few)
     return pure[0], pure[1], _difference(pure[0], pure[1], rounding)
 

@@ -20,7 +20,7 @@ from tpnn.lifecycle.edit.change import Edit
 from tpnn.lifecycle.edit.where import refined, with_values
 from tpnn.model.constrain import constrain, rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel, changed, tables_by_component
+from tpnn.model.model import AnovaModel, changed, restricted, tables_by_component
 from tpnn.table.axis import Axis
 
 SMALLEST_GAP = 1e-9  # of ranks of neighbouring nodes, for smoothing
@@ -49,7 +49,7 @@ def _without(model: AnovaModel, component: Component) -> AnovaModel:
             f"{tuple(model.feature_names[j] for j in component)!r}. It has "
             f"{model.component_names[:10]!r}."
         )
-    rest = model.restrict(s for s in model.components if s != component)
+    rest = restricted(model, [s for s in model.components if s != component])
     return _after(replace(rest, remainder=model.remainder), set(), model)
 
 

@@ -9,10 +9,11 @@ from typing import Any, TypedDict
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray
-from tpnn._utils.rules import Rule, is_number, is_positive, one_of
+from tpnn._utils.rules import Rule, is_finite, is_positive, one_of
 from tpnn.anova.components import Component, resolve_feature, resolve_interactions
 from tpnn.anova.shapes import SHAPES, check_shape
 from tpnn.lifecycle.edit.where import Where, read_number, read_where
+from tpnn.model.check import MOST_NODES
 from tpnn.model.model import AnovaModel
 from tpnn.table.table import DATE, NOMINAL
 
@@ -40,28 +41,29 @@ class Change(TypedDict, total=False):
     without: bool
 
 
-def _is_finite(value: Any) -> bool:
-    return is_number(value) and bool(np.isfinite(value))
-
-
 def _are_limits(value: Any) -> bool:
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
         return False
-    if not all(end is None or _is_finite(end) for end in value):
+    if not all(end is None or is_finite(end) for end in value):
         return False
     return None in value or bool(value[0] <= value[1])
 
 
 def _are_points(value: Any) -> bool:
-    pairs = value.items() if isinstance(value, Mapping) else value
-    listed = isinstance(value, Mapping | Sequence) and not isinstance(value, str) and len(value) > 0
-    return listed and all(len(pair) == 2 and _is_finite(pair[1]) for pair in pairs)
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    return _is_list(pairs) and all(
+        _is_list(pair) and len(pair) == 2 and is_finite(pair[1]) for pair in pairs
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
 
 
 OPERATIONS = {
-    "add": Rule("a finite number", _is_finite, 0.2),
-    "set": Rule("a finite number", _is_finite, 0.0),
-    "scale": Rule("a finite number", _is_finite, 0.5),
+    "add": Rule("a finite number", is_finite, 0.2),
+    "set": Rule("a finite number", is_finite, 0.0),
+    "scale": Rule("a finite number", is_finite, 0.5),
     "limit": Rule("a pair of numbers in order, None for no limit", _are_limits, (-1, 1)),
     "flatten": Rule("True", lambda value: value is True, True),
     "smooth": Rule(
@@ -111,11 +113,17 @@ def read_edit(model: AnovaModel, component: Named, change: Mapping[str, Any]) ->
 
 
 def _read_component(model: AnovaModel, component: Named) -> Component:
-    if isinstance(component, str | int) or len(component) == 1:
-        one = component if isinstance(component, str | int) else component[0]
+    named = [component] if isinstance(component, str | int) else component
+    if not _is_list(named):
+        raise ValueError(
+            f"component: must be a feature or a list of features, found {component!r:.200}. Pass "
+            f"{model.feature_names[0]!r}, for example."
+        )
+    if len(named) == 1:
+        one = named[0]
         features: Component = (resolve_feature(one, model.feature_names, "component"),)
     else:
-        (features,) = resolve_interactions([component], model.feature_names, None, "component")
+        (features,) = resolve_interactions([named], model.feature_names, None, "component")
     if len(features) not in model.encoder.axes:
         raise ValueError(
             f"component: must have at most {max(model.encoder.axes)} features, the largest order "
@@ -149,8 +157,9 @@ def _by_feature(
         if key not in arguments:
             continue
         value = arguments[key]
-        if isinstance(value, Mapping) or (key == "missing" and not isinstance(value, bool)):
-            pairs = value.items() if isinstance(value, Mapping) else [(n, True) for n in value]
+        is_listed = key == "missing" and _is_list(value)
+        if isinstance(value, Mapping) or is_listed:
+            pairs = [(name, True) for name in value] if is_listed else value.items()
             for name, one in pairs:
                 index = resolve_feature(name, model.feature_names, key)
                 if index not in features:
@@ -211,6 +220,11 @@ def _read_points(where: Where, value: Any) -> list[list[float]]:
         [read_number(where.name, where.feature, x, "points"), float(effect)] for x, effect in pairs
     ]
     positions = [x for x, _ in points]
+    if len(positions) > MOST_NODES:
+        raise ValueError(
+            f"points: a feature can have at most {MOST_NODES} nodes, found {len(positions)}. "
+            "Leave some out."
+        )
     if len(set(positions)) < len(positions):
         raise ValueError("points: a value is listed twice. Remove one of them.")
     return sorted(points)

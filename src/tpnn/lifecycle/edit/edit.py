@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +17,16 @@ from tpnn._utils.files import write_file
 from tpnn.anova.components import Component
 from tpnn.anova.measure import moved
 from tpnn.lifecycle.edit.apply import applied
-from tpnn.lifecycle.edit.change import Named, read_edit
-from tpnn.model.edit_log import MOST_EDITS, Record, check_log, digest, extended
-from tpnn.model.model import AnovaModel, EditLog, tables_by_component
+from tpnn.lifecycle.edit.change import read_edit
+from tpnn.model.archive import without_twins
+from tpnn.model.check import check_model
+from tpnn.model.edit_log import NAMES, Form, Record, check_log, digest, extended, has_form
+from tpnn.model.model import AnovaModel, EditLog, restricted, tables_by_component
 
 LONGEST_TEXT = 10_000  # characters
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
 NOTES = ("why", "by", "when")
+FILE: Form = {"format": str, "version": int, "edits": [{}]}
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,14 @@ class Note:
                     f"{type(text).__name__}. Pass a sentence."
                 )
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return texts | {"when": self.when or now}
+        when = self.when or now
+        try:
+            datetime.fromisoformat(when)
+        except ValueError as error:
+            raise ValueError(
+                f"when: must be a time in ISO 8601, found {when!r}. Pass for example {now!r}."
+            ) from error
+        return texts | {"when": when}
 
 
 @dataclass(frozen=True)
@@ -74,24 +84,21 @@ def held_out_rows(X: Any, y: Any, offset: Any = None) -> HeldOut | None:
 
 
 def edited(
-    model: AnovaModel,
-    component: Named,
-    change: Mapping[str, Any],
-    note: Note,
-    rows: HeldOut | None = None,
+    model: AnovaModel, what: Mapping[str, Any], note: Note, rows: HeldOut | None = None
 ) -> AnovaModel:
     """Model after an edit, with one more record in its log; the rows measure the effect."""
     check_log(model)
-    edit, notes = read_edit(model, component, change), note.as_dict()
-    new = applied(model, edit)
-    log = model.edits or EditLog(())
-    if len(log.records) >= MOST_EDITS:
+    (new, edit), notes = outcome(model, what), note.as_dict()
+    try:
+        check_model(new)
+    except ValueError as error:
         raise ValueError(
-            f"edit: the log of this model is full, with {MOST_EDITS} edits. Start from a model "
-            "without edits."
-        )
+            f"edit: the model after it must be one that can be saved and loaded, but {error}. "
+            "Edit it by smaller numbers, or at fewer points."
+        ) from error
+    log = model.edits or EditLog(())
     record = {
-        "edit": edit.record,
+        "edit": edit,
         **notes,
         "version": __version__,
         "changed": changes(model, new),
@@ -99,9 +106,44 @@ def edited(
         "before": digest(model),
         "after": digest(new),
     }
-    can_undo = len(log.formers) == len(log.records)
-    formers = (*log.formers, replace(model, edits=None)) if can_undo else ()
+    formers = (*log.formers, replace(model, edits=None))
     return replace(new, edits=EditLog(extended(log.records, record), formers))
+
+
+def outcome(model: AnovaModel, what: Mapping[str, Any]) -> tuple[AnovaModel, Record]:
+    """Model after an edit without a log, and the edit in the form of its record.
+
+    ``what`` has the component and the keys of ``Change``, or "restrict" with the names of those
+    components that stay.
+    """
+    if "restrict" not in what:
+        change = {key: value for key, value in what.items() if key != "component"}
+        edit = read_edit(model, what.get("component", ()), change)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+            return applied(model, edit), edit.record
+    if not has_form(what["restrict"], [NAMES]):
+        raise ValueError(
+            f"restrict: must be a list of components, each a list of features, found "
+            f"{what['restrict']!r:.200}. Name those that stay."
+        )
+    known = dict(zip(model.component_names, model.components, strict=True))
+    kept = [tuple(names) for names in what["restrict"]]
+    unknown = [names for names in kept if names not in known]
+    if unknown or len(what) > 1:
+        raise ValueError(
+            f"restrict: must be components of the model and nothing else, found {unknown[:3]}. "
+            f"It has {model.component_names[:10]!r}."
+        )
+    return restricted(model, [known[names] for names in kept]), dict(what)
+
+
+def with_components(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
+    """Model of some components; one that was edited before notes it in its log."""
+    if model.edits is None:
+        return restricted(model, components)
+    names = model.feature_names
+    kept = [[names[feature] for feature in component] for component in components]
+    return edited(model, {"restrict": kept}, Note())
 
 
 def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
@@ -140,7 +182,7 @@ def undone(model: AnovaModel) -> AnovaModel:
     check_log(model)
     log = model.edits
     if log is None or not log.formers:
-        why = "has no edit" if log is None else "was read from JSON, which has no earlier versions"
+        why = "has no edit" if log is None else "has no earlier version, as after merge or in JSON"
         raise ValueError(
             f"undo: this model {why}. Load the file of an edited model that save has written."
         )
@@ -181,10 +223,10 @@ def replay(
             'model that they were made for, or remove "model" from the file.'
         )
     for number, one in enumerate(document["edits"], 1):
-        what = {key: value for key, value in one.items() if key not in (*NOTES, "component")}
+        what = {key: value for key, value in one.items() if key not in NOTES}
         note = Note(**{key: one[key] for key in NOTES if key in one})
         try:
-            model = edited(model, one["component"], what, note, rows)
+            model = edited(model, what, note, rows)
         except ValueError as error:
             raise ValueError(f"edit {number} of {os.fspath(path)!r}: {error}") from error
     return model
@@ -193,12 +235,12 @@ def replay(
 def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Read an edit file and check its form."""
     try:
-        document = json.loads(Path(path).read_bytes())
-        readable = document["format"] == EDITS_FORMAT and document["version"] <= EDITS_VERSION
-        listed = isinstance(document["edits"], list)
-        if not readable or not listed or not all("component" in one for one in document["edits"]):
-            raise ValueError(f"a document of the format {document['format']!r}")
-    except (KeyError, TypeError, ValueError) as error:
+        document = json.loads(Path(path).read_bytes(), object_pairs_hook=without_twins)
+        if not has_form(document, FILE) or document["format"] != EDITS_FORMAT:
+            raise ValueError("a document of another form")
+        if document["version"] > EDITS_VERSION:
+            raise ValueError(f"version {document['version']}")
+    except (RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"path: {os.fspath(path)!r} is not an edit file of version {EDITS_VERSION} "
             f"({error!r}). Export the edits again."
@@ -210,6 +252,8 @@ def read_edits(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
     """Write the edits of a model as JSON; ``replay`` applies them to the model before the first.
 
+    Those of a merged model are the ones that were made after it was merged.
+
     Parameters
     ----------
     model : AnovaModel
@@ -218,7 +262,8 @@ def save_edits(model: AnovaModel, path: str | os.PathLike[str]) -> None:
         The file to write.
     """
     check_log(model)
-    records = () if model.edits is None else model.edits.records
+    log = () if model.edits is None else model.edits.records
+    records = [record for record in log if "merge" not in record["edit"]]
     document = {
         "format": EDITS_FORMAT,
         "version": EDITS_VERSION,

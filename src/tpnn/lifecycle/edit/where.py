@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn._utils.rules import is_number
+from tpnn._utils.rules import is_finite, is_number
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
@@ -195,7 +195,12 @@ def _neighbour(edge: float, way: int, axis: Axis) -> float:
 def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]) -> Where:
     """Check "between", "levels" and "missing" of one feature; ``axis`` is its main effect's."""
     between, levels = given.get("between"), given.get("levels")
-    missing = bool(given.get("missing", False))
+    missing = given.get("missing", False)
+    if not isinstance(missing, bool | np.bool_):
+        raise ValueError(
+            f"missing: must be True or False for {name!r}, found {missing!r:.200}. Pass True to "
+            "include missing values."
+        )
     if missing and not axis.has_missing:
         raise ValueError(
             f"missing: {name!r} had no missing values when the model was fitted, so the model has "
@@ -210,7 +215,7 @@ def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]
         feature=feature,
         between=None if between is None else _read_range(name, feature, axis, between),
         levels=None if levels is None else _read_levels(name, feature, levels),
-        missing=missing,
+        missing=bool(missing),
     )
 
 
@@ -249,11 +254,12 @@ def read_number(name: str, feature: Feature, value: Any, argument: str) -> float
     is_time = isinstance(value, date | timedelta | np.datetime64 | np.timedelta64)
     if feature.kind in SECONDS and (is_time or (feature.kind == DATE and isinstance(value, str))):
         try:
-            ticks = np.array(value, SECONDS[feature.kind]).astype(np.int64)
-            return float(ticks) / 1e6
+            moment = np.array(value, SECONDS[feature.kind])
+            if not np.isnat(moment):
+                return float(moment.astype(np.int64)) / 1e6
         except (TypeError, ValueError):
             pass  # said below
-    if not is_number(value) or not np.isfinite(value):
+    if not is_finite(value):
         raise ValueError(
             f"{argument}: values of {name!r} must be {feature.kind}s, found {value!r}. "
             "Pass values like those of the table."
@@ -269,6 +275,11 @@ def _read_levels(name: str, feature: Feature, levels: Any) -> tuple[int, ...]:
     wanted = [levels] if isinstance(levels, str) or not isinstance(levels, Sequence) else levels
     if not wanted:
         raise ValueError("levels: the list is empty. Name at least one level.")
+    if not all(isinstance(level, str | int | float | np.generic) for level in wanted):
+        raise ValueError(
+            f"levels: must be text or numbers, found {levels!r:.200}. Pass "
+            f"{list(feature.levels[:2])!r}, for example."
+        )
     number_of = {level: number for number, level in enumerate(feature.levels)}
     texts = {str(level): number for level, number in number_of.items()}
     numbers = [number_of.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]

@@ -22,7 +22,7 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.explain.metrics.estimates import Estimate, estimate
-from tpnn.model.model import AnovaModel, column_scores, tables_by_component
+from tpnn.model.model import AnovaModel, column_scores, restricted, tables_by_component
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of
@@ -81,7 +81,7 @@ def attained_moves(
     """
     moved, n_rows = list(columns), len(columns[0])
     for feature, amount in amounts.items():
-        with_feature = model.restrict(s for s in model.components if feature in s)
+        with_feature = restricted(model, [s for s in model.components if feature in s])
         orders = sorted(set(with_feature.components.orders))
         axes = [model.encoder.axes[order][feature] for order in orders]
         tried = np.column_stack([values_to_try(axis, columns[feature], amount) for axis in axes])
@@ -218,7 +218,7 @@ class _Rows:
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
         touched = [s for s in self.model.components if not changed.keys().isdisjoint(s)]
-        affected = self.model.restrict(touched)
+        affected = restricted(self.model, touched)
         columns = [changed.get(number, column) for number, column in enumerate(self.columns)]
         old, new = (column_scores(affected, rows).sum(1) for rows in (self.columns, columns))
         return np.asarray(self.raw + (new - old))
