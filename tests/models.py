@@ -188,3 +188,24 @@ def with_remainder(
         largest=(RemainderSet(model.feature_names[:2], 0.125),),
     )
     return replace(model, remainder=remainder)
+
+
+def remainder_means(model: AnovaModel) -> list[float]:
+    """Largest absolute mean of the remainder, and of its means at the values of each component.
+
+    All are zero if nothing of the components is left in the remainder; by brute force over the
+    nodes of main effects, which must be those of all orders.
+    """
+    axes = model.encoder.axes[1]
+    grid = np.meshgrid(*(axis.numbers for axis in axes), indexing="ij")
+    assert model.remainder is not None
+    rest = model.remainder.scores(model.encoder.axes, [column.ravel() for column in grid])
+    rest = rest.reshape(*grid[0].shape, -1)
+    means = []
+    for component in [(), *model.components]:
+        mean = rest
+        for feature in reversed(range(len(axes))):
+            if feature not in component:
+                mean = np.tensordot(mean, axes[feature].weights, (feature, 0))
+        means.append(float(np.abs(mean).max()))
+    return means

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tpnn.anova.boxes import Boxes
-from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees, first_nodes, joined, masses_of
+from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees, joined, masses_of
 from tpnn.table.axis import Axis
+from tpnn.table.table import NOMINAL
 
 N_FEATURES, N_LEVELS = 4, 5
 SUBSETS = [s for d in range(1, N_FEATURES + 1) for s in combinations(range(N_FEATURES), d)]
@@ -113,10 +114,16 @@ def test_missing_values_and_unseen_levels_have_codes_of_their_own():
     assert levels.codes(np.array([0.0, 1.0, 2.0, np.inf, np.nan])).tolist() == [1, 0, 1, 2, 3]
 
 
-def test_codes_that_are_not_in_the_order_of_the_nodes_are_refused():
-    levels = TreeFeature(np.empty(0), np.array([1, 0], np.int32), np.ones(4) / 4)
-    with pytest.raises(ValueError, match="in the order of its nodes"):
-        first_nodes(levels, np.array([0.0, 1.0]))
+def test_codes_need_not_be_in_the_order_of_the_nodes():
+    masses = np.array([0.5, 0.3, 0.2, 0.0, 0.0])
+    levels = TreeFeature(np.empty(0), np.array([2, 0, 1], np.int32), masses)
+    axis = Axis(np.arange(3.0), np.array([0.2, 0.5, 0.3]), NOMINAL, groups=np.arange(3))
+    builder = TreeBuilder([levels], 1)
+    question = builder.question(0, np.array([True, False, True, False, False]))
+    builder.root(builder.node(question, builder.leaf(np.ones(1)), builder.leaf(np.full(1, 3.0))))
+    trees = builder.trees()
+    constant, grids = Boxes.of(trees).components([(0,)], {1: [axis]})
+    assert np.allclose(constant + grids[(0,)], trees.scores([axis.numbers]), atol=1e-12)
 
 
 def test_a_leaf_without_questions_is_a_constant():

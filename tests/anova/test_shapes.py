@@ -234,7 +234,7 @@ def test_constrained_functions_never_step_back(data: Any, solver: str) -> None:
         pytest.importorskip("torch")
         X, y = X[:300], y[:300]
     quick = QUICK if solver == "grow" else QUICK_DESCENT
-    free = TPNNRegressor(**quick).fit(X, y)
+    free = TPNNRegressor(**quick, remainder=False).fit(X, y)
     assert free.model_.certificate("x0", "increasing").minimum < 0
     model = TPNNRegressor(**quick, **RISING).fit(X, y).model_
     assert model.certificate("x0").minimum >= 0
@@ -264,7 +264,7 @@ def smallest(model: Any, feature: int, shape: str) -> float:
 def test_certificate_is_the_smallest_step_over_all_inputs(data: Any, pair_nodes: int) -> None:
     X, y = data
     small = {**QUICK, "max_nodes": {1: 6, 2: pair_nodes}}
-    model = TPNNRegressor(**small).fit(X, y).model_
+    model = TPNNRegressor(**small, remainder=False).fit(X, y).model_
     for feature in range(3):
         for shape in SIGNS:
             found = model.certificate(f"x{feature}", shape).minimum

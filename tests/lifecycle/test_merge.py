@@ -12,8 +12,16 @@ import pytest
 
 from benchmarks.speed.exports.databases import in_sqlite
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import random_model, table_model, with_bands, with_evidence
+from tests.models import (
+    random_model,
+    remainder_means,
+    table_model,
+    with_bands,
+    with_evidence,
+    with_remainder,
+)
 from tpnn import AnovaModel, TPNNSurvival, load, merge, purify
+from tpnn.model.check import check_model
 from tpnn.model.evidence import Baseline
 from tpnn.model.model import pruned
 from tpnn.table.table import OffsetColumn
@@ -45,6 +53,29 @@ def test_it_is_the_weighted_mean_of_the_raw_scores(order: int) -> None:
     expected = 0.5 * raw(models[0], X) + 0.2 * raw(models[1], X) + 0.3 * raw(models[2], X)
     assert np.abs(merged.raw_scores(X) - expected).max() < 1e-12 * max(np.abs(expected).max(), 1)
     assert merged.identifiability_error() < 1e-12
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_trees_of_remainders_are_merged(order: int) -> None:
+    """Whatever codes each model has; one of the models has no remainder."""
+    first, second, third = different_models(order)
+    models = [with_remainder(first, seed=1), second, with_remainder(third, seed=2)]
+    X = fuzzed_rows(mixed_model(), 500).assign(other=np.linspace(-2, 9, 500))
+    X.loc[::17, "other"] = np.nan
+    merged = merge(models, weights=[5, 2, 3])
+    expected = 0.5 * raw(models[0], X) + 0.2 * raw(models[1], X) + 0.3 * raw(models[2], X)
+    assert np.abs(merged.raw_scores(X) - expected).max() < 1e-12 * max(np.abs(expected).max(), 1)
+    assert merged.identifiability_error() < 1e-12
+    check_model(merged)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_no_component_of_a_merged_model_is_in_its_remainder(n_outputs: int) -> None:
+    models = [random_model(4, 2, seed, n_outputs) for seed in (1, 2)]
+    merged = merge([with_remainder(models[0]), with_remainder(models[1], seed=1)], [1, 2])
+    assert merged.remainder is not None
+    assert merged.remainder.share > 1e-3
+    assert max(remainder_means(merged)) < 1e-12
 
 
 def test_masses_are_pooled() -> None:

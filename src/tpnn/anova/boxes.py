@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
-from tpnn.anova.trees import Trees, first_nodes
+from tpnn.anova.trees import Trees, first_nodes, ranks_of_nodes
 from tpnn.table.axis import Axis
 
 LARGEST_ORDER = 3  # of a component that is read onto a grid
@@ -138,7 +138,8 @@ class Boxes:
             grid = cells[offsets[place] : offsets[place + 1]].reshape(*shape, n_outputs)
             for axis in range(d):
                 grid = np.cumsum(grid, axis)
-            grid = grid[tuple(slice(size - 1) for size in shape)]
+            ranks = [ranks_of_nodes(self.trees.features[j], axes[d][j].numbers) for j in component]
+            grid = grid[np.ix_(*ranks)]
             grids[component] = centre(grid, [axes[d][j].weights for j in component])
         return constant, {component: grids[component] for component in wanted}
 

@@ -261,6 +261,21 @@ def joined(parts: Sequence[Trees]) -> Trees:
     )
 
 
+def recoded(
+    trees: Trees, features: Sequence[TreeFeature], codes: Mapping[int, tuple[int, IntArray]]
+) -> Trees:
+    """Write the same sum over other features.
+
+    ``codes`` has, for each feature that is asked about, its new number and its old code for each
+    of the new ones.
+    """
+    right, starts = [np.zeros(0, np.bool_)], trees.starts
+    for question, feature in enumerate(trees.asked.tolist()):
+        right.append(trees.right[starts[question] : starts[question + 1]][codes[feature][1]])
+    asked = np.array([codes[feature][0] for feature in trees.asked.tolist()], np.int32)
+    return replace(trees, features=tuple(features), asked=asked, right=np.concatenate(right))
+
+
 def _moved(places: Int32Array, n_nodes: int, n_leaves: int) -> Int32Array:
     """Numbers of nodes and leaves that come after others."""
     return np.where(places >= 0, places + n_nodes, places - n_leaves).astype(np.int32)
@@ -340,9 +355,13 @@ def masses_of(feature: TreeFeature, x: FloatArray, weights: FloatArray | None = 
 def first_nodes(feature: TreeFeature, numbers: FloatArray) -> Int32Array:
     """First node of an axis whose code is at least c, for c = 0, ..., n_codes.
 
-    ``numbers`` (M,) are the nodes as the encoder reads them; their codes must not fall.
+    ``numbers`` (M,) are the nodes as the encoder reads them. They count in the order of their
+    codes, which is that of the nodes unless levels of several models share nodes.
     """
-    codes = feature.codes(numbers)
-    if (np.diff(codes) < 0).any():
-        raise ValueError("codes of a feature must be in the order of its nodes")
+    codes = np.sort(feature.codes(numbers))
     return np.searchsorted(codes, np.arange(feature.n_codes + 1)).astype(np.int32)
+
+
+def ranks_of_nodes(feature: TreeFeature, numbers: FloatArray) -> IntArray:
+    """Place of each node (M,) in the order of their codes, as ``first_nodes`` counts them."""
+    return np.argsort(np.argsort(feature.codes(numbers), kind="stable"))

@@ -18,13 +18,14 @@ import numpy as np
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
+from tpnn.anova.trees import Trees
 from tpnn.lifecycle.edit.edit import Note
 from tpnn.lifecycle.foreign.purified import purified, purify
 from tpnn.lifecycle.foreign.table_sum import TableSum
 from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
-from tpnn.model.model import AnovaModel, EditLog
-from tpnn.model.regrid import lifted, own_numbers
+from tpnn.model.model import AnovaModel, EditLog, beside_trees
+from tpnn.model.regrid import lifted_tables, lifted_trees, own_numbers, sum_of_trees
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, KeptFeatures, TableEncoder, level_text
 from tpnn.table.table import NOMINAL, NUMBER, ORDERED, OffsetColumn
@@ -267,7 +268,8 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
 
     The mean is that of the raw scores, on every row, also where values are missing or levels
     unseen. Each model may have features, nodes and levels that others do not have: it gets the
-    columns that it knows. Components average to zero under the pooled masses, the mean of the
+    columns that it knows. The mean of the trees of their remainders is that of the merged model.
+    Components average to zero under the pooled masses, the mean of the
     masses of the models that have the feature. Where the models were fitted on different rows, such
     as those of several hospitals, numbers of rows as weights give federated averaging.
 
@@ -297,10 +299,13 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     shares = _relative_weights(weights, len(frozen))
     encoder = common_encoder([model.encoder for model in frozen], shares)
     grids: dict[Component, FloatArray] = {}
+    intercepts = np.zeros(len(frozen[0].intercepts))
     for model, share in zip(frozen, shares, strict=True):
-        add_grids(grids, lifted(model, encoder), share)
-    intercepts = sum(share * model.intercepts for share, model in zip(shares, frozen, strict=True))
-    pure = purified(sum_of_grids(frozen[0], encoder, grids, np.asarray(intercepts)))
+        constants, tables = beside_trees(model)
+        add_grids(grids, lifted_tables(model, tables, encoder), share)
+        intercepts += share * constants
+    trees = sum_of_trees(list(zip(shares, lifted_trees(frozen, encoder), strict=True)))
+    pure = purified(sum_of_grids(frozen[0], encoder, grids, intercepts, trees))
     baseline = _mean_baseline([model.evidence.baseline for model in frozen], shares)
     merged = replace(
         pure,
@@ -377,8 +382,9 @@ def sum_of_grids(
     encoder: TableEncoder,
     grids: Mapping[Component, FloatArray],
     intercepts: FloatArray,
+    trees: Trees | None,
 ) -> TableSum:
-    """Sum of grids on common nodes, with the link and the outputs of a model."""
+    """Sum of grids on common nodes and of trees, with the link and the outputs of a model."""
     return TableSum(
         encoder=encoder,
         tables={component: grid[..., None] for component, grid in grids.items()},
@@ -386,6 +392,7 @@ def sum_of_grids(
         link=like.link.name,
         output_names=like.output_names,
         classes=like.classes,
+        trees=trees,
     )
 
 

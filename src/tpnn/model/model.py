@@ -466,11 +466,7 @@ def beside_trees(model: AnovaModel) -> tuple[FloatArray, dict[Component, FloatAr
     The tables are not pure. Without a remainder they are the components.
     """
     tables, rest = tables_by_component(model), model.remainder
-    if rest is None:
-        return model.intercepts, tables
-    for component, held in zip(rest.components, rest.tables, strict=True):
-        tables[component] = tables.get(component, 0.0) - held
-    return model.intercepts - rest.constants, tables
+    return (model.intercepts, tables) if rest is None else rest.taken_from(model.intercepts, tables)
 
 
 def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:

@@ -1,15 +1,23 @@
-"""Regrid: a model's grids of values on other nodes, such as those it shares with other models."""
+"""Regrid: a model's grids of values on other nodes, such as those it shares with other models.
+
+So are the trees of its remainder: their exact components depend on nodes and masses, their sum does
+not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
-from tpnn.anova.components import Component
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.anova.boxes import LARGEST_ORDER, Boxes
+from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.trees import TreeFeature, Trees, joined, recoded
 from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.remainder import Remainder, measured
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder, level_text
 
@@ -20,11 +28,18 @@ def lifted(model: AnovaModel, encoder: TableEncoder) -> dict[Component, FloatArr
     The encoder has all features of the model, at all its orders. The components are those of the
     model, with the numbers of the encoder's features. If its nodes include all nodes of the model,
     the function is the same everywhere. Components are pure under the masses of the model, in
-    general not under others.
+    general not under others. Its remainder is left out.
     """
+    return lifted_tables(model, tables_by_component(model), encoder)
+
+
+def lifted_tables(
+    model: AnovaModel, tables: Mapping[Component, FloatArray], encoder: TableEncoder
+) -> dict[Component, FloatArray]:
+    """Tables (M_1, ..., M_d, n_outputs) on nodes of a model, on the nodes of another encoder."""
     place_of = {name: place for place, name in enumerate(encoder.feature_names)}
     grids = {}
-    for component, table in tables_by_component(model).items():
+    for component, table in tables.items():
         target = [place_of[model.feature_names[feature]] for feature in component]
         grid = np.pad(table, [(0, 2)] * len(component) + [(0, 0)])  # what fit has not seen is zero
         for axis, (feature, place) in enumerate(zip(component, target, strict=True)):
@@ -59,3 +74,96 @@ def _own_nodes(known: Feature, own: Axis, feature: Feature, other: Axis) -> Floa
         levels = [feature.levels[int(number)] for number in numbers[other.seen]]
         numbers[other.seen] = own_numbers(known, levels, feature.are_text)
     return numbers
+
+
+LARGEST_NUMBER = float(np.finfo(np.float64).max)
+Known = tuple[Feature, TreeFeature]  # a feature as one model knows it, and as its trees do
+
+
+def lifted_trees(models: Sequence[AnovaModel], encoder: TableEncoder) -> list[Trees | None]:
+    """Trees of the remainder of each model over the features of an encoder, which has all of them.
+
+    A model without a remainder has none. Codes that no model tells apart are one.
+    """
+    names, rests = encoder.feature_names, [model.remainder for model in models]
+    known: list[dict[int, Known]] = [{} for _ in names]  # of each feature, by the number of a model
+    for number, (model, rest) in enumerate(zip(models, rests, strict=True)):
+        of_trees = [] if rest is None else rest.trees.features
+        pairs = zip(model.encoder.features[: len(of_trees)], of_trees, strict=True)
+        for name, pair in zip(model.feature_names, pairs, strict=False):
+            known[names.index(name)][number] = pair
+    features, codes = [], [dict[int, tuple[int, IntArray]]() for _ in models]
+    for place, (feature, axis) in enumerate(zip(encoder.features, encoder.axes[1], strict=True)):
+        common, old = _common_codes(feature, axis, list(known[place].values()))
+        features.append(common)
+        for number, own in zip(known[place], old, strict=True):
+            codes[number][models[number].feature_names.index(names[place])] = place, own
+    return [
+        None if rest is None else recoded(rest.trees, features, own)
+        for rest, own in zip(rests, codes, strict=True)
+    ]
+
+
+def _common_codes(
+    feature: Feature, axis: Axis, known: Sequence[Known]
+) -> tuple[TreeFeature, list[IntArray]]:
+    """Codes that tell apart what some trees tell apart, and the code of each in these trees."""
+    if feature.levels:
+        nodes, _ = axis.locate(np.arange(float(len(feature.levels))))
+        numbers = [own_numbers(own, feature.levels, feature.are_text) for own, _ in known]
+        own = [trees.codes(x) for (_, trees), x in zip(known, numbers, strict=True)]
+        apart, of_levels = np.unique(np.column_stack([nodes, *own]), axis=0, return_inverse=True)
+        groups, ends, old = of_levels.ravel().astype(np.int32), np.empty(0), list(apart[:, 1:].T)
+    else:
+        groups, ends = None, np.unique(np.concatenate([np.empty(0), *(t.ends for _, t in known)]))
+        last = np.append(ends, LARGEST_NUMBER)  # in each interval
+        old = [trees.codes(last) for _, trees in known]
+    n_codes = len(ends) + 1 if groups is None else int(groups.max()) + 1
+    common, whole = with_masses(TreeFeature(ends, groups, np.ones(n_codes + 2)), axis), []
+    for codes, (_, trees) in zip(old, known, strict=True):
+        whole.append(np.append(codes, [trees.n_codes - 2, trees.n_codes - 1]))
+        if len(known) == 1 and np.array_equal(whole[0], np.arange(trees.n_codes)):
+            common = common._replace(masses=trees.masses)  # those of the rows
+    return common, whole
+
+
+def with_masses(feature: TreeFeature, axis: Axis) -> TreeFeature:
+    """Codes with the masses of the nodes of an axis of order 1."""
+    masses = np.bincount(feature.codes(axis.numbers), axis.weights, feature.n_codes)
+    return feature._replace(masses=masses / masses.sum())
+
+
+def reweighted_trees(trees: Trees, encoder: TableEncoder) -> Trees:
+    """Trees whose codes have the masses of the nodes of an encoder."""
+    features = map(with_masses, trees.features, encoder.axes[1])
+    return replace(trees, features=tuple(features))
+
+
+def sum_of_trees(parts: Sequence[tuple[float, Trees | None]]) -> Trees | None:
+    """Weighted sum of trees over the same features; None where there are no trees."""
+    weighted = [t.scaled(np.full(t.values.shape[1], w)) for w, t in parts if t is not None]
+    return joined(weighted) if weighted else None
+
+
+def with_trees(model: AnovaModel, trees: Trees | None) -> AnovaModel:
+    """Add trees to the sum of a model.
+
+    Their exact components join those of the model, and all else is its remainder.
+    """
+    if trees is None:
+        return model
+    boxes = Boxes.of(trees)
+    wanted = ComponentSet(tuple(s for s in model.components if len(s) <= LARGEST_ORDER))
+    constants, grids = boxes.components(wanted.components, model.encoder.axes)
+    tables = tables_by_component(model)
+    remainder = Remainder(trees, constants, wanted, tuple(grids.values()), share=0.0, worth=0.0)
+    together = boxes.subsets(2) | boxes.subsets(3)
+    return measured(
+        replace(
+            model,
+            tables=tuple(tables[s] + grids[s] if s in grids else tables[s] for s in tables),
+            intercepts=model.intercepts + constants,
+            remainder=remainder,
+        ),
+        sorted(together, key=lambda s: (-together[s], s)),
+    )

@@ -133,6 +133,15 @@ class Remainder:
             columns[j] = rng.choice(axes[1][j].numbers, N_DRAWN_ROWS, p=axes[1][j].weights)
         return self.scores(axes, columns)
 
+    def taken_from(
+        self, intercepts: FloatArray, tables: Mapping[Component, FloatArray]
+    ) -> tuple[FloatArray, dict[Component, FloatArray]]:
+        """Subtract what intercepts (K,) and tables of a model hold of the trees."""
+        rest = dict(tables)
+        for component, held in zip(self.components, self.tables, strict=True):
+            rest[component] = rest.get(component, 0.0) - held
+        return intercepts - self.constants, rest
+
     def shapley(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Exact Shapley values of the remainder, (n_rows, n_features, n_outputs)."""
         weights = value_weights(self.components.components, len(self.trees.features))

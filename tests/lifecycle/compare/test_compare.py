@@ -16,7 +16,7 @@ from scipy.stats import ttest_rel
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import random_model, table_model, with_bands
+from tests.models import random_model, table_model, with_bands, with_remainder
 from tpnn import AnovaModel, TPNNClassifier, compare, purify
 from tpnn.model.model import tables_by_component
 
@@ -43,6 +43,37 @@ def split_differently(model: AnovaModel) -> AnovaModel:
         table += 1.5
         intercepts -= 1.5
     return replace(model, tables=tuple(tables.values()), intercepts=intercepts)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_the_remainder_is_one_part_of_the_difference(n_outputs: int) -> None:
+    old, new = (random_model(4, 2, seed, n_outputs) for seed in (1, 2))
+    X = RNG.normal(size=(200, 4))
+    for pair in ((old, with_remainder(new)), (with_remainder(old), with_remainder(new, seed=1))):
+        found = compare({"old": pair[0], "new": pair[1]}, X)
+        change = pair[1].raw_scores(X) - pair[0].raw_scores(X)
+        rows = found.row_differences()
+        parts = rows.to_numpy().reshape(200, -1, n_outputs)
+        assert np.allclose(parts.sum(1), change.reshape(200, -1), atol=1e-12)
+        assert found.difference.remainder_scores(X).std() > 0.1
+        line = found.frame.set_index("component").loc[["remainder"]]
+        assert set(line["status"]) == {"gained" if pair[0] is old else "moved"}
+        sizes = np.abs(found.difference.remainder_scores(X)).mean(0)
+        assert np.allclose(line.sort_values("output")["difference"] if n_outputs > 1 else
+                           line["difference"], sizes)  # fmt: skip
+
+
+def test_models_with_the_same_trees_differ_in_their_cores_alone() -> None:
+    model = with_remainder(random_model(4, 2, seed=1))
+    X = RNG.normal(size=(200, 4))
+    edited = model.edit(("x0", "x1"), without=True).edit("x2", add=1.0, between=(-0.5, None))
+    found = compare({"old": model, "new": edited}, X)
+    change = edited.raw_scores(X) - model.raw_scores(X)
+    assert np.allclose(found.row_differences().sum(axis=1), change, atol=1e-12)
+    status = found.frame.set_index("component")["status"]
+    assert status["remainder"] == status["x3"] == status["x2 x x3"] == "same"
+    assert status["x2"] == status["x0 x x1"] == "moved"
+    assert (found.frame.set_index("component")["difference"]["remainder"]) == 0
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models import random_model
+from tests.models import random_model, remainder_means, with_remainder
 from tpnn import TPNNRegressor, purify
 
 
@@ -42,6 +42,28 @@ def test_a_pure_model_is_its_own_purification() -> None:
     assert again.intercept == pytest.approx(model.intercept)
     for before, after in zip(model.tables, again.tables, strict=True):
         assert np.allclose(before, after, atol=1e-12)
+
+
+def test_the_remainder_of_a_fit_is_its_own_purification(table: Any, quick: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**quick, remainder=True, max_components=3).fit(X, y).model_
+    again = purify(model)
+    assert again.component_names == model.component_names
+    assert np.allclose(again.component_scores(X), model.component_scores(X), atol=1e-12)
+    assert np.allclose(again.remainder_scores(X), model.remainder_scores(X), atol=1e-12)
+    for before, after in zip(model.evidence.spreads, again.evidence.spreads, strict=True):
+        assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_other_masses_move_parts_of_the_trees_into_the_components(n_outputs: int) -> None:
+    model = with_remainder(random_model(4, 2, n_outputs=n_outputs))
+    assert max(remainder_means(model)) > 0.01  # of components that do not hold their part
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    for again in (purify(model), purify(model, X=X)):
+        assert np.allclose(again.raw_scores(X), model.raw_scores(X), atol=1e-12)
+        assert max(remainder_means(again)) < 1e-12
+        assert again.identifiability_error() < 1e-12
 
 
 def test_a_model_keeps_what_is_still_true_of_it(table: Any, quick: Any) -> None:

@@ -13,21 +13,32 @@ import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn._utils.files import write_file
-from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.components import ComponentSet
+from tpnn.anova.trees import joined
 from tpnn.explain.metrics.estimates import estimate, standard_error
 from tpnn.explain.report.writing import Report
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
 from tpnn.lifecycle.foreign.purified import purified, reweighted
-from tpnn.lifecycle.foreign.table_sum import is_linear, sum_of_linear, sum_of_rating
+from tpnn.lifecycle.foreign.table_sum import TableSum, is_linear, sum_of_linear, sum_of_rating
 from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel, changed, pruned, restricted, tables_by_component
-from tpnn.model.regrid import lifted
+from tpnn.model.model import (
+    AnovaModel,
+    beside_trees,
+    changed,
+    part_scores,
+    pruned,
+    restricted,
+    tables_by_component,
+)
+from tpnn.model.regrid import lifted_tables, lifted_trees, reweighted_trees, sum_of_trees
+from tpnn.model.remainder import Remainder, remainder_name
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
+from tpnn.table.encoder import TableEncoder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,27 +119,24 @@ class Comparison:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One line for each component and output, the largest differences first.
+        """One line for each component and output, the largest differences first; and the remainder.
 
         ``status`` is "gained", "lost", "moved" or "same". Sizes are means of absolute contributions
         over the rows, under the names of the models, and ``difference`` is that of the difference.
         """
         import pandas as pd
 
-        names = [" x ".join(names) for names in self.difference.component_names]
         outputs = self.difference.output_names or ("",)
         parts = [_scores(model, self.X, self.difference.components)
                  for model in (self.old, self.new, self.difference)]  # fmt: skip
-        sizes = [np.abs(part).mean(0) for part in parts]  # (n_components, n_outputs) each
+        sizes = [np.abs(part).mean(0) for part in parts]  # (n_parts, n_outputs) each
         lines = [
             self._line(INTERCEPT, output, self._status_of_intercept(k),
                        [float(m.intercepts[k]) for m in (self.old, self.new, self.difference)])
             for k, output in enumerate(outputs)
         ] + [
-            self._line(name, output, self._status(component),
-                       [float(size[place, k]) for size in sizes])
-            for place, (component, name) in enumerate(
-                zip(self.difference.components, names, strict=True))
+            self._line(name, output, self._status(place), [float(size[place, k]) for size in sizes])
+            for place, name in enumerate(self.part_names)
             for k, output in enumerate(outputs)
         ]  # fmt: skip
         frame = pd.DataFrame(lines)
@@ -144,12 +152,29 @@ class Comparison:
     def _status_of_intercept(self, output: int) -> str:
         return "moved" if self.difference.intercepts[output] else "same"
 
-    def _status(self, component: Component) -> str:
-        """Whether the new model gained, lost or moved a component."""
-        in_old, in_new = (component in m.components.components for m in (self.old, self.new))
+    @cached_property
+    def part_names(self) -> list[str]:
+        """Names of what either model consists of: the components, and the remainder if it has one.
+
+        They are in the order of the components of the difference.
+        """
+        names = [" x ".join(names) for names in self.difference.component_names]
+        if self.old.remainder is None and self.new.remainder is None:
+            return names
+        return [*names, *remainder_name(self.difference.feature_names)]
+
+    def _status(self, place: int) -> str:
+        """Whether the new model gained, lost or moved a component, or the remainder."""
+        models, components = (self.old, self.new), self.difference.components.components
+        if place == len(components):
+            in_old, in_new = (model.remainder is not None for model in models)
+            has_moved = self.difference.remainder is not None
+        else:
+            in_old, in_new = (components[place] in m.components.components for m in models)
+            has_moved = bool(self.difference.tables[place].any())
         if in_old != in_new:
             return "gained" if in_new else "lost"
-        return "moved" if tables_by_component(self.difference)[component].any() else "same"
+        return "moved" if has_moved else "same"
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -182,14 +207,15 @@ class Comparison:
     def row_differences(self) -> pd.DataFrame:
         """Difference of every component on every row, which sum to that of the raw scores.
 
-        Columns are the intercept and the components; with several outputs they have two levels.
+        Columns are the intercept, the components and, where either model has one, the remainder;
+        with several outputs they have two levels.
         """
         import pandas as pd
 
+        names = [INTERCEPT, *self.part_names]
         scores = _scores(self.difference, self.X, self.difference.components)
         constant = np.broadcast_to(self.difference.intercepts, (len(scores), 1, scores.shape[2]))
-        whole = np.concatenate([constant, scores], 1)  # (n_rows, 1 + n_components, n_outputs)
-        names = [INTERCEPT, *(" x ".join(n) for n in self.difference.component_names)]
+        whole = np.concatenate([constant, scores], 1)[:, : len(names)]
         if not self.difference.output_names:
             return pd.DataFrame(whole[..., 0], columns=names)
         columns = pd.MultiIndex.from_product([names, self.difference.output_names])
@@ -207,7 +233,7 @@ class Comparison:
         is_flipped: BoolArray = np.asarray(decisions[0] != decisions[1], bool)
         rows = np.flatnonzero(is_flipped)
         parts = _scores(self.difference, self.X, self.difference.components)[rows]
-        names = [" x ".join(names) for names in self.difference.component_names]
+        names = self.part_names
         largest = np.abs(parts).max(-1).argmax(1) if names and len(rows) else np.zeros(0, int)
         means = [task.link.inverse(raw)[rows] for task, raw in self._raw()]
         frame: dict[str, Any] = {"row": rows}
@@ -305,21 +331,39 @@ def _on_common_nodes(
     models: Sequence[AnovaModel], X: Any
 ) -> tuple[AnovaModel, AnovaModel, AnovaModel]:
     """Both models with components that are unique under the masses of X, and new less old."""
-    encoder = common_encoder([model.encoder for model in models], [0.5, 0.5])
-    grids = [lifted(model, encoder) for model in models]
-    every = sum_of_grids(models[0], encoder, grids[0] | grids[1], models[0].intercepts)
-    encoder = reweighted(every, X)
+    sums = _sums(models, common_encoder([model.encoder for model in models], [0.5, 0.5]))
+    trees = sum_of_trees([(1.0, one.trees) for one in sums])
+    every = replace(sums[0], tables=sums[0].tables | sums[1].tables, trees=trees)
+    encoder = reweighted(every, X).encoder
     arrays = [*(t for model in models for t in model.tables), *(m.intercepts for m in models)]
     rounding = ROUNDINGS * rounding_error(arrays)
     pure = []
-    for model, grid in zip(models, grids, strict=True):
-        whole = purified(sum_of_grids(model, encoder, grid, model.intercepts))
+    for model, one in zip(models, sums, strict=True):
+        own = None if one.trees is None else reweighted_trees(one.trees, encoder)
+        whole = purified(replace(one, encoder=encoder, trees=own))
         kept = (s for s, table in tables_by_component(whole).items()
                 if _largest(table, whole.axes(s)) > rounding)  # fmt: skip
-        baseline = Evidence(baseline=model.evidence.baseline)
-        few = replace(restricted(whole, kept), has_offset=model.has_offset, evidence=baseline)
-        pure.append(few)
+        baseline, rest = Evidence(baseline=model.evidence.baseline), whole.remainder
+        core = replace(restricted(whole, kept), has_offset=model.has_offset, evidence=baseline)
+        pure.append(replace(core, remainder=rest))
     return pure[0], pure[1], _difference(pure[0], pure[1], rounding)
+
+
+def _sums(models: Sequence[AnovaModel], encoder: TableEncoder) -> list[TableSum]:
+    """Both models on common nodes; where there are trees, they have the same components."""
+    parts, trees = list(map(beside_trees, models)), lifted_trees(models, encoder)
+    grids = [
+        lifted_tables(m, tables, encoder) for m, (_, tables) in zip(models, parts, strict=True)
+    ]
+    if any(trees):
+        every = ComponentSet((*grids[0], *grids[1])).with_subsets()
+        sizes = {s: [encoder.axes[len(s)][j].n_nodes for j in s] for s in every}
+        zeros = {s: np.zeros((*size, len(parts[0][0]))) for s, size in sizes.items()}
+        grids = [zeros | grid for grid in grids]
+    return [
+        sum_of_grids(model, encoder, grid, intercepts, own)
+        for model, grid, (intercepts, _), own in zip(models, grids, parts, trees, strict=True)
+    ]
 
 
 def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel:
@@ -339,7 +383,25 @@ def _difference(old: AnovaModel, new: AnovaModel, rounding: float) -> AnovaModel
         intercepts=np.where(np.abs(moved) > rounding, moved, 0.0),
         link=LINKS["identity"],
         classes=(),
+        remainder=_change(old.remainder, new.remainder),
     )
+
+
+def _change(old: Remainder | None, new: Remainder | None) -> Remainder | None:
+    """Return new less old, over the same features and nodes; None where both have the same trees.
+
+    Its share and its worth are not known.
+    """
+    if old is None or new is None:
+        return new if old is None else old.scaled(-1.0)
+    if all(map(np.array_equal, old.trees.arrays, new.trees.arrays)):
+        return None
+    held = dict(zip(new.components, new.tables, strict=True))
+    constants, tables = old.taken_from(new.constants, held)
+    components = ComponentSet(tuple(tables))
+    trees = joined([new.trees, old.trees.scaled(np.full(len(constants), -1.0))])
+    moved = tuple(tables[component] for component in components)
+    return Remainder(trees, constants, components, moved, share=0.0, worth=0.0)
 
 
 def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
@@ -348,10 +410,14 @@ def _largest(table: FloatArray, axes: Sequence[Axis]) -> float:
 
 
 def _scores(model: AnovaModel, X: Any, components: ComponentSet) -> FloatArray:
-    """Scores (n_rows, n_components, n_outputs) of the given components; zero for those it lacks."""
-    in_order = model.component_scores(X)
+    """Scores (n_rows, n_components + 1, n_outputs) of the given components and of the remainder.
+
+    They are zero for what the model lacks.
+    """
+    columns = model.encoder.columns(model.encoder.read(X))
+    in_order = part_scores(model, columns)
     in_order = in_order if len(model.intercepts) > 1 else in_order[..., None]
-    scores = np.zeros((len(in_order), len(components), len(model.intercepts)))
-    columns = [components.components.index(component) for component in model.components]
-    scores[:, columns] = in_order
+    scores = np.zeros((len(in_order), len(components) + 1, len(model.intercepts)))
+    places = [components.components.index(component) for component in model.components]
+    scores[:, [*places, len(components)][: in_order.shape[1]]] = in_order
     return scores

@@ -20,9 +20,9 @@ from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_tables
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
 from tpnn.model.evidence import Evidence
-from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.model import AnovaModel, beside_trees
+from tpnn.model.regrid import reweighted_trees, with_trees
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import TableEncoder
 
 
 def purify(
@@ -80,13 +80,16 @@ def purify(
             f"{type(model).__name__}. Tabulate other models on a grid and pass the tables."
         )
     if X is not None:
-        given = replace(given, encoder=reweighted(given, X))
+        given = reweighted(given, X)
     pure = purified(given)
     return _with_known(pure, model) if isinstance(model, AnovaModel) else pure
 
 
 def purified(given: TableSum) -> AnovaModel:
-    """Model with the components given and those that received a part beyond rounding."""
+    """Model with the components given and those that received a part beyond rounding.
+
+    The components of trees join them, and all else of the trees is the remainder.
+    """
     axes = given.encoder.axes
     tables = dict(given.tables)
     for component in ComponentSet(tuple(given.tables)).with_subsets():
@@ -97,7 +100,7 @@ def purified(given: TableSum) -> AnovaModel:
     rounding = rounding_error(pure.values())
     received = (s for s, table in pure.items() if np.abs(table).max() > rounding)
     components = ComponentSet((*given.tables, *received))
-    return AnovaModel(
+    model = AnovaModel(
         encoder=given.encoder,
         components=components,
         tables=tuple(np.ascontiguousarray(pure[s][..., 0]) for s in components),
@@ -107,6 +110,7 @@ def purified(given: TableSum) -> AnovaModel:
         classes=given.classes,
         evidence=Evidence(spreads=tuple(_spread_of_bags(pure[s]) for s in components)),
     )
+    return with_trees(model, given.trees)
 
 
 def _spread_of_bags(table: FloatArray) -> FloatArray:
@@ -131,9 +135,10 @@ def _with_known(pure: AnovaModel, model: AnovaModel) -> AnovaModel:
     return replace(pure, shapes=model.shapes, evidence=Evidence(spreads=spreads))
 
 
-def reweighted(given: TableSum, X: Any) -> TableEncoder:
-    """Nodes of a sum of tables with the masses of other rows; unused features keep theirs."""
+def reweighted(given: TableSum, X: Any) -> TableSum:
+    """Return the same sum with the masses of other rows; unused features keep theirs."""
     encoder, used = given.encoder, {feature for component in given.tables for feature in component}
+    used |= set() if given.trees is None else set(given.trees.used)
     columns = encoder.columns(encoder.read(X))
     axes = {
         order: tuple(
@@ -144,7 +149,9 @@ def reweighted(given: TableSum, X: Any) -> TableEncoder:
         )
         for order, per_order in encoder.axes.items()
     }
-    return replace(encoder, axes=axes)
+    encoder = replace(encoder, axes=axes)
+    trees = None if given.trees is None else reweighted_trees(given.trees, encoder)
+    return replace(given, encoder=encoder, trees=trees)
 
 
 def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
@@ -162,11 +169,13 @@ def _with_masses(axis: Axis, x: FloatArray, name: str) -> Axis:
 
 
 def _sum_of_model(model: AnovaModel) -> TableSum:
+    intercepts, tables = beside_trees(model)
     return TableSum(
         encoder=model.encoder,
-        tables={s: table[..., None] for s, table in tables_by_component(model).items()},
-        intercept=model.intercepts[:, None],
+        tables={s: table[..., None] for s, table in tables.items()},
+        intercept=intercepts[:, None],
         link=model.link.name,
         output_names=model.output_names,
         classes=model.classes,
+        trees=None if model.remainder is None else model.remainder.trees,
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
+from tpnn.anova.trees import Trees
 from tpnn.export.sheets.bins import Bands
 from tpnn.export.sheets.rating import RatingTables
 from tpnn.loss.links import CLASS_LINKS, LINKS
@@ -26,7 +27,7 @@ CLASSIFIERS = ("LogisticRegression", "LogisticRegressionCV")
 
 @dataclass(frozen=True)
 class TableSum:
-    """A sum of tables that need not be pure."""
+    """A sum of tables that need not be pure, and of trees."""
 
     encoder: TableEncoder
     tables: dict[Component, FloatArray]  # (M_1, ..., M_d, n_outputs, 1 + n_bags): model, bags
@@ -34,6 +35,7 @@ class TableSum:
     link: str  # name of the link
     output_names: tuple[str, ...] = ()  # empty for one output
     classes: tuple[Label, ...] = ()  # labels of a classifier
+    trees: Trees | None = None
 
 
 def sum_of_tables(
