@@ -18,6 +18,7 @@ from tpnn import Grow, TPNNClassifier, TPNNRegressor
 from tpnn.estimators.fit_record import settings_digest
 from tpnn.model.edit_log import digest
 from tpnn.solvers import states
+from tpnn.solvers.grow import deep
 from tpnn.solvers.states import StatesOnDisk
 
 rng = np.random.default_rng(0)
@@ -162,3 +163,30 @@ def test_settings_are_the_same_by_what_they_hold() -> None:
     assert told(objective=scaled(1.0)) != told(objective=scaled(2.0))
     assert told(objective=lambda y, raw: y - raw) != told(objective=lambda y, raw: raw - y)
     assert told(solver=Grow(l2=0.1)) != told(solver=Grow(l2=0.2))
+
+
+@pytest.mark.parametrize("stage", ["deep trees", "1 state", "4 states"])
+def test_a_fit_with_deep_trees_is_resumed(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trees grow again, and what is mixed with them goes on where it was."""
+    settings = {"remainder": True, "max_components": 2}
+    whole = estimator(**settings).fit(X, Y).model_
+    assert whole.remainder is not None
+    with monkeypatch.context() as patch:
+        if stage == "deep trees":
+            grow, grown = deep.grow_tree, []
+
+            def grow_some(*arguments: Any) -> Any:
+                grown.append(grow(*arguments))
+                if len(grown) == 40:
+                    raise StoppedError
+                return grown[-1]
+
+            patch.setattr(deep, "grow_tree", grow_some)
+        else:
+            interrupt_after(int(stage[0]), patch)
+        with pytest.raises(StoppedError):
+            estimator(**settings).fit(X, Y, checkpoint=tmp_path)
+    again = estimator(n_jobs=2, **settings).fit(X, Y, checkpoint=tmp_path)
+    assert digest(again.model_) == digest(whole)

@@ -207,10 +207,9 @@ def test_components_are_unique(old: TPNNRegressor, continued: TPNNRegressor) -> 
     model, fresh = continued.model_, estimator(0).fit(NEW_X, NEW_Y).model_
     masses = old.model_ if "'nodes': 'keep'" in str(model.provenance.settings) else fresh
     assert model.identifiability_error() < 1e-12
-    for component in ((0,), (1,), (2,), (3,)):
-        np.testing.assert_array_equal(
-            model.axes(component)[0].weights, masses.axes(component)[0].weights
-        )
+    for name in set(model.feature_names) & set(masses.feature_names):
+        one, other = (m.axes((m.feature_names.index(name),))[0] for m in (model, masses))
+        np.testing.assert_array_equal(one.weights, other.weights)
 
 
 def test_what_was_not_measured_is_not_claimed(continued: TPNNRegressor) -> None:
@@ -324,3 +323,52 @@ def test_shapes_and_frozen_components_exclude_each_other(old: TPNNRegressor) -> 
 def test_gradient_descent_cannot_start_from_a_model(old: TPNNRegressor) -> None:
     with pytest.raises(ValueError, match="start: the solver must be Grow"):
         estimator(0, solver=Descent()).fit(X, Y, start=old)
+
+
+@pytest.fixture(scope="module")
+def deep() -> TPNNRegressor:
+    """A model that says most by its remainder: it has the main effects of few features."""
+    model = estimator(100, remainder=True, max_components=2).fit(X, Y)
+    assert model.model_.remainder_scores(X).std() > 0.1
+    return model
+
+
+@pytest.mark.parametrize("task", TARGETS)
+def test_growth_goes_on_beside_deep_trees(task: str) -> None:
+    """k rounds and then m are k + m, also for the trees, which grow again."""
+    few, more, whole = (of_task(task, n) for n in (ROUNDS, MORE, ROUNDS + MORE))
+    for model in (few, more, whole):
+        model.set_params(remainder=True, max_components=2)
+    y = TARGETS[task]
+    assert few.fit(X, y).model_.remainder is not None
+    assert digest(more.fit(X, y, start=few).model_) == digest(whole.fit(X, y).model_)
+
+
+@pytest.mark.parametrize("nodes", ["keep", "new"])
+def test_what_is_added_is_beside_the_remainder(deep: TPNNRegressor, nodes: str) -> None:
+    """Targets that the old model predicts leave nothing to add, whatever the features' order."""
+    shuffled = NEW_X.assign(more=np.arange(len(NEW_X)) % 5)[["t", "more", "c", "b", "a"]]
+    predicted = deep.predict(NEW_X)
+    fit = {"start": deep, "nodes": nodes}
+    same = estimator(60).fit(shuffled, predicted, **fit)
+    assert np.abs(same.predict(shuffled) - predicted).max() < 1e-5
+    grown = estimator(60).fit(shuffled, NEW_Y, **fit)
+    assert grown.predict(shuffled).sum() == pytest.approx(NEW_Y.sum())
+    assert grown.score(shuffled, NEW_Y) > deep.score(NEW_X, NEW_Y) + 0.05
+    scores = grown.transform(shuffled).sum(1) + grown.model_.remainder_scores(shuffled)
+    assert np.allclose(grown.intercept_ + scores, grown.predict(shuffled), atol=1e-12)
+    if nodes == "keep":
+        for model in (same, grown):
+            rest = model.model_.remainder_scores(shuffled)
+            assert np.allclose(rest, deep.model_.remainder_scores(NEW_X), atol=1e-12)
+
+
+def test_a_frozen_component_stays_beside_a_remainder(deep: TPNNRegressor) -> None:
+    (first, *_) = deep.components_
+    grown = estimator(60).fit(NEW_X, NEW_Y, start=deep, freeze=[first])
+    assert np.array_equal(values(grown.model_, first), values(deep.model_, first))
+
+
+def test_a_shape_beside_a_remainder_is_refused(deep: TPNNRegressor) -> None:
+    with pytest.raises(ValueError, match=r"^start: no shape can .* 'a'. Fit with remainder=False"):
+        estimator(10, shapes={"a": "increasing"}).fit(NEW_X, NEW_Y, start=deep)

@@ -20,7 +20,6 @@ from sklearn.base import clone
 from tpnn import __version__
 from tpnn._utils.rules import is_whole
 from tpnn.anova.components import Component, ComponentSet, resolve_components
-from tpnn.anova.measure import purify_tables
 from tpnn.estimators.fit_record import (
     FitRecord,
     growth_digest,
@@ -29,8 +28,8 @@ from tpnn.estimators.fit_record import (
     settings_digest,
 )
 from tpnn.model.edit_log import digest
-from tpnn.model.model import AnovaModel
-from tpnn.model.regrid import lifted
+from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.regrid import lifted, lifted_remainder, regridded
 from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import BaseModel, Problem
@@ -97,7 +96,9 @@ class WarmStart:
     @property
     def order(self) -> int:
         """Largest order of the old model."""
-        return max(self.model.components.orders, default=1)
+        rest = self.model.remainder
+        held = () if rest is None else rest.components
+        return max(map(len, (*self.model.components, *held)), default=1)
 
     def keeps_nodes_of(self, order: int) -> bool:
         """Whether the nodes of an order are those of the old model."""
@@ -126,17 +127,17 @@ class WarmStart:
 
     def on_nodes_of(self, problem: Problem) -> BaseModel:
         """Return the old model on the nodes of a problem, unique under their masses."""
-        encoder, intercepts = problem.encoder, self.model.intercepts
-        tables = lifted(self.model, encoder)
-        deviations = self.model.evidence.spreads or tuple(map(np.zeros_like, self.model.tables))
-        spreads = lifted(replace(self.model, tables=deviations), encoder)
+        encoder, model = problem.encoder, self.model
+        deviations = model.evidence.spreads or tuple(map(np.zeros_like, model.tables))
+        spreads = lifted(replace(model, tables=deviations), encoder)
         if self.nodes == "new":
-            subsets = ComponentSet(tuple(tables)).with_subsets()
-            sizes = {s: [encoder.axes[len(s)][j].n_nodes for j in s] for s in subsets}
-            zeros = {s: np.zeros((*sizes[s], len(intercepts))) for s in subsets}
-            moved, tables = purify_tables(zeros | tables, encoder.axes)
-            intercepts, spreads = intercepts + moved, zeros | spreads
-        return BaseModel(tables, spreads, intercepts, self._frozen(tables, problem))
+            model = regridded(model, encoder)
+            zeros = {s: np.zeros_like(table) for s, table in tables_by_component(model).items()}
+            spreads = zeros | spreads
+        tables, rest = lifted(model, encoder), lifted_remainder(model, encoder)
+        if rest is not None:
+            rest.refuse_steps(encoder.feature_names, problem.shapes, "start")
+        return BaseModel(tables, spreads, model.intercepts, self._frozen(tables, problem), rest)
 
     def _frozen(self, tables: Mapping[Component, Any], problem: Problem) -> frozenset[Component]:
         """Components that must stay as they are."""

@@ -15,8 +15,9 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.boxes import LARGEST_ORDER, Boxes
 from tpnn.anova.components import Component, ComponentSet
+from tpnn.anova.measure import purify_tables
 from tpnn.anova.trees import TreeFeature, Trees, joined, recoded
-from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.model import AnovaModel, beside_trees, changed, tables_by_component
 from tpnn.model.remainder import Remainder, measured
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
 from tpnn.table.encoder import Feature, TableEncoder, level_text
@@ -74,6 +75,43 @@ def _own_nodes(known: Feature, own: Axis, feature: Feature, other: Axis) -> Floa
         levels = [feature.levels[int(number)] for number in numbers[other.seen]]
         numbers[other.seen] = own_numbers(known, levels, feature.are_text)
     return numbers
+
+
+def regridded(model: AnovaModel, encoder: TableEncoder) -> AnovaModel:
+    """Model on the nodes of an encoder, with components that are unique under its masses.
+
+    What belongs to the old masses is left out.
+    """
+    intercepts, tables = beside_trees(model)
+    grids = lifted_tables(model, tables, encoder)
+    sizes = {
+        s: [encoder.axes[len(s)][j].n_nodes for j in s]
+        for s in ComponentSet(tuple(grids)).with_subsets()
+    }
+    zeros = {s: np.zeros((*size, len(intercepts))) for s, size in sizes.items()}
+    moved, pure = purify_tables(zeros | grids, encoder.axes)
+    (trees,) = lifted_trees([model], encoder)
+    core = changed(
+        model,
+        encoder=encoder,
+        components=ComponentSet(tuple(pure)),
+        tables=tuple(pure[s] for s in ComponentSet(tuple(pure))),
+        intercepts=intercepts + moved,
+        remainder=None,
+    )
+    return with_trees(core, None if trees is None else reweighted_trees(trees, encoder))
+
+
+def lifted_remainder(model: AnovaModel, encoder: TableEncoder) -> Remainder | None:
+    """Remainder of a model over the features of another encoder, which has its nodes."""
+    rest, (trees,) = model.remainder, lifted_trees([model], encoder)
+    if rest is None or trees is None:
+        return None
+    held = dict(zip(rest.components, rest.tables, strict=True))
+    tables = lifted_tables(model, held, encoder)
+    components = ComponentSet(tuple(tables))
+    in_order = tuple(tables[s] for s in components)
+    return replace(rest, trees=trees, components=components, tables=in_order)
 
 
 LARGEST_NUMBER = float(np.finfo(np.float64).max)

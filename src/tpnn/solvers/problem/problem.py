@@ -17,6 +17,7 @@ from tpnn.anova.terms import Terms
 from tpnn.loss.objectives import Objective
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel, Basis
+from tpnn.model.remainder import Remainder
 from tpnn.model.task import Task
 from tpnn.solvers.problem.coded import CodedComponents, Codes
 from tpnn.solvers.problem.rows import (
@@ -52,6 +53,7 @@ class BaseModel:
     spreads: Grids  # (M_1, ..., M_d, K), standard deviations over the bags
     intercepts: FloatArray  # (K,)
     frozen: frozenset[Component] = frozenset()  # components to which nothing is added
+    remainder: Remainder | None = None  # which stays as it is
 
     def plus(
         self, tables: Grids, spreads: Grids
@@ -254,8 +256,10 @@ class Problem:
         if self.base is not None:
             means, spreads = self.base.plus(means, spreads)
         components = ComponentSet(tuple(means))
+        rest = None if self.base is None else self.base.remainder
+        held = () if rest is None else rest.components
         return AnovaModel(
-            encoder=self.encoder.up_to(max(components.orders)),
+            encoder=self.encoder.up_to(max(map(len, (*components, *held)))),
             components=components,
             tables=tuple(means[s] for s in components),
             intercepts=(self.shift if self.base is None else self.base.intercepts) + constants,
@@ -267,6 +271,7 @@ class Problem:
             classes=task.classes,
             has_offset=self.has_offset,
             evidence=Evidence(spreads=tuple(spreads[s] for s in components)),
+            remainder=rest,
         )
 
     def _restored_terms(

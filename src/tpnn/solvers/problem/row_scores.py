@@ -122,7 +122,11 @@ def _tree_scores(trees: Trees, columns: Sequence[FloatArray], n_threads: int | N
 
 def based(problem: Problem, base: BaseModel) -> Problem:
     """Return the problem of what to add to a model: its raw scores join the offset of the rows."""
-    raw = training_scores(base.tables, base.intercepts, None, problem)
+    intercepts, tables, trees = base.intercepts, base.tables, None
+    if base.remainder is not None:
+        intercepts, tables = base.remainder.taken_from(intercepts, tables)
+        trees = base.remainder.trees
+    raw = training_scores(tables, intercepts, trees, problem)
     total = problem.rows.offset + (raw - problem.shift) / problem.scale
     offset = problem.codes.shelf.keep(total.astype(np.float32))
     return replace(
