@@ -135,7 +135,9 @@ def _common_feature(
     missing = sum(s.weight * s.finest.weights[s.finest.missing].sum() for s in shares)
     if kind in (NOMINAL, ORDERED):
         return _common_levels(name, kind, shares, orders, missing)
-    return Feature(kind), _common_numbers(kind, shares, orders, missing)
+    ends = [end for share in shares for end in share.feature.ends]
+    feature = Feature(kind, ends=(min(ends), max(ends)) if ends else ())
+    return feature, _common_numbers(kind, shares, orders, missing)
 
 
 def _common_numbers(

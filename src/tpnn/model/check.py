@@ -99,6 +99,9 @@ def _check_encoder(encoder: TableEncoder) -> None:
 def _check_axis(axis: Axis, feature: Feature) -> None:
     is_kind = feature.kind in KINDS and axis.kind == feature.kind
     _require(is_kind and _are_labels(feature.levels), "kinds and levels must be known")
+    ends = np.array(feature.ends)
+    are_ends = _is_finite(ends) and len(ends) in (0, 2) and bool((np.diff(ends) >= 0).all())
+    _require(are_ends, "a feature must have a smallest and a largest value, or none that is known")
     _require(1 <= axis.n_nodes <= MOST_NODES, f"a feature must have 1 to {MOST_NODES} nodes")
     rows = (axis.values, axis.values if axis.groups is None else axis.groups)
     _require(all(row.ndim == 1 for row in rows), "nodes must be in a row")

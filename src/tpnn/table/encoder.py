@@ -119,6 +119,8 @@ class Feature(NamedTuple):
     # Whether levels are compared as text, so that 1, 1.0 and "1" are one level. Labels are
     # strings then.
     are_text: bool = False
+    # smallest and largest value of a feature without levels; empty where they are not known
+    ends: tuple[float, ...] = ()
 
 
 class KeptFeatures(NamedTuple):
@@ -153,7 +155,9 @@ class Placing:
             read = table.levels(number) if is_nominal else table.column(number)
         column = _training_column(read, is_nominal, self.weights)
         values, masses = distinct(column.values, self.weights)
-        feature = Feature(column.kind, column.levels)
+        present = values[~np.isnan(values)]
+        ends = () if column.levels or not len(present) else tuple(present[[0, -1]].tolist())
+        feature = Feature(column.kind, column.levels, ends=ends)
         if column.kind != NOMINAL:
             sizes = list(self.max_nodes.values())
             return feature, nested_axes(values, masses, sizes, column.kind, column.levels)
@@ -295,7 +299,7 @@ class TableEncoder:
     def numbers(self, table: Table, feature: int) -> FloatArray:
         """Column as numbers of fit, (n_rows,): NaN is a missing value, inf an unseen level."""
         column = table.column(feature)
-        kind, levels, are_text = self.features[feature]
+        kind, levels, are_text, _ = self.features[feature]
         if self._is_empty(feature):
             return np.where(np.isnan(column.values), np.nan, UNSEEN_LEVEL)
         if column.kind == kind and not column.levels:
@@ -335,7 +339,7 @@ class TableEncoder:
 
     def _knows_every_number(self) -> bool:
         """Whether all features are numbers, so that no finite one is new to them."""
-        are_numbers = all(kind == NUMBER and not levels for kind, levels, _ in self.features)
+        are_numbers = all(each.kind == NUMBER and not each.levels for each in self.features)
         return are_numbers and not any(axis.is_empty for axis in self.axes[min(self.axes)])
 
     def coarsened(self, order: int, most: int) -> TableEncoder:

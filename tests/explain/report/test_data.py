@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import tpnn
 from tests.explain.report.pages import payload
 from tests.models import random_model
 from tpnn import AnovaModel, Explanation, TPNNRegressor
 from tpnn.explain.report.data import MAX_ROWS, _plain, _quantiles, summarise
 from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
 
 
 def summary_of(model: AnovaModel, rows: Any = None, offset: Any = None) -> dict[str, Any]:
@@ -67,8 +70,10 @@ def test_levels_dates_and_missing_values_of_features(
     assert features["grade"]["levels"] == ["low", "mid", "top"]
     assert features["grade"]["axes"][0]["words"] == ["low", "mid", "top"]
     assert features["since"]["kind"] == "date"
-    nodes = models["regression"].encoder.axes[1][list(X).index("age")].values
-    assert features["age"]["quantiles"][::4] == [nodes[0], nodes[-1]]
+    assert features["age"]["quantiles"][::4] == [X["age"].min(), X["age"].max()]
+    assert features["grade"]["quantiles"][::4] == [0, 2]
+    seconds = X["since"].astype("datetime64[s]").astype("int64")
+    assert features["since"]["quantiles"][::4] == [seconds.min(), seconds.max()]
     assert sorted(features["age"]["quantiles"]) == features["age"]["quantiles"]
     town = features["town </script>"]
     assert town["quantiles"] == []
@@ -77,8 +82,28 @@ def test_levels_dates_and_missing_values_of_features(
 
 def test_quantiles_of_an_axis() -> None:
     axis = Axis(np.arange(100.0), np.full(100, 0.01))
-    assert _quantiles(axis) == pytest.approx([0.0, 4.0, 49.0, 94.0, 99.0], abs=1)
-    assert _quantiles(Axis(np.empty(0), np.ones(1), has_missing=True)) == []
+    known = Feature("number", ends=(-7.5, 1e6))
+    assert _quantiles(known, axis) == pytest.approx([-7.5, 4.0, 49.0, 94.0, 1e6], abs=1)
+    assert _quantiles(Feature("number"), axis)[::4] == [None, None]
+    assert _quantiles(known, Axis(np.empty(0), np.ones(1), has_missing=True)) == []
+
+
+def test_the_largest_value_is_that_of_the_rows_and_no_node(fast: Any, tmp_path: Path) -> None:
+    """Heavy tails have values far beyond the last node, also after saving, loading and merging."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"amount": rng.lognormal(0, 3, 400), "x": rng.normal(size=400)})
+    model = TPNNRegressor(**fast).fit(X, np.log(X["amount"])).model_
+    model.save(tmp_path / "model.tpnn")
+    other = TPNNRegressor(**fast).fit(X - 100.0, X["x"]).model_
+    joint = {"amount": (X["amount"].min() - 100, X["amount"].max())}
+    alone = {"amount": (X["amount"].min(), X["amount"].max())}
+    for known, ends in (
+        (model, alone), (tpnn.load(tmp_path / "model.tpnn").model_, alone),
+        (tpnn.merge([model, other]), joint),
+    ):  # fmt: skip
+        (feature, *_) = summary_of(known)["features"]
+        assert feature["name"] == "amount"
+        assert tuple(feature["quantiles"][::4]) == ends["amount"]
 
 
 def test_a_few_rows_spread_over_all_are_kept_with_their_offsets() -> None:

@@ -24,6 +24,7 @@ from tpnn.model.model import AnovaModel
 from tpnn.model.provenance import Provenance
 from tpnn.model.summary import HEADINGS, Summary
 from tpnn.table.axis import Axis
+from tpnn.table.encoder import Feature
 from tpnn.table.words import node_words
 
 
@@ -77,7 +78,7 @@ def _item(value: Any) -> str:
 MAX_ROWS = 200  # that the page offers to start from
 UNSEEN_LEVEL = "unseen"  # how the page writes a level that fit has not seen
 CURVE_DIGITS = 5
-QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+QUANTILES = (0.05, 0.5, 0.95)
 
 
 def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def _features(model: AnovaModel) -> list[dict[str, Any]]:
                 "kind": feature.kind,
                 "levels": [str(level) for level in feature.levels],
                 "axes": [_axis(axis) for axis in by_order.values()],
-                "quantiles": _quantiles(by_order[1]),
+                "quantiles": _quantiles(feature, by_order[1]),
                 "missing": float(by_order[1].weights[by_order[1].missing].sum()),
             }
         )
@@ -273,13 +274,20 @@ def _axis(axis: Axis) -> dict[str, Any]:
     }
 
 
-def _quantiles(axis: Axis) -> list[float]:
-    """Smallest, 5 %, middle, 95 % and largest value, of ordered features with values."""
+def _quantiles(feature: Feature, axis: Axis) -> list[float | None]:
+    """Smallest, 5 %, middle, 95 % and largest value, of ordered features with values.
+
+    Those inside are nodes; the ends are values of the fit, or None if they are not known.
+    """
     if axis.is_nominal or axis.is_empty:
         return []
     ranks = np.cumsum(axis.weights[axis.regular])
     nodes = np.searchsorted(ranks, np.array(QUANTILES) * ranks[-1])
-    return [float(value) for value in axis.values[np.minimum(nodes, len(ranks) - 1)]]
+    inside = axis.values[np.minimum(nodes, len(ranks) - 1)].tolist()
+    low, high = feature.ends or (None, None)
+    if feature.levels:
+        low, high = 0.0, len(feature.levels) - 1.0
+    return [low, *inside, high]
 
 
 def _warnings(explanation: Explanation) -> list[str]:

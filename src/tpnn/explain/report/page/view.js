@@ -419,7 +419,7 @@ class View {
 
   summary() {
     const rows = this.data.features.map(feature => {
-      const words = feature.quantiles.map(x => valueWord(feature, x));
+      const words = feature.quantiles.map(x => x === null ? "–" : valueWord(feature, x));
       const common = valueWord(feature, this.typical[this.data.features.indexOf(feature)]);
       const cells = words.length ? words : [feature.levels.length ? `${feature.levels.length} levels` : "", "", common, "", ""];
       return make("tr", {}, make("th", {textContent: middle(feature.name, 40), title: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
