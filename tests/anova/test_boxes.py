@@ -133,3 +133,12 @@ def test_a_leaf_without_questions_is_a_constant():
     assert trees.scores([np.zeros(3)]).tolist() == [[2.5]] * 3
     constant, _ = Boxes.of(trees).components([], {1: [Axis(np.arange(2.0), np.ones(2) / 2)]})
     assert constant.tolist() == [2.5]
+
+
+@pytest.mark.parametrize("name", ["shapley", "interactions"])
+def test_shapley_values_without_compiled_loops(case, name, monkeypatch):
+    X, trees, _ = case
+    boxes = Boxes.of(trees)
+    expected = getattr(boxes, name)(list(X[:20].T))
+    monkeypatch.setattr("tpnn.anova.boxes.compiled_loops", lambda: None)
+    np.testing.assert_allclose(getattr(boxes, name)(list(X[:20].T)), expected, atol=1e-13)

@@ -12,7 +12,7 @@ adds a constant to a box, and a box is 2^|S| corners in a grid of differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import BoolArray, FloatArray, Int32Array, IntArray
+from tpnn.anova import trees_numpy
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
-from tpnn.anova.trees import Trees, first_nodes, ranks_of_nodes
+from tpnn.anova.trees import Trees, compiled_loops, first_nodes, ranks_of_nodes
 from tpnn.table.axis import Axis
 
 LARGEST_ORDER = 3  # of a component that is read onto a grid
@@ -160,25 +161,22 @@ class Boxes:
 
         They sum to the score of the trees less its mean.
         """
-        from tpnn.anova.trees_numba import add_shapley
-
-        return self._added(add_shapley, columns, (len(self.trees.features),))
+        return self._added("add_shapley", columns, (len(self.trees.features),))
 
     def interactions(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Shapley interaction values, (n_rows, p, p, K); each row of a matrix sums to a value."""
-        from tpnn.anova.trees_numba import add_interactions
-
         n_features = len(self.trees.features)
-        values = self._added(add_interactions, columns, (n_features, n_features))
+        values = self._added("add_interactions", columns, (n_features, n_features))
         own = np.arange(n_features)
         values[:, own, own] = self.shapley(columns) - values.sum(2)
         return values
 
     def _added(
-        self, add: Callable[..., None], columns: Sequence[FloatArray], shape: tuple[int, ...]
+        self, name: str, columns: Sequence[FloatArray], shape: tuple[int, ...]
     ) -> FloatArray:
-        """Add up what a compiled loop finds in all leaves, for each row, (n_rows, *shape, K)."""
+        """Add up what a loop finds in all leaves, for each row, (n_rows, *shape, K)."""
         trees, n_rows = self.trees, len(columns[0])
+        add = getattr(compiled_loops() or trees_numpy, name)
         found = np.zeros((n_rows, *shape, trees.values.shape[1]))
         if not len(self.slots):
             return found
