@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpnn
-from tests.models import random_model, small_model, with_bands, with_evidence
+from tests.models import random_model, small_model, table_model, with_bands, with_evidence
 from tpnn import AnovaModel, TPNNClassifier, load
 from tpnn.model import archive, interpolate_numba
 from tpnn.model.archive import json_text, read_document, write_archive
@@ -352,3 +352,61 @@ def test_a_model_without_components_is_a_model(
         monkeypatch.setattr(ACCOUNT, "loops", lambda *_: interpolate_numba)
         assert read.predict(X).tolist() == [model.intercept] * 3
         assert read.component_scores(X).shape == (3, 0)
+
+
+def entries_of(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as stored:
+        names = (name for name in stored.namelist() if name != "digest.txt")
+        return {name: stored.read(name) for name in names}
+
+
+def pack(path: Path, entries: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in (entries | {"digest.txt": archive._digest(entries).encode()}).items():
+            target.writestr(name, data)
+
+
+def test_a_small_file_with_a_large_header_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list takes three bytes of a header, hundredths of one in the file, and sixty in memory."""
+    path = tmp_path / "model"
+    small_model(1).save(path)
+    entries = entries_of(path)
+    entries["header.json"] = entries["header.json"][:-1] + b', "x": [' + b"[]," * 3_000_000 + b"0]}"
+    pack(path, entries)
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="bytes with a header of 6000"):
+        load(path)
+
+
+def test_nodes_of_levels_that_would_fill_the_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pd.DataFrame({"town": list("abcabc")})
+    table_model(rows, 1).save(tmp_path / "model")
+    monkeypatch.setattr(archive, "MOST_LEVEL_NODES", 2)
+    with pytest.raises(ValueError, match="many more than there are"):
+        load(tmp_path / "model")
+
+
+def test_what_could_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    """Two entries or two values of one name: readers differ in which one counts."""
+    path = tmp_path / "model"
+    small_model(1).save(path)
+    entries = entries_of(path)
+    with (
+        zipfile.ZipFile(path, "a") as target,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        target.writestr("header.json", entries["header.json"])
+    with pytest.raises(ValueError, match=r"two entries 'header\.json'"):
+        load(path)
+    entries["header.json"] = entries["header.json"][:-1] + b', "document": {}}'
+    pack(path, entries)
+    with pytest.raises(ValueError, match="two values of 'document'"):
+        load(path)
+    small_model(1).to_json(path)
+    path.write_text(path.read_text()[:-1] + ', "edits": null}')
+    with pytest.raises(ValueError, match="two values of 'edits'"):
+        load(path)

@@ -19,6 +19,7 @@ import json
 import math
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import getitem
@@ -36,8 +37,9 @@ FORMAT_NAME = "tpnn-model"
 JSON_FORMAT = "tpnn-model-json"
 FORMAT_VERSION = 1
 SMALLEST_SIZE_LIMIT = 1 << 28  # bytes that a file of any size may unpack to,
-LARGEST_HEADER = 1 << 24  # bytes of text that its file must not be many times smaller than
 LARGEST_COMPRESSION = 200  # or this many times its size; models of real numbers compress 2-fold
+MOST_SIGNS = 1 << 22  # of lists and objects in a header, or one for each byte of its file
+MOST_LEVEL_NODES = 1 << 27  # which are not shared: a GB in memory
 MOST_USES = 1001  # average uses of a number: by a model and by each of its earlier versions
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a limit
 ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)  # of every entry, so that the same model gives the same bytes
@@ -126,6 +128,7 @@ def read_document(path: str | os.PathLike[str], verify: Any = None) -> Document:
     name = JSON_FORMAT if is_json else FORMAT_NAME
     try:
         entries = {"header.json": data} if is_json else _entries(data)
+        _check_header(entries["header.json"], len(data))
         header = json.loads(entries["header.json"], object_pairs_hook=without_twins)
         digest = None if is_json else entries.pop("digest.txt").decode()
         signed = entries.pop("signature.txt", b"").decode() or None
@@ -173,15 +176,16 @@ def _joined(header: Mapping[str, Any], entries: Mapping[str, bytes]) -> Document
     """Document of a header with its arrays, which share the numbers of the entries."""
     stored = {name: _array(data) for name, data in entries.items() if name.endswith(".npy")}
     numbers = {name.removesuffix(".npy"): array.ravel() for name, array in stored.items()}
-    document, n_used = header["document"], 0
+    document, n_used = header["document"], Counter[str]()
     for (*parents, last), name, start, shape in header["arrays"]:
         if any(type(number) is not int or number < 0 for number in (start, *shape)):
             raise ValueError(f"an array of shape {shape} from the number {start}")
         end = start + math.prod(shape)
-        n_used += end - start
+        n_used[name] += end - start
         reduce(getitem, parents, document)[last] = numbers[name][start:end].reshape(shape)
-    if n_used > MOST_USES * sum(map(len, numbers.values())):
-        raise ValueError(f"arrays of {n_used} numbers, many more than there are")
+    too_many = n_used.total() > MOST_USES * sum(map(len, numbers.values()))
+    if too_many or n_used["uint16"] > MOST_LEVEL_NODES:
+        raise ValueError(f"arrays of {n_used.total()} numbers, many more than there are")
     return dict(document)
 
 
@@ -213,6 +217,13 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > max(SMALLEST_SIZE_LIMIT, LARGEST_COMPRESSION * size):
         raise ValueError(f"{size} bytes that would unpack to {unpacked}")
+
+
+def _check_header(header: bytes, size: int) -> None:
+    """Refuse a header that would fill the memory: a few bytes of it become an object of Python."""
+    n_signs = sum(map(header.count, (b",", b"[", b"{")))
+    if n_signs > max(MOST_SIGNS, size):
+        raise ValueError(f"{size} bytes with a header of {n_signs} values")
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

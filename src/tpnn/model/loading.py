@@ -127,7 +127,7 @@ def read_model(path: str | os.PathLike[str], verify: Any = None) -> AnovaModel:
     try:
         model: AnovaModel = decode(AnovaModel, document)
         check_model(model)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
             ValueError) as error:  # fmt: skip
         raise ValueError(
             f"path: must be a complete model, found {os.fspath(path)!r}, which lacks a part of it "
