@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +144,53 @@ def test_folders_that_cannot_serve_are_refused(
         estimator().fit(X, Y, checkpoint=tmp_path / "new")
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    estimator(order=1).fit(X, Y, checkpoint=tmp_path)
-    for path in tmp_path.glob("*.npz"):
-        path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(ValueError, match="checkpoint: its files must be as they were written"):
-        estimator(order=1).fit(X, Y, checkpoint=tmp_path)
+def of_other_values(data: bytes) -> bytes:
+    """File of a growth with one number moved."""
+    seal, _, content = data.partition(b"\n")
+    with np.load(BytesIO(content)) as file:
+        arrays: dict[str, Any] = dict(file)
+    name = next(name for name in arrays if arrays[name].dtype.kind == "f" and arrays[name].size)
+    arrays[name] = arrays[name] + 1.0
+    changed = BytesIO()
+    np.savez(changed, **arrays)
+    return seal + b"\n" + changed.getvalue()
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[:50],
+    "empty": lambda data: b"",
+    "no seal": lambda data: data.partition(b"\n")[2],
+    "other bytes": lambda data: data[:-5] + bytes(5),
+    "other values": of_other_values,
+    "more": lambda data: data + b" ",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
+    """Also where what it holds could be read."""
+    quick = {"order": 1, "solver": Grow(max_rounds=10)}
+    estimator(**quick).fit(X, Y, checkpoint=tmp_path)
+    kinds = ("*.npz",) if damage == "other values" else ("*.npz", "fit.json")
+    for kind in kinds:
+        before = {path: path.read_bytes() for path in tmp_path.glob(kind)}
+        for path, data in before.items():
+            path.write_bytes(DAMAGES[damage](data))
+        with pytest.raises(ValueError, match=r"^checkpoint: its files must be as they were writ"):
+            estimator(**quick).fit(X, Y, checkpoint=tmp_path)
+        for path, data in before.items():
+            path.write_bytes(data)
+
+
+def test_a_growth_does_not_go_on_from_another_one(tmp_path: Path) -> None:
+    quick = {"order": 1, "solver": Grow(max_rounds=10)}
+    estimator(**quick).fit(X, Y, checkpoint=tmp_path)
+    one, other, *_ = sorted(tmp_path.glob("*.npz"))
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    with pytest.raises(ValueError, match=r"^checkpoint: .* is damaged or not its own\. Delete it"):
+        estimator(**quick).fit(X, Y, checkpoint=tmp_path)
 
 
 def test_settings_are_the_same_by_what_they_hold() -> None:

@@ -34,7 +34,14 @@ from tpnn.model.task import Task
 from tpnn.solvers.problem.fingerprint import RowSums
 from tpnn.solvers.problem.problem import BaseModel, Problem
 from tpnn.solvers.solution import Event
-from tpnn.solvers.states import FilesInFolder, GrowthStates, StateFiles, StatesOnDisk
+from tpnn.solvers.states import (
+    FilesInFolder,
+    GrowthStates,
+    StateFiles,
+    StatesOnDisk,
+    read_sealed,
+    write_sealed,
+)
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
 
@@ -282,7 +289,7 @@ def checked(folder: Any) -> Path:
 
 def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> int:
     """Return the seed in a checkpoint; claim an empty one, and refuse one of another fit."""
-    written, folder = files.read(IDENTITY), files.path("")
+    written, folder = read_sealed(files, IDENTITY), files.path("")
     if written is None:
         others = files.names()
         if others:
@@ -290,7 +297,7 @@ def agreed_seed(files: StateFiles, identity: Mapping[str, str], seed: int) -> in
                 f"{files.argument}: must be an empty folder or one of an earlier call, found "
                 f"{others[0]!r} in {folder!r}. Pass another folder."
             )
-        files.write(IDENTITY, json.dumps({**identity, "seed": seed}).encode())
+        write_sealed(files, IDENTITY, json.dumps({**identity, "seed": seed}).encode())
         return seed
     earlier = json.loads(written)
     for what in identity:

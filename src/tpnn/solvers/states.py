@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +96,32 @@ class FilesInFolder:
             ) from error
 
 
+def write_sealed(files: StateFiles, name: str, data: bytes) -> None:
+    """Write a file of a checkpoint that begins with a digest of its name and its content."""
+    files.write(name, _seal(name, data) + data)
+
+
+def read_sealed(files: StateFiles, name: str) -> bytes | None:
+    """Content of a file of a checkpoint; None if it is not there. A file that changed is refused.
+
+    What a growth goes on from is read by compiled loops without bounds, and belongs to this growth.
+    """
+    sealed = files.read(name)
+    if sealed is None:
+        return None
+    data = sealed[len(_seal(name, b"")) :]
+    if sealed != _seal(name, data) + data:
+        raise ValueError(
+            f"{files.argument}: its files must be as they were written, and "
+            f"{files.path(name)!r} is damaged or not its own. Delete it."
+        )
+    return data
+
+
+def _seal(name: str, data: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + data).hexdigest().encode() + b"\n"
+
+
 class StatesOnDisk(GrowthStates):
     """States of all growths in files, so that a fit that is killed can be resumed."""
 
@@ -113,24 +138,18 @@ class StatesOnDisk(GrowthStates):
 
     def find(self, key: str) -> State | None:
         """State of a growth that has begun, or None."""
-        try:
-            data = self.files.read(_file(key))
-            if data is None:
-                return super().find(key)
-            with np.load(BytesIO(data), allow_pickle=False) as file:
-                return dict(file)
-        except (OSError, ValueError, BadZipFile) as error:
-            raise ValueError(
-                f"{self.files.argument}: its files must be as they were written, found "
-                f"{self.files.path(_file(key))!r}, which cannot be read ({error}). Delete it."
-            ) from error
+        data = read_sealed(self.files, _file(key))
+        if data is None:
+            return super().find(key)
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            return dict(file)
 
     def keep(self, key: str, state: State, can_go_on: bool) -> None:
         """Write the state of a growth, in place of an earlier one."""
         super().keep(key, state, can_go_on)
         data, arrays = BytesIO(), dict[str, Any](state)
         np.savez(data, **arrays)
-        self.files.write(_file(key), data.getvalue())
+        write_sealed(self.files, _file(key), data.getvalue())
 
 
 def _file(key: str) -> str:

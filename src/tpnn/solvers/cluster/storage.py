@@ -70,8 +70,13 @@ class Storage:
                 f"storage: must be empty or of the same fit, found {names[0]!r} in "
                 f"{self.words!r}. Pass another folder."
             )
-        note: dict[str, Any] = json.loads(self.read_bytes(NOTE) or b"{}")
-        return note
+        try:
+            return dict(json.loads(self.read_bytes(NOTE) or b"{}"))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"storage: its files must be as they were written, and {NOTE!r} in {self.words!r} "
+                f"is damaged ({error}). Pass another folder."
+            ) from error
 
     def names(self, folder: str = "") -> list[str]:
         """Names of the files of a folder, but for those half written."""
