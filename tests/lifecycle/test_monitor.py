@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
-from tests.models import random_model, table_model, with_evidence
+from tests.models import random_model, table_model, with_evidence, with_remainder
 from tpnn import AnovaModel, TPNNClassifier, load, monitor, purify
 from tpnn.lifecycle.monitor import Shares, shares_of_masses
 from tpnn.loss.links import LINKS
@@ -79,6 +79,21 @@ TARGETS = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("has_reference", [True, False])
+def test_the_remainder_is_one_part_of_the_shift(n_outputs: int, has_reference: bool) -> None:
+    model, rng = with_remainder(random_model(3, 2, n_outputs=n_outputs)), np.random.default_rng(0)
+    before, after = rng.normal(size=(500, 3)), rng.normal(0.5, 1.0, size=(400, 3))
+    found = monitor(model, before if has_reference else None, after)
+    mean = model.raw_scores(before).mean(0) if has_reference else model.intercepts
+    shift = (model.raw_scores(after).mean(0) - mean).reshape(-1)
+    assert np.allclose(found.score["shift"], shift)
+    parts = found.components
+    assert "remainder" in set(parts["component"])
+    by_output = parts.groupby("output")["shift"].sum() if n_outputs > 1 else parts["shift"].sum()
+    assert np.allclose(by_output, shift)
+
+
 @pytest.mark.parametrize("link", TARGETS)
 def test_false_alarms_are_as_rare_as_they_should_be(link: str) -> None:
     """Five tests at 0.2 together, 150 times without any change; 0.3 is three errors above it."""

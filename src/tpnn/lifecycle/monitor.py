@@ -11,7 +11,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.explain.metrics.estimates import estimate
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
 
@@ -131,8 +131,8 @@ class Drift:
     features : DataFrame
         For each feature its stability index ``psi``, the ``p_value`` of no drift, and ``alarm``.
     components : DataFrame
-        For each component, and output, the ``shift`` of its mean from the reference to the new
-        rows and its ``standard_error``. The shifts sum to that of the mean raw score.
+        For each component, the remainder, and output, the ``shift`` of its mean from the reference
+        to the new rows and its ``standard_error``. The shifts sum to that of the mean raw score.
     score : DataFrame
         For each output the mean raw score of the reference and of the new rows, its ``shift``, and
         the ``p_value`` and ``alarm`` of a shift.
@@ -289,14 +289,14 @@ def _shifts(model: AnovaModel, X_reference: Any, X_new: Any) -> tuple[pd.DataFra
     shift = new.mean(0) - reference.mean(0)  # (n_components, n_outputs)
     errors = np.sqrt(_squares(new) / len(new) + spread / n_reference)
     outputs = model.output_names or ("",)
-    names = [" x ".join(names) for names in model.component_names]
     lines = [
         (name, output, shift[k, o], errors[k, o])
-        for k, name in enumerate(names)
+        for k, name in enumerate(part_names(model))
         for o, output in enumerate(outputs)
     ]
     components = pd.DataFrame(lines, columns=["component", "output", "shift", "standard_error"])
-    tested = [len(s) == 1 or X_reference is not None for s in model.components]
+    tested = [X_reference is not None] * new.shape[1]
+    tested[: len(model.components)] = [any(tested) or len(s) == 1 for s in model.components]
     before = model.intercepts + reference.mean(0).sum(0)
     score = pd.DataFrame({
         "output": outputs,
@@ -326,8 +326,8 @@ def _mean_p_values(new: FloatArray, reference: FloatArray, n_reference: float) -
 
 
 def _scores(model: AnovaModel, X: Any) -> FloatArray:
-    """Component scores, (n_rows, n_components, n_outputs)."""
-    scores = model.component_scores(X)
+    """Scores of the components and of the remainder, (n_rows, n_components[ + 1], n_outputs)."""
+    scores = part_scores(model, model.encoder.columns(model.encoder.read(X)))
     return scores if len(model.intercepts) > 1 else scores[..., None]
 
 

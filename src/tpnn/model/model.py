@@ -30,7 +30,7 @@ from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.provenance import Provenance
-from tpnn.model.remainder import Remainder
+from tpnn.model.remainder import Remainder, remainder_name
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis, read_only
@@ -453,6 +453,12 @@ def part_scores(model: AnovaModel, columns: Sequence[FloatArray]) -> FloatArray:
         return scores
     rest = squeezed(model.remainder.scores(model.encoder.axes, columns))
     return np.concatenate([scores, rest[:, None]], axis=1)
+
+
+def part_names(model: AnovaModel) -> list[str]:
+    """Names of what ``part_scores`` has a column for: features joined by " x ", the remainder."""
+    names = [" x ".join(names) for names in model.component_names]
+    return names if model.remainder is None else [*names, *remainder_name(model.feature_names)]
 
 
 def tables_by_component(model: AnovaModel) -> dict[Component, FloatArray]:

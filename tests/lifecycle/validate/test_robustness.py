@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.lifecycle.test_monitor import additive, rows
-from tests.models import random_model
+from tests.models import random_model, with_remainder
 from tpnn import AnovaModel, purify, validate
 from tpnn.lifecycle.validate.robustness import (
     attained_moves,
@@ -19,7 +20,7 @@ from tpnn.lifecycle.validate.robustness import (
     robustness,
     worst_moves,
 )
-from tpnn.model.model import column_scores
+from tpnn.model.model import column_scores, part_scores, restricted
 
 NEAR = 1e-12
 
@@ -39,14 +40,16 @@ def shaken(
             nearest = nodes[np.abs(there[:, None] - nodes).argmin(1)]
             inside = (np.abs(nearest - columns[feature]) <= amount) & (rng.random(len(there)) < 0.4)
             moved[feature] = np.where(inside, nearest, there)
-        found.append(model.intercepts + column_scores(model, moved).reshape(
-            len(columns[0]), len(model.components), -1).sum(1))  # fmt: skip
+        parts = part_scores(model, moved).reshape(len(columns[0]), -1, len(model.intercepts))
+        found.append(model.intercepts + parts.sum(1))
     return np.array(found)
 
 
 @pytest.mark.parametrize(("order", "n_outputs"), [(1, 1), (2, 1), (3, 1), (2, 2)])
-def test_no_search_breaks_the_bound(order: int, n_outputs: int) -> None:
+@pytest.mark.parametrize("has_rest", [False, True])
+def test_no_search_breaks_the_bound(order: int, n_outputs: int, has_rest: bool) -> None:
     model = random_model(3, order, seed=order, n_outputs=n_outputs)
+    model = with_remainder(model) if has_rest else model
     columns = list(np.random.default_rng(1).normal(size=(3, 20)))
     amounts = {0: 0.4, 1: 0.8, 2: 0.2}
     moves = worst_moves(model, columns, amounts)
@@ -59,7 +62,7 @@ def test_no_search_breaks_the_bound(order: int, n_outputs: int) -> None:
             attained = attained_moves(model, columns, amounts, sign, k)
             assert (attained <= bound[:, k] + NEAR).all()
             assert attained.min() >= 0
-            if order == 1:
+            if order == 1 and not has_rest:
                 assert np.abs(attained - bound[:, k]).max() < NEAR
 
 
@@ -119,6 +122,29 @@ def test_noise_has_its_size() -> None:
     found = robustness(model, X, np.ones(4000), np.zeros(4000), task=model.task).changes
     change = found.set_index(["change", "feature"]).loc[("noise", "a"), "mean_change"]
     assert change == pytest.approx(0.05 * 6 * np.sqrt(2 / np.pi), rel=0.05)
+
+
+def test_changes_move_the_remainder_too() -> None:
+    whole = with_remainder(random_model(3, 2, seed=1))
+    core = restricted(whole, [(0,), (1,), (0, 1)])  # a feature is in the remainder alone
+    model = replace(core, remainder=whole.remainder)
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = model.raw_scores(X)
+    found = validate(model, X, y, noise=0.3).robustness
+    missing = found.changes[found.changes["change"] == "missing"].set_index("feature")
+    for feature in range(3):
+        without = X.copy()
+        without[:, feature] = np.nan
+        with pytest.warns(UserWarning, match="missing"):
+            change = np.abs(model.raw_scores(without) - y)
+        line = missing.loc[f"x{feature}"]
+        assert line["mean_change"] == pytest.approx(change.mean())
+    assert not found.is_exact
+    worst = found.worst_case.set_index("direction")
+    split = found.worst_case_components.set_index("component")
+    assert (worst["mean_attained"] > 0).all()
+    assert (split.loc["remainder", ["rise", "fall"]] > 0).all()
+    assert worst.loc["rise", "mean_bound"] == pytest.approx(split["rise"].sum())
 
 
 def test_rows_outside_are_counted() -> None:

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tests.lifecycle.test_monitor import TARGETS, additive, rows
-from tests.models import random_model, with_evidence
+from tests.models import random_model, with_evidence, with_remainder
 from tpnn import TPNNClassifier, validate
 from tpnn.explain.metrics.estimates import estimate
 from tpnn.lifecycle.validate.slices import weak_slices
@@ -90,6 +90,25 @@ def test_differences_of_groups_are_sums_of_components() -> None:
     assert set(validate(model, X, y, protected=["g"]).groups["group"]) == {"u", "v"}
     with pytest.raises(ValueError, match="protected: one label per row is needed"):
         validate(model, X, y, protected={"sex": sex[:-1]})
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_differences_of_groups_have_the_remainder_as_a_part(n_outputs: int, tmp_path: Path) -> None:
+    model = with_remainder(random_model(3, 2, n_outputs=n_outputs))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    raw = model.raw_scores(X)
+    group = np.where(X[:, 0] > 0, "up", "down")
+    found = validate(model, X, raw + rng.normal(size=raw.shape), {"side": group})
+    gap = (raw[group == "up"].mean(0) - raw[group == "down"].mean(0)).reshape(-1)
+    parts = found.group_components[found.group_components["group"] == "up"]
+    of_output = [parts] if n_outputs == 1 else [one for _, one in parts.groupby("output")]
+    for one, expected in zip(of_output, gap, strict=True):
+        assert one["component"].tolist()[-1] == "remainder"
+        assert one["difference"].abs().tolist()[-1] > 0.001
+        assert one["difference"].sum() == pytest.approx(expected)
+    found.to_html(tmp_path / "page.html")
+    assert "Remainder(" in (tmp_path / "page.html").read_text()
 
 
 def test_intervals_cover_the_truth() -> None:

@@ -5,8 +5,9 @@ a cell between nodes a component is linear in each feature, so over a box it is 
 of the box, on a node or where both meet. All of these are tried, for every component by itself: no
 value in the box is left out, and no search is needed. Main effects share no feature, so the sum of
 their worst cases is attained. Interactions share features, which cannot be at several places at
-once: then the sum is a bound, which is never exceeded but need not be attained. A search feature
-after feature shows a move that is attained; the truth lies between the two.
+once: then the sum is a bound, which is never exceeded but need not be attained. The trees of a
+remainder share features as well, and the extremes of all trees are added. A search feature after
+feature shows a move that is attained; the truth lies between the two.
 """
 
 from __future__ import annotations
@@ -21,8 +22,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn.anova.reach import extremes
 from tpnn.explain.metrics.estimates import Estimate, estimate
-from tpnn.model.model import AnovaModel, column_scores, restricted, tables_by_component
+from tpnn.model.evidence import Evidence
+from tpnn.model.model import (
+    AnovaModel,
+    column_scores,
+    part_names,
+    part_scores,
+    restricted,
+    tables_by_component,
+)
+from tpnn.model.remainder import Remainder
 from tpnn.model.task import Task
 from tpnn.table.axis import Axis
 from tpnn.table.columns import array_of
@@ -37,7 +48,10 @@ VALUES_PER_STEP = 1_000_000
 
 
 class Moves(NamedTuple):
-    """Largest rise and largest fall of every component, both (n_rows, n_components, n_outputs)."""
+    """Largest rise and largest fall of every component, both (n_rows, n_components, n_outputs).
+
+    Those of the remainder come last, if the model has one.
+    """
 
     rises: FloatArray
     falls: FloatArray
@@ -46,11 +60,41 @@ class Moves(NamedTuple):
 def worst_moves(
     model: AnovaModel, columns: Sequence[FloatArray], amounts: Mapping[int, float]
 ) -> Moves:
-    """Worst case of every component on every row.
+    """Worst case of every component on every row, and of the remainder.
 
     Columns are numbers as the encoder reads them. Amounts say how far a feature may move, in its
     own unit; other features and missing values stay.
     """
+    moves = _moves_of_components(model, columns, amounts)
+    if model.remainder is None:
+        return moves
+    rest = _moves_of_remainder(model, model.remainder, columns, amounts)
+    both = (np.concatenate([one, two[:, None]], 1) for one, two in zip(moves, rest, strict=True))
+    return Moves(*both)
+
+
+def _moves_of_remainder(
+    model: AnovaModel,
+    rest: Remainder,
+    columns: Sequence[FloatArray],
+    amounts: Mapping[int, float],
+) -> Moves:
+    """Worst case of the remainder, (n_rows, n_outputs): of its trees, and of what tables hold."""
+    held = replace(model, components=rest.components, tables=rest.tables, evidence=Evidence())
+    tables = _moves_of_components(held, columns, amounts)
+    lows, highs = (
+        {j: rest.trees.features[j].codes(columns[j] + sign * amounts.get(j, 0.0))
+         for j in rest.trees.used}
+        for sign in (-1, 1)
+    )  # fmt: skip
+    least, most = extremes(rest.trees, lows, highs)
+    now = rest.trees.scores(columns)
+    return Moves(most - now + tables.falls.sum(1), now - least + tables.rises.sum(1))
+
+
+def _moves_of_components(
+    model: AnovaModel, columns: Sequence[FloatArray], amounts: Mapping[int, float]
+) -> Moves:
     shape = len(columns[0]), len(model.components), len(model.intercepts)
     rises, falls = np.empty(shape), np.empty(shape)
     for index, (component, table) in enumerate(tables_by_component(model).items()):
@@ -77,25 +121,27 @@ def attained_moves(
 ) -> FloatArray:
     """Rise (sign 1) or fall (-1) of one output that some values attain, (n_rows,).
 
-    Each feature in turn goes to the best of its values, the features before it where they are now.
+    Each feature in turn goes to the best of its values for the components, the features before it
+    where they are now. If the remainder spoils this, the row stays as it is.
     """
     moved, n_rows = list(columns), len(columns[0])
     for feature, amount in amounts.items():
         with_feature = restricted(model, [s for s in model.components if feature in s])
-        orders = sorted(set(with_feature.components.orders))
+        orders = sorted(set(with_feature.components.orders)) or [1]
         axes = [model.encoder.axes[order][feature] for order in orders]
         tried = np.column_stack([values_to_try(axis, columns[feature], amount) for axis in axes])
         wide = [np.repeat(column, tried.shape[1]) for column in moved]
         wide[feature] = tried.ravel()
         scores = _output_sums(with_feature, wide, output).reshape(tried.shape)
         moved[feature] = tried[np.arange(n_rows), (sign * scores).argmax(1)]
-    return sign * (_output_sums(model, moved, output) - _output_sums(model, columns, output))
+    gain = sign * (_output_sums(model, moved, output) - _output_sums(model, columns, output))
+    return np.maximum(gain, 0.0)
 
 
 def _output_sums(model: AnovaModel, columns: Sequence[FloatArray], output: int) -> FloatArray:
-    """Sum of all components of one output, (n_rows,)."""
-    shape = len(columns[0]), len(model.components), len(model.intercepts)
-    return np.asarray(column_scores(model, columns).reshape(shape)[..., output].sum(1))
+    """Sum of all components and of the remainder of one output, (n_rows,)."""
+    shape = len(columns[0]), -1, len(model.intercepts)
+    return np.asarray(part_scores(model, columns).reshape(shape)[..., output].sum(1))
 
 
 def values_to_try(axis: Axis, column: FloatArray, amount: float) -> FloatArray:
@@ -170,9 +216,10 @@ class Robustness:
         How far raw scores can rise and fall if every number moves by at most ``noise``: mean and
         largest over the rows of a move that is attained, and of a bound that nothing exceeds.
     worst_case_components : DataFrame
-        The mean bounds split into components, which sum to them.
+        The mean bounds split into components and the remainder, which sum to them.
     is_exact : bool
-        Whether the bound is attained on every row: features do not interact.
+        Whether the bound is attained on every row: features do not interact, and there is no
+        remainder.
     decisions_kept : float or None
         Of two classes, the share of rows whose most probable class no such move can change.
     n_rows : int
@@ -218,10 +265,19 @@ class _Rows:
     def after(self, changed: Mapping[int, FloatArray]) -> FloatArray:
         """Raw scores with other values of some features, the shape of ``raw``."""
         touched = [s for s in self.model.components if not changed.keys().isdisjoint(s)]
-        affected = restricted(self.model, touched)
+        affected, rest = restricted(self.model, touched), self.model.remainder
         columns = [changed.get(number, column) for number, column in enumerate(self.columns)]
         old, new = (column_scores(affected, rows).sum(1) for rows in (self.columns, columns))
+        if rest is not None and not changed.keys().isdisjoint(rest.features):
+            moved = rest.scores(self.model.encoder.axes, columns) - self.rest
+            new = new + moved.reshape(new.shape)
         return np.asarray(self.raw + (new - old))
+
+    @cached_property
+    def rest(self) -> FloatArray:
+        """Remainder before any change, (n_rows, n_outputs)."""
+        assert self.model.remainder is not None
+        return self.model.remainder.scores(self.model.encoder.axes, self.columns)
 
     def scored(self, raw: FloatArray) -> Estimate:
         """First score of the task."""
@@ -271,7 +327,7 @@ def robustness(
         n_outside=int(outside.sum()),
         worst_case=worst,
         worst_case_components=components,
-        is_exact=all(len(component) == 1 for component in model.components),
+        is_exact=max(model.components.orders, default=1) == 1 and model.remainder is None,
         decisions_kept=_decisions_kept(few, moves),
         n_rows=len(rows.raw),
         n_worst_rows=len(few.raw),
@@ -289,7 +345,7 @@ def noise_amounts(model: AnovaModel, noise: float) -> dict[int, float]:
 
 
 def _used(model: AnovaModel) -> list[int]:
-    return sorted({feature for component in model.components for feature in component})
+    return [model.feature_names.index(name) for name in model.required_features]
 
 
 def _spread(y: Any, most: int) -> IntArray:
@@ -363,8 +419,7 @@ def _worst_frames(
     import pandas as pd
 
     model, outputs = rows.model, rows.model.output_names or ("",)
-    names = [" x ".join(names) for names in model.component_names]
-    lines, by_component = [], []
+    names, lines, by_component = part_names(model), [], []
     for k, output in enumerate(outputs):
         for sign, values in ((1, moves.rises[..., k]), (-1, moves.falls[..., k])):
             bound = values.sum(1)  # (n_rows,)

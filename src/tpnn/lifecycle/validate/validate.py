@@ -23,7 +23,7 @@ from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.validate.robustness import NOISE, Robustness, robustness
 from tpnn.lifecycle.validate.slices import weak_slices
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.model.task import Task
 from tpnn.table.words import MISSING_WORD
 
@@ -59,7 +59,7 @@ class Validation:
         For each group of a protected attribute: number of rows, mean prediction, and
         ``difference`` of its mean raw score from that of all other rows.
     group_components : DataFrame
-        These differences split into components, which sum to them.
+        These differences split into components and the remainder, which sum to them.
     facts : dict
         Rows, date, version, components, settings and provenance.
     false_alarm_rate : float
@@ -200,6 +200,7 @@ def _facts(model: AnovaModel, n_rows: int) -> dict[str, Any]:
         "version": __version__,
         "features": list(model.required_features),
         "components": [" x ".join(names) for names in model.component_names],
+        "remainder": "none" if model.remainder is None else repr(model.remainder),
         "link": model.link.name,
         "identifiability_error": model.identifiability_error(),
         "provenance": provenance,
@@ -213,16 +214,16 @@ def _group_differences(
     import pandas as pd
 
     n_rows, outputs = len(raw), model.output_names or ("",)
-    scores = model.component_scores(X).reshape(n_rows, len(model.components), len(outputs))
+    names, columns = part_names(model), model.encoder.columns(model.encoder.read(X))
+    scores = part_scores(model, columns).reshape(n_rows, len(names), len(outputs))
     means = model.link.inverse(raw).reshape(n_rows, -1)
-    names = [" x ".join(names) for names in model.component_names]
     lines, by_component = [], []
     for attribute, labels in _attributes(X, protected, n_rows).items():
         for label in sorted(set(labels.tolist()), key=str):
             inside = labels == label
             if inside.all():
                 continue
-            gap = scores[inside].mean(0) - scores[~inside].mean(0)  # (n_components, n_outputs)
+            gap = scores[inside].mean(0) - scores[~inside].mean(0)  # (n_parts, n_outputs)
             for k, output in enumerate(outputs):
                 key = {"attribute": attribute, "group": str(label), "output": output}
                 lines.append(key | {

@@ -57,7 +57,7 @@ def validation_page(validation: Validation) -> str:
                 (table(validation.slices),)),
         _robust_section(validation.robustness),
         Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
-                "and the components that it is the sum of.",
+                "and the components and the remainder that it is the sum of.",
                 (table(validation.groups), table(validation.group_components))),
         Section("Settings and provenance", "",
                 (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
