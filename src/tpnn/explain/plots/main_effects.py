@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tpnn.explain.explanation import Explanation, Wanted
 
 N_DENSITY_BINS = 40
+MOST_BARS = 60  # of the density of a number with few values
 N_CURVE_POINTS = 200  # between the nodes, on a logarithmic axis
 
 
@@ -156,14 +157,28 @@ def _draw_points(axes: Any, places: FloatArray, lines: FloatArray, colour: str, 
     )  # fmt: skip
 
 
+def is_evenly_spaced(values: FloatArray) -> bool:
+    """Whether values are few and whole multiples of one step apart, as whole numbers are.
+
+    >>> is_evenly_spaced(np.array([0.0, 1.0, 3.0])), is_evenly_spaced(np.array([0.0, 1.0, 2.3]))
+    (True, False)
+    """
+    gaps = np.diff(values)
+    counts = gaps / gaps.min(initial=np.inf)
+    return bool((np.abs(counts - np.round(counts)) < 1e-6).all() and counts.sum() < MOST_BARS)
+
+
 def _density_hills(axes: Any, axis: Axis, density: FloatArray, limits: tuple[float, float]) -> None:
     hills = axes.inset_axes([0, 0, 1, 0.13], zorder=0)
     places, shares = drawn_places(axes.xaxis, node_places(axis)), density[axis.regular]
-    if axis.levels is not None:
-        hills.bar(places, shares, width=0.7, color=PALE)
-        highest = shares.max(initial=0.0)
+    low, high = drawn_places(axes.xaxis, np.array(limits))
+    if axis.levels is not None or is_evenly_spaced(axis.values):
+        inside = (places >= low) & (places <= high)
+        gaps = np.diff(places[inside])
+        width = max(0.7 * gaps.min(initial=high - low), (high - low) / MOST_BARS / 8)
+        hills.bar(places[inside], shares[inside], width=width, color=PALE)
+        highest = shares[inside].max(initial=0.0)
     else:
-        low, high = drawn_places(axes.xaxis, np.array(limits))
         edges = np.linspace(low, high, N_DENSITY_BINS + 1)
         counts = np.convolve(
             np.histogram(places, edges, weights=shares)[0], SMOOTHING_KERNEL, mode="same"

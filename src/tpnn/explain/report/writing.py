@@ -19,6 +19,7 @@ from tpnn.loss.row_values import checked_offset
 from tpnn.model.model import AnovaModel, offset_of, pruned
 
 FRAME_HEIGHT = 640  # of the page in a notebook, in pixels
+FRAME_HEAD = '<head>\n<base href="about:srcdoc">'  # without it, links are those of the notebook
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,14 @@ class Report:
     def _repr_html_(self) -> str:
         """Link to the page and, as long as the file is there, show it in a frame.
 
-        The frame holds the page itself: notebooks may not open files of other folders.
+        The frame holds the page itself: notebooks may not open files of other folders. Its links
+        stay in it.
         """
         link = f'<a href="{escape(self.path.as_posix())}">{escape(str(self.path))}</a>'
         if not self.path.is_file():
             return link
-        page = escape(self.path.read_text(encoding="utf-8"))
+        text = self.path.read_text(encoding="utf-8").replace("<head>", FRAME_HEAD, 1)
+        page = escape(text)
         style = f"width: 100%; height: {FRAME_HEIGHT}px; border: 0"
         return f'{link}<iframe style="{style}" srcdoc="{page}"></iframe>'
 

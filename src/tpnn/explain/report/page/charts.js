@@ -4,6 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const LETTER = 6.7; // pixels, about
 const MOST_LEVELS_ACROSS = 6, LEVEL_HEIGHT = 21;
 const MOST_LEVELS_DRAWN = 100; // nominal ones by frequency; the table has them all
+const MOST_BARS = 60; // of the density of a number with few values
 const HEAVY_TAIL = 8; // medians, that a tail reaches, from which an axis is logarithmic
 
 function element(name, attributes = {}, text = "") {
@@ -142,10 +143,10 @@ class Scale {
     return [...this.ticks(count), ...missing];
   }
 
-  // A tick in at most so many letters; levels still differ.
+  // A level in at most so many letters, which still differs from others; numbers are never shortened.
   short(word, most) {
     const place = this.isLevels ? this.axis.words.indexOf(word) : -1;
-    return place < 0 ? middle(word, Math.max(3, Math.floor(most))) : shortener(this.axis).short(place, most);
+    return place < 0 ? word : shortener(this.axis).short(place, most);
   }
 
   // Letters of the longest tick.
@@ -179,7 +180,7 @@ function drawAcross(svg, colours, x, bottom) {
 
 function drawDown(svg, colours, ticks, left, anchor = "end") {
   for (const [place, word] of ticks) {
-    svg.append(label({x: left, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": anchor}, word, anchor === "end" ? left / LETTER : 9));
+    svg.append(element("text", {x: left, y: place + 4, fill: colours.faint, ...TICK_FONT, "text-anchor": anchor}, word));
   }
 }
 
@@ -212,13 +213,13 @@ function drawMain(model, component, output, values, width) {
 // Main effect of a number, or of a few levels, from left to right.
 function drawCurve(model, component, output, values, width) {
   const colours = palette(), height = Math.max(260, Math.min(380, width * 0.55));
-  const left = 56, right = width - (model.hasFactors ? 56 : 12), top = 10, bottom = height - 62;
+  const right = width - (model.hasFactors ? 56 : 12), top = 10, bottom = height - 62;
   const feature = model.data.features[component.features[0]], axis = component.axes[0];
-  const svg = frame(width, height, `Main effect of ${feature.name}`);
-  const x = new Scale(feature, axis, axis, left, right);
-  const inside = node => node === axis.missingNode || x.isLevels || (axis.values[node] >= x.low && axis.values[node] <= x.high);
+  const svg = frame(width, height, `Main effect of ${feature.name}`), shown = new Scale(feature, axis, axis, 0, right);
+  const inside = node => node === axis.missingNode || shown.isLevels || (axis.values[node] >= shown.low && axis.values[node] <= shown.high);
   const nodes = Array.from({length: axis.size}, (_, node) => node).filter(inside);
   const effects = new Effects(model, component, output, nodes, 0.2), y = value => effects.at(value, bottom, top + 6);
+  const left = Math.max(56, 14 + tickWidth(effects.ticks(5).map(([, word]) => word))), x = new Scale(feature, axis, axis, left, right);
   const place = node => node === axis.missingNode ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
   for (const [tick] of effects.ticks(5)) svg.append(element("line", {x1: left, x2: right, y1: y(tick), y2: y(tick), stroke: colours.line, "stroke-width": tick === 0 ? 1.2 : 0.5}));
   drawDensity(svg, colours, axis, x, bottom);
@@ -320,14 +321,36 @@ function drawDensity(svg, colours, axis, x, bottom) {
     }
     return;
   }
+  if (isEvenlySpaced(axis)) {
+    drawBars(svg, axis, x, bottom, height, style);
+    return;
+  }
   const bins = new Array(48).fill(0);
   for (let node = 0; node < axis.regular; node++) {
     const bin = Math.floor((x.at(axis.values[node]) - x.from) / (x.end - x.from) * 48);
-    if (bin >= 0 && bin < 48) bins[bin] += axis.weights[node];
+    if (bin >= 0 && bin <= 48) bins[Math.min(bin, 47)] += axis.weights[node];
   }
   const soft = bins.map((_, i) => ((bins[i - 1] || 0) + 2 * bins[i] + (bins[i + 1] || 0)) / 4), most = Math.max(...soft) || 1;
   const points = soft.map((mass, i) => `${x.from + (i + 0.5) / 48 * (x.end - x.from)},${bottom - height * mass / most}`);
   svg.append(element("polygon", {points: [`${x.from},${bottom}`, ...points, `${x.end},${bottom}`].join(" "), ...style}));
+}
+
+// Whether a number has few values, such as whole numbers: all are whole multiples of one step apart.
+function isEvenlySpaced(axis) {
+  const gaps = Array.from(axis.values.subarray(1, axis.regular), (x, i) => x - axis.values[i]), step = Math.min(...gaps);
+  const counts = gaps.map(gap => gap / step);
+  return counts.every(count => Math.abs(count - Math.round(count)) < 1e-6) && counts.reduce((sum, count) => sum + count, 0) < MOST_BARS;
+}
+
+// Few values have a bar each, so that whole numbers and bins make no waves.
+function drawBars(svg, axis, x, bottom, height, style) {
+  const shown = Array.from(axis.values, (value, node) => [x.at(value), axis.weights[node]]).filter(([at]) => at >= x.from - 0.5 && at <= x.end + 0.5);
+  const gaps = shown.slice(1).map(([at], i) => at - shown[i][0]), width = Math.max(1, Math.min(22, 0.7 * Math.min(...gaps, x.end - x.from)));
+  const most = Math.max(...shown.map(([, mass]) => mass)) || 1;
+  for (const [at, mass] of shown) {
+    const from = Math.max(at - width / 2, x.from), tall = height * mass / most;
+    svg.append(element("rect", {class: "density", x: from, y: bottom - tall, width: Math.min(at + width / 2, x.end) - from, height: tall, ...style}));
+  }
 }
 
 function drawRing(svg, colours, cx, cy) {
@@ -340,7 +363,8 @@ function drawPair(model, component, output, values, width) {
   const [j, k] = component.features, features = model.data.features, colours = palette();
   const down = component.axes[1], lines = down.words ? 14 * down.regular + 90 : 0;
   const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 1000));
-  const letters = down.words ? Math.max(...down.words.map(word => word.length)) : 7;
+  const words = down.words ?? new Scale(features[k], down, model.axes[1][k], height, 0, 0.01).allTicks(6).map(([, word]) => word);
+  const letters = Math.max(down.words ? 0 : 7, ...words.map(word => word.length));
   const left = Math.min(0.36 * width, Math.max(70, 34 + LETTER * letters)), right = width - 66;
   const svg = frame(width, height, `Interaction of ${component.name}`);
   const x = new Scale(features[j], component.axes[0], model.axes[1][j], left, right, 0.01);
@@ -403,7 +427,7 @@ function drawLegend(svg, colours, limit, left, top, bottom, hasFactors) {
   const second = hasFactors ? 13 : 0;
   for (const [share, at] of [[1, top + 9], [0, (top + bottom) / 2 + 4 - second / 2], [-1, bottom - second]]) {
     const style = {x: left + 11, fill: colours.faint, "font-size": 10.5};
-    svg.append(element("text", {...style, y: at}, shortNumber(+(share * limit).toPrecision(2))));
+    svg.append(element("text", {...style, y: at}, roughNumber(share * limit)));
     if (hasFactors) svg.append(element("text", {...style, y: at + second}, relativity(share * limit)));
   }
 }

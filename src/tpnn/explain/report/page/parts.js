@@ -30,9 +30,9 @@ function valuesTable(model, component, output, showsAll) {
   };
   const row = node => {
     const [effect, band] = model.atNode(component, node, output);
-    const word = axis.words && node < axis.regular ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
+    const isLevel = axis.words && node < axis.regular, word = isLevel ? axis.words[node] : valueWord(feature, nodeValue(axis, node));
     const cells = [percent(axis.weights[node]), signed(effect), hasBands ? "±" + shortNumber(+band.toPrecision(2)) : "not known", ...(model.hasFactors ? factors(node, effect) : [])];
-    return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: middle(word, 40)}), ...cells.map(text => make("td", {textContent: text})));
+    return make("tr", {className: node === base ? "base" : ""}, make("th", {scope: "row", title: word, textContent: isLevel ? shortener(axis).short(node, 40) : word}), ...cells.map(text => make("td", {textContent: text})));
   };
   const table = make("table", {className: "values"}, make("thead", {}, make("tr", {}, ...names.map(name => make("th", {scope: "col", title: name, textContent: middle(name, 28)})))));
   if (axis.words || showsAll || few.length === all.length) fold(table, (axis.words ? all : few).map(row));

@@ -274,7 +274,8 @@ class View {
   // The table of all components: intervals, tests, held-out losses.
   terms() {
     const {heading, lines, notes} = this.data.table;
-    const row = ([name, ...cells]) => make("tr", {}, make("th", {scope: "row", title: name, textContent: middle(name, 40)}), ...cells.map(text => make("td", {textContent: text})));
+    const short = new Shortener(lines.map(([name]) => name));
+    const row = ([name, ...cells], i) => make("tr", {}, make("th", {scope: "row", title: name, textContent: short.short(i, 40)}), ...cells.map(text => make("td", {textContent: text})));
     byId("terms-notes").append(...notes.map(text => make("p", {className: "note", textContent: text})));
     byId("terms").append(make("thead", {}, make("tr", {}, ...heading.map(text => make("th", {scope: "col", textContent: text})))));
     fold(byId("terms"), lines.map(row));
@@ -418,11 +419,11 @@ class View {
   }
 
   summary() {
-    const rows = this.data.features.map(feature => {
+    const rows = this.data.features.map((feature, j) => {
       const words = feature.quantiles.map(x => x === null ? "–" : valueWord(feature, x));
-      const common = valueWord(feature, this.typical[this.data.features.indexOf(feature)]);
+      const common = valueWord(feature, this.typical[j]);
       const cells = words.length ? words : [feature.levels.length ? `${feature.levels.length} levels` : "", "", common, "", ""];
-      return make("tr", {}, make("th", {textContent: middle(feature.name, 40), title: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
+      return make("tr", {}, make("th", {textContent: nameTag.known.short(j, 40), title: feature.name, scope: "row"}), ...[feature.kind, ...cells, feature.missing ? percent(feature.missing) : "–"].map(text => make("td", {textContent: text})));
     });
     const names = ["Feature", "Kind", "Smallest", "5 %", "Middle or most common", "95 %", "Largest", "Missing"];
     byId("summary").append(make("thead", {}, make("tr", {}, ...names.map(name => make("th", {textContent: name, scope: "col"})))));

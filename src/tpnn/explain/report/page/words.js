@@ -142,10 +142,32 @@ function niceTicks(low, high, count) {
   return Array.from({length: Math.max(0, Math.min(n, 3 * count))}, (_, k) => +((first + k) * step).toPrecision(15));
 }
 
+const LARGE = [[1e9, " bn"], [1e6, " M"], [1e3, " k"]]; // units of numbers from 1e5 to 1e13
+
+// The unit in which numbers up to a size are written, and its letters.
+function unitOf(size) {
+  return LARGE.find(([unit]) => size >= 1e5 && size < 1e13 && size >= unit) || [1, ""];
+}
+
+// A number with two digits, for the ends of a colour scale.
+function roughNumber(x) {
+  const [unit, suffix] = unitOf(Math.abs(x)), rounded = +(x / unit).toPrecision(2), size = Math.abs(rounded);
+  const word = rounded === 0 || (size >= 1e-3 && size < 1e5) ? String(rounded) : rounded.toExponential().replace("e+", "e");
+  return word.replace(/^-/, "−") + suffix;
+}
+
 // Ticks as [number, word], with as many digits as tell them apart.
 function tickWords(low, high, count) {
   const ticks = niceTicks(low, high, count), step = ticks.length > 1 ? tenPower(ticks[1] - ticks[0]) : 0;
-  return ticks.map(tick => [tick, step ? steppedNumber(tick, step) : shortNumber(tick)]);
+  const largest = Math.max(...ticks.map(Math.abs)), [unit, suffix] = unitOf(largest);
+  const write = tick => largest >= 1e13 && tick ? tick.toExponential().replace("e+", "e") : step ? steppedNumber(tick / unit, step / unit) : shortNumber(tick / unit);
+  return ticks.map(tick => [tick, (write(tick) + (tick ? suffix : "")).replace(/^-/, "−")]);
+}
+
+// Pixels that some words of ticks need.
+function tickWidth(words) {
+  measurer.font = "11.5px system-ui, sans-serif";
+  return Math.max(0, ...words.map(word => measurer.measureText(word).width));
 }
 
 // Ones, or ones, twos and fives of every power of ten, as many as fit.
