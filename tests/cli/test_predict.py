@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,25 @@ def test_a_file_that_fails_leaves_nothing_unfinished(
     assert run("predict", tmp_path / "model.tpnn", data, "-o", tmp_path / "out") == 1
     assert "found inf in column 'a'" in capsys.readouterr().err
     assert not [file for file in (tmp_path / "out").rglob("*") if "three" in file.name]
+
+
+def test_no_spreadsheet_runs_what_is_written(
+    tmp_path: Path, frame: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Labels of classes and names of features reach files whose readers run formulas."""
+    odd = frame.rename(columns={"a": "=cmd|' /C calc'!A0"})
+    labels = np.array(["+2+2", "=1+1", "@SUM(1)", "-1"])[np.arange(len(frame)) % 4]
+    model = TPNNClassifier(**QUICK).fit(odd, labels).model_
+    model.save(tmp_path / "model.tpnn")
+    odd.to_csv(tmp_path / "rows.csv", index=False)
+    for command in ("predict", "explain"):
+        for output in (["-o", tmp_path / "out.csv"], []):
+            assert run(command, tmp_path / "model.tpnn", tmp_path / "rows.csv", *output) == 0
+        written = (tmp_path / "out.csv").read_text()
+        assert written == capsys.readouterr().out
+        header = next(csv.reader(written.splitlines()))
+        assert [name for name in header if name.startswith(tuple("=+@"))] == []
+        if command == "predict":
+            assert header == ["'+2+2", "-1", "'=1+1", "'@SUM(1)"]
+        else:
+            assert "'=cmd|' /C calc'!A0 (-1)" in header

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,8 +52,23 @@ def write_table(table: Lines, path: str | None) -> None:
 
 def _write_csv(table: Lines, file: Any) -> None:
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    writer.writerow(map(harmless, table))
+    for line in zip(*table.values(), strict=True):
+        writer.writerow(map(harmless, line))
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins like one is run by spreadsheets
+NUMBER = r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?"
+
+
+def harmless(cell: Any) -> Any:
+    """Cell of a CSV file; text that a spreadsheet would run as a formula gets a quotation mark.
+
+    >>> list(map(harmless, ["=1+1", "-1", "a", -0.5]))
+    ["'=1+1", '-1', 'a', -0.5]
+    """
+    is_formula = isinstance(cell, str) and cell.startswith(FORMULA)
+    return f"'{cell}" if is_formula and not re.fullmatch(NUMBER, cell) else cell
 
 
 def counted(count: int, word: str) -> str:

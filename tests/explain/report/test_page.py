@@ -203,6 +203,46 @@ def test_export_adds_up(driver: Any, page: Path, downloads: Path) -> None:
     assert sum(parts) == pytest.approx(answer)
 
 
+def test_no_spreadsheet_runs_what_is_exported(
+    driver: Any, downloads: Path, fast: Any, tmp_path: Path
+) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    names = ["=cmd|' /C calc'!A0", "@SUM(1)", "-1"]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 3)), columns=names)
+    X["level"] = np.where(X["-1"] > 0, "+1+1", "-2+3")
+    model = TPNNRegressor(**fast).fit(X, X.sum(axis=1, numeric_only=True) + (X["-1"] > 0))
+    model.report(tmp_path / "page.html", X, target="=1+1")
+    open_page(driver, tmp_path / "page.html")
+    (downloads / "what-if.csv").unlink(missing_ok=True)
+    driver.find_element("id", "export").click()
+    path = downloads / "what-if.csv"
+    WebDriverWait(driver, 30).until(lambda _: path.exists())
+    lines = path.read_text(encoding="utf-8").splitlines()
+    cells = [cell for line in csv.reader(lines) for cell in line]
+    path.unlink()
+    assert {f"'{names[0]}", f"'{names[1]}", "-1", "'=1+1"} <= set(cells)
+    assert {"'+1+1", "'-2+3"} & set(cells)
+    odd = [cell for cell in cells if cell.startswith(tuple("=+-@"))]
+    assert np.isfinite([float(cell) for cell in odd]).all()
+
+
+def test_only_the_script_of_the_page_runs(driver: Any, page: Path, tmp_path: Path) -> None:
+    """Whatever else gets into a page: the browser refuses it."""
+    text = page.read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(
+        text.replace(
+            "</main>", "<img src=x onerror='window.hit=1'><script>window.hit=1</script></main>"
+        ),
+        encoding="utf-8",
+    )
+    driver.get((tmp_path / "page.html").as_uri())
+    assert driver.execute_script("return window.hit === undefined && report.values !== undefined")
+    refused = [entry["message"] for entry in driver.get_log("browser")]
+    assert len(refused) >= 2
+    assert all("Content Security Policy" in message for message in refused)
+
+
 @pytest.mark.parametrize("width", [360, 800, 1280])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_fits_every_width_in_both_themes(driver: Any, page: Path, width: int, theme: str) -> None:

@@ -57,7 +57,7 @@ def test_the_page_knows_every_link() -> None:
 
 def test_no_mark_of_the_template_is_left() -> None:
     page = render({"title": "a title"})
-    assert not re.findall(r"/\*(STYLE|SCRIPT|DATA)\*/", page)
+    assert not re.findall(r"/\*(POLICY|STYLE|SCRIPT|DATA)\*/", page)
     assert "class Model" in page
     assert "--paper" in page
 

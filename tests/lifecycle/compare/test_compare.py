@@ -244,7 +244,9 @@ def test_the_page_is_one_file(tmp_path: Path) -> None:
     assert "<b>a</b>" not in page
     assert "&lt;b&gt;a&lt;/b&gt;" in page
     assert "<i>" not in page
-    assert "http" not in page
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "default-src 'none'; style-src" in page  # nothing else is loaded, no script runs
     assert "<script" not in page
     assert len(BANDS.findall(page)) == 2  # a band for each model and each curve
     assert len(BARS.findall(page)) == 4  # and a bar for each model and each level

@@ -169,6 +169,8 @@ def test_the_document(tmp_path: Path, quick: dict[str, Any]) -> None:
     assert set(read["to_write"]["EU AI Act, Annex IV"].values()) == {""}
     page = found.to_html(tmp_path / "validation.html").path.read_text()
     assert page.count("<textarea") == len(ANNEX_IV) + len(SR_26_2)
-    assert "http" not in page
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "default-src 'none'; style-src" in page  # nothing else is loaded, no script runs
     assert "<script" not in page
     assert "random_state" in page

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn.explain.plots.style import load_pyplot
-from tpnn.explain.report.writing import PAGE
+from tpnn.explain.report.writing import PAGE, policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +48,7 @@ def page(
     body = "".join(_section(number, section) for number, section in enumerate(sections))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{policy()}\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
         f"<style>{style}</style>\n</head>\n<body>\n"

@@ -431,7 +431,8 @@ class View {
   }
 
   export() {
-    const quote = text => `"${String(text).replaceAll('"', '""')}"`;
+    const harmless = text => /^[=+\-@\t\r]/.test(text) && isNaN(text) ? `'${text}` : text; // no formula in a spreadsheet
+    const quote = text => `"${harmless(String(text)).replaceAll('"', '""')}"`;
     const lines = [["what", "name", "value"].join(",")];
     this.data.features.forEach((feature, j) => lines.push(["feature", quote(feature.name), quote(this.values[j] === null ? "" : feature.levels.length ? valueWord(feature, this.values[j]) : this.values[j])].join(",")));
     const names = this.data.outputs.length ? this.data.outputs : [this.target];
