@@ -1,0 +1,170 @@
+"""read: boosted trees and forests of other libraries as an AnovaModel, exactly.
+
+The leaves of trees are boxes, so the functional ANOVA of their sum is known in closed form. The
+largest components are the core of the model, all else is its remainder. Nothing is fitted again:
+intercept, core and remainder add up to the raw score of the trees on every row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from tpnn._utils.rules import COUNT, check_parameters
+from tpnn._utils.threads import Workers
+from tpnn.anova.boxes import LARGEST_ORDER, Boxes
+from tpnn.anova.components import ComponentSet
+from tpnn.estimators.inputs import checked_weights
+from tpnn.lifecycle.foreign.catboost_trees import sum_of_catboost
+from tpnn.lifecycle.foreign.lightgbm_trees import sum_of_lightgbm
+from tpnn.lifecycle.foreign.sklearn_trees import KNOWN, sum_of_sklearn
+from tpnn.lifecycle.foreign.tree_nodes import nodes_of
+from tpnn.lifecycle.foreign.tree_sum import TreeSum
+from tpnn.lifecycle.foreign.xgboost_trees import sum_of_xgboost
+from tpnn.loss.links import LINKS
+from tpnn.model.model import AnovaModel, pruned
+from tpnn.model.remainder import Remainder, measured
+from tpnn.search.core import CoreRules, core_of, variances
+from tpnn.table.table import Table
+
+CORE_SHARE = 0.98  # of the variance, after which a core is complete
+READERS = {  # by the library, and a method that its models with trees have
+    ("catboost", "calc_leaf_indexes"): sum_of_catboost,
+    ("lightgbm", "model_to_string"): sum_of_lightgbm,
+    ("lightgbm", "booster_"): sum_of_lightgbm,
+    ("xgboost", "save_raw"): sum_of_xgboost,
+    ("xgboost", "get_booster"): sum_of_xgboost,
+}
+
+
+def read(
+    model: Any,
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    link: str | None = None,
+    max_components: int = 24,
+) -> AnovaModel:
+    """Read the exact functional ANOVA of boosted trees or of a forest.
+
+    A leaf with features U is a product of one-dimensional steps. Written as their means and what is
+    around them, it adds to one component for each subset of U. So every component f_S is a sum over
+    leaves, and the only one that averages to zero along each of its features under the product of
+    the marginals of ``X``. The largest components are the core of the model, all others together
+    are its remainder. Intercept, core and remainder add up to the raw score of the model on every
+    row, also on rows unlike those of ``X``. Shapley values are exact.
+
+    The raw score is the margin of boosted trees before the link: the log-odds of two classes, for
+    example. For forests and single trees it is the mean, or the probability of the second class or
+    of each of several classes. Missing values and levels that training has not seen go where the
+    library sends them.
+
+    Parameters
+    ----------
+    model : fitted model
+        Of CatBoost, LightGBM or XGBoost: an estimator, or a Booster. Of scikit-learn: gradient
+        boosting of both kinds, random forests, extra trees, or a decision tree.
+    X : table
+        Rows whose marginals are the measure of the sum-to-zero law, best those of training, with
+        the columns of the model's fit.
+    sample_weight : array of shape (n_rows,), optional
+        Weights of these rows.
+    link : str, optional
+        From raw score to prediction: "identity", "logit", "log" or "softmax". By default that of
+        the model's objective; objectives of your own need it.
+    max_components : int, default=24
+        Largest number of components in the core. If the trees have no more, all are in it.
+
+    Returns
+    -------
+    AnovaModel
+        Components have nodes at the cuts of the trees, on both sides. A feature with more than
+        127 cuts has fewer nodes in pairs, one with more than 15 in triples; the remainder holds the
+        difference.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> from tpnn import datasets
+    >>> X, y = datasets.make_synthetic("f1", n_samples=500, random_state=0)[:2]
+    >>> boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    >>> model = read(boosted, X)
+    >>> bool(abs(model.raw_scores(X) - boosted.predict(X)).max() < 1e-9)
+    True
+    """
+    check_parameters({"max_components": max_components}, {"max_components": COUNT})
+    _check_fitted(model)
+    table = Table(X)
+    weights = checked_weights(sample_weight, table.n_rows)
+    if not table.n_rows:
+        raise ValueError("X: at least one row is needed, found none. Pass the rows of training.")
+    given = _trees_of(model, table, link)
+    nodes = nodes_of(given, weights)
+    trees = given.on(nodes.features)
+    boxes = Boxes.of(trees)
+    with Workers(None) as workers:
+        sizes = variances([boxes], nodes.encoder.axes[1], LARGEST_ORDER, workers)
+    share = CORE_SHARE if len(sizes) > max_components else float("inf")
+    core = core_of(sizes, CoreRules(share, max_components, LARGEST_ORDER))
+    constants, tables = boxes.components(core.components, nodes.encoder.axes)
+    grids = tuple(tables[component] for component in core)
+    return pruned(
+        measured(
+            AnovaModel(
+                encoder=nodes.encoder.up_to(max(core.orders, default=1)),
+                components=core,
+                tables=grids,
+                intercepts=given.intercept + constants,
+                link=LINKS[given.link],
+                output_names=given.output_names,
+                classes=given.classes,
+                remainder=Remainder(
+                    trees=trees,
+                    constants=constants,
+                    components=core,
+                    tables=grids,
+                    share=0.0,
+                    worth=0.0,
+                ),
+            ),
+            list(sizes),
+        )
+    )
+
+
+def _check_fitted(model: Any) -> None:
+    """Refuse an estimator that is not fitted; a Booster always is."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"model: a fitted model is needed, and {model.__name__} is a class. Fit it."
+        )
+    if hasattr(model, "is_fitted"):  # CatBoost
+        is_fitted = model.is_fitted()
+    else:
+        try:
+            is_fitted = check_is_fitted(model) is None
+        except NotFittedError:
+            is_fitted = False
+        except TypeError:
+            is_fitted = True
+    if not is_fitted:
+        raise NotFittedError(
+            f"model: must be fitted, and this {type(model).__name__} is not. Call its fit first."
+        )
+
+
+def _trees_of(model: Any, table: Table, link: str | None) -> TreeSum:
+    """Trees of a model of any library that is known."""
+    libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    for (library, method), reader in READERS.items():
+        if library in libraries and hasattr(model, method):
+            return reader(model, table, link)
+    if isinstance(model, KNOWN):
+        return sum_of_sklearn(model, table, link)
+    raise TypeError(
+        "model: a fitted model of trees of CatBoost, LightGBM, XGBoost or scikit-learn is needed, "
+        f"and this is a {type(model).__name__}. Of a pipeline pass the last step, and the table "
+        "that it gets; of a search pass its best_estimator_. distill approximates other models."
+    )
