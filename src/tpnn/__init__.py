@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.compare.compare import compare
     from tpnn.lifecycle.distill import distill
     from tpnn.lifecycle.foreign.purified import purify
+    from tpnn.lifecycle.foreign.read import read
     from tpnn.lifecycle.merge import merge
     from tpnn.lifecycle.monitor import monitor
     from tpnn.lifecycle.validate.validate import validate
@@ -65,6 +66,7 @@ __all__ = [
     "monitor",
     "plots",
     "purify",
+    "read",
     "scorecard",
     "stability",
     "stability_scores",
@@ -98,6 +100,7 @@ _HOMES = {
     "merge": "tpnn.lifecycle.merge",
     "monitor": "tpnn.lifecycle.monitor",
     "purify": "tpnn.lifecycle.foreign.purified",
+    "read": "tpnn.lifecycle.foreign.read",
     "scorecard": "tpnn.export.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",

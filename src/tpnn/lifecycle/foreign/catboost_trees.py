@@ -9,11 +9,11 @@ else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from tpnn.lifecycle.foreign.tree_sum import (
     Question,
     TreeSum,
     in_order,
-    levels_of,
     link_of,
     outputs_of,
     refuse,
@@ -44,6 +43,7 @@ LINKS_OF_OBJECTIVES = {
     "MultiClass": "softmax",
 }
 NO_LEVEL = "\x00no level of this name"
+NO_KEY = str(2**64 - 1)  # of an empty place in a table of statistics
 
 Split = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def _content(model: Any, table: Table) -> dict[str, Any]:
     if model.get_text_feature_indices() or model.get_embedding_feature_indices():
         refuse("has text or embedding features", "Fit it without them, or turn them into numbers.")
     places = model.get_cat_feature_indices()
-    texts = [[NO_LEVEL, *map(level_text, levels_of(table, place))] for place in places]
+    texts = [[NO_LEVEL, *level_texts(table, place)] for place in places]
     rows = np.zeros((max(map(len, texts), default=1), table.n_features), object)
     for place, levels in zip(places, texts, strict=True):
         rows[:, place] = np.resize(np.array(levels, object), len(rows))
@@ -94,6 +94,11 @@ def _content(model: Any, table: Table) -> dict[str, Any]:
         model.save_model(str(path), format="json", pool=Pool(rows, cat_features=places))
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return content
+
+
+def level_texts(table: Table, place: int) -> tuple[str, ...]:
+    """Levels of a column as CatBoost writes them."""
+    return tuple(dict.fromkeys(map(level_text, table.levels(place).levels)))
 
 
 def _oblivious(tree: Mapping[str, Any], splits: _Splits, n_outputs: int) -> ForeignTree:
@@ -137,9 +142,9 @@ class _Splits:
         self._places = [one["flat_feature_index"] for one in info.get("categorical_features", [])]
         hashes = info.get("cat_features_hash") or ()
         self._names: dict[int, str] = {one["hash"]: one["value"] for one in hashes}
-        self._ctrs = self._read_ctrs(info)
         self._known: dict[str, Question] = {}
-        self.levels = {place: self._levels(place) for place in self._places}
+        self.levels = {place: level_texts(table, place) for place in self._places}
+        self._ctrs = self._read_ctrs(info)
 
     def question(self, split: Split) -> Question:
         """Return the question of a split."""
@@ -161,20 +166,26 @@ class _Splits:
         return threshold(known["flat_feature_index"], end, to_right)
 
     def _about_level(self, split: Split) -> Question:
-        place = self._places[split["cat_feature_index"]]
-        name = self._name(split)
+        place, name = self._places[split["cat_feature_index"]], self._name(split)
         return Question(place, tuple(level == name for level in self.levels[place]), False)
 
     def _name(self, split: Split) -> str:
         """Level that a split asks for."""
-        return self._names[split["value"] % 2**32]
+        name = self._names.get(split["value"] % 2**32)
+        if name is None:
+            self._refuse_table(self._places[split["cat_feature_index"]])
+        return name
+
+    def _refuse_table(self, place: int) -> NoReturn:
+        raise ValueError(
+            f"X: the model knows levels of {self.table.name(place)!r} that X does not have, and "
+            "keeps no names of them. Pass all rows of its training."
+        )
 
     def _about_statistic(self, split: Split) -> Question:
         place = self._ctrs[split["split_index"]]
         *right, unseen = self._answers[split["split_index"]].tolist()
-        number = {level: answer for level, answer in zip(self._asked(place), right, strict=False)}
-        levels = self.levels[place]
-        return Question(place, tuple(number[level] for level in levels), unseen, unseen)
+        return Question(place, tuple(right), unseen, unseen)
 
     def _read_ctrs(self, info: Mapping[str, Any]) -> dict[int, int]:
         """Feature of each split by a statistic, by the number of the split."""
@@ -188,46 +199,18 @@ class _Splits:
                     "has statistics of several features together",
                     "Fit it with max_ctr_complexity=1, or with one_hot_max_size=255.",
                 )
+            place = self._places[one["cat_feature_index"]]
+            if len(self.levels[place]) < self._n_known(ctr["identifier"]):
+                self._refuse_table(place)
             for _ in ctr["borders"]:
-                features[first] = self._places[one["cat_feature_index"]]
+                features[first] = place
                 first += 1
         return features
 
-    def _asked(self, place: int) -> list[str]:
-        """Levels of a feature that the model is asked about: all that it or the table knows."""
-        here = map(level_text, levels_of(self.table, place))
-        return list(dict.fromkeys([*here, *self._names.values()]))
-
-    def _levels(self, place: int) -> tuple[str, ...]:
-        """Levels of the table, and those that the model tells from levels that it does not know."""
-        here = list(dict.fromkeys(map(level_text, levels_of(self.table, place))))
-        if here and self._names and set(here).isdisjoint(self._names.values()):
-            raise ValueError(
-                f"X: the model knows none of the levels of {self.table.name(place)!r}, such as "
-                f"{here[0]!r}. Pass them as in its fit."
-            )
-        splits = (split for split in self._each_split() if split["split_type"] == "OneHotFeature")
-        told = [
-            self._name(split)
-            for split in splits
-            if self._places[split["cat_feature_index"]] == place
-        ]
-        own = [self._answers[index] for index, feature in self._ctrs.items() if feature == place]
-        own = [answers for answers in own if len(answers)]
-        for number, level in enumerate(self._asked(place)):
-            if any(answers[number] != answers[-1] for answers in own):
-                told.append(level)
-        return tuple(dict.fromkeys([*here, *told]))
-
-    def _each_split(self) -> Iterable[Split]:
-        """All splits of oblivious trees, and of others."""
-        for tree in self._content.get("oblivious_trees", ()):
-            yield from tree.get("splits") or ()
-        nodes = list(self._content.get("trees", ()))
-        for node in nodes:
-            if "split" in node:
-                yield node["split"]
-                nodes += [node["left"], node["right"]]
+    def _n_known(self, identifier: str) -> int:
+        """Levels in the table of a statistic, in which some places are empty."""
+        table = self._content["ctr_data"][identifier]
+        return sum(key != NO_KEY for key in table["hash_map"][:: table["hash_stride"]])
 
     @cached_property
     def _answers(self) -> dict[int, BoolArray]:
@@ -251,8 +234,8 @@ class _Splits:
         return answers
 
     def _leaves(self, place: int) -> Any:
-        """Leaf of every tree, of rows that have each level of a feature, (n_levels + 1, n_trees)."""
-        levels = [*self._asked(place), NO_LEVEL]
+        """Leaf of every tree, for each level of a feature and one more, (n_levels + 1, n_trees)."""
+        levels = [*self.levels[place], NO_LEVEL]
         rows = np.zeros((len(levels), self.table.n_features), object)
         rows[:, self._places] = NO_LEVEL
         rows[:, place] = levels

@@ -159,7 +159,7 @@ def _nodes(fields: Fields) -> Iterator[tuple[int, float, int]]:
 
 
 def _sets(fields: Fields) -> list[frozenset[int]]:
-    """Sets of levels that go left, by their number in a tree."""
+    """Return the sets of levels that go left, by their number in a tree."""
     words = list(map(int, fields.get("cat_threshold", "").split()))
     bounds = _numbers(fields, "cat_boundaries").astype(int).tolist()
     return [set_bits(words[start:end]) for start, end in pairwise(bounds)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +21,7 @@ from tpnn.estimators.inputs import checked_weights
 from tpnn.lifecycle.foreign.catboost_trees import sum_of_catboost
 from tpnn.lifecycle.foreign.lightgbm_trees import sum_of_lightgbm
 from tpnn.lifecycle.foreign.sklearn_trees import KNOWN, sum_of_sklearn
-from tpnn.lifecycle.foreign.tree_nodes import nodes_of
+from tpnn.lifecycle.foreign.tree_nodes import Nodes, nodes_of
 from tpnn.lifecycle.foreign.tree_sum import TreeSum
 from tpnn.lifecycle.foreign.xgboost_trees import sum_of_xgboost
 from tpnn.loss.links import LINKS
@@ -80,9 +81,9 @@ def read(
     Returns
     -------
     AnovaModel
-        Components have nodes at the cuts of the trees, on both sides. A feature with more than
-        127 cuts has fewer nodes in pairs, one with more than 15 in triples; the remainder holds the
-        difference.
+        Components have a node on both sides of each cut of the trees, so they are exact. A feature
+        with more than 63 cuts has fewer nodes in pairs, one with more than 15 in triples, with more
+        than 500 in main effects. What a component loses there is in the remainder.
 
     Examples
     --------
@@ -102,36 +103,37 @@ def read(
         raise ValueError("X: at least one row is needed, found none. Pass the rows of training.")
     given = _trees_of(model, table, link)
     nodes = nodes_of(given, weights)
-    trees = given.on(nodes.features)
-    boxes = Boxes.of(trees)
+    return _joined(given, nodes, Boxes.of(given.on(nodes.features)), max_components)
+
+
+def _joined(given: TreeSum, nodes: Nodes, boxes: Boxes, max_components: int) -> AnovaModel:
+    """Core and remainder; no remainder if the core says all."""
     with Workers(None) as workers:
         sizes = variances([boxes], nodes.encoder.axes[1], LARGEST_ORDER, workers)
-    share = CORE_SHARE if len(sizes) > max_components else float("inf")
+    share = CORE_SHARE if len(sizes) > max_components else np.inf
     core = core_of(sizes, CoreRules(share, max_components, LARGEST_ORDER))
     constants, tables = boxes.components(core.components, nodes.encoder.axes)
     grids = tuple(tables[component] for component in core)
-    return pruned(
-        measured(
-            AnovaModel(
-                encoder=nodes.encoder.up_to(max(core.orders, default=1)),
-                components=core,
-                tables=grids,
-                intercepts=given.intercept + constants,
-                link=LINKS[given.link],
-                output_names=given.output_names,
-                classes=given.classes,
-                remainder=Remainder(
-                    trees=trees,
-                    constants=constants,
-                    components=core,
-                    tables=grids,
-                    share=0.0,
-                    worth=0.0,
-                ),
-            ),
-            list(sizes),
-        )
+    remainder = Remainder(
+        trees=boxes.trees, constants=constants, components=core, tables=grids, share=0.0, worth=0.0
     )
+    model = AnovaModel(
+        encoder=nodes.encoder.up_to(max(core.orders, default=1)),
+        components=core,
+        tables=grids,
+        intercepts=given.intercept + constants,
+        link=LINKS[given.link],
+        output_names=given.output_names,
+        classes=given.classes,
+        remainder=None if _says_all(core, boxes, nodes) else remainder,
+    )
+    return pruned(measured(model, sizes))
+
+
+def _says_all(core: ComponentSet, boxes: Boxes, nodes: Nodes) -> bool:
+    """Whether the components have all sets of features that meet in a leaf, with all cuts."""
+    meeting = {features for features in boxes.together if features}
+    return meeting <= set(core) and all(len(s) <= nodes.exact_order for s in meeting)
 
 
 def _check_fitted(model: Any) -> None:

@@ -22,8 +22,9 @@ from tpnn.table.axis import Axis, distinct, make_axis, place_nodes
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import NOMINAL
 
-MOST_CUTS = {1: 2_000, 2: 127, 3: 15}  # of a feature, in the components of each order
-MOST_LEVELS = {1: 65_000, 2: 254, 3: 30}  # likewise
+MOST_CUTS = {1: 500, 2: 63, 3: 15}  # of a feature, in the components of each order
+MOST_LEVELS = {1: 65_000, 2: 126, 3: 30}  # likewise
+MOST_ANSWERS = 2e9  # of all questions, each for all intervals between the cuts of its feature
 FARTHEST_CUT = 1e30  # beyond it there are no values, only other words for infinity
 
 
@@ -32,6 +33,7 @@ class Nodes(NamedTuple):
 
     encoder: TableEncoder
     features: tuple[TreeFeature, ...]  # codes of the trees' questions
+    exact_order: int  # up to which components have nodes at all cuts, and of all levels
 
 
 def nodes_of(given: TreeSum, weights: FloatArray | None) -> Nodes:
@@ -39,6 +41,7 @@ def nodes_of(given: TreeSum, weights: FloatArray | None) -> Nodes:
     table = given.table
     columns = _reader(given, {1: tuple(map(_any_axis, given.features))}).columns(table)
     counts = _cut_counts(given)
+    _check_size(counts)
     features, by_feature = list[TreeFeature](), list[dict[int, Axis]]()
     for j, (column, x) in enumerate(zip(given.features, columns, strict=True)):
         if column.kind == NOMINAL:
@@ -48,7 +51,20 @@ def nodes_of(given: TreeSum, weights: FloatArray | None) -> Nodes:
         features.append(feature)
         by_feature.append(axes)
     axes_of = {order: tuple(axes[order] for axes in by_feature) for order in MOST_CUTS}
-    return Nodes(_reader(given, axes_of), tuple(features))
+    exact = [order for order, axes in axes_of.items() if all(map(_is_exact, axes, features))]
+    return Nodes(_reader(given, axes_of), tuple(features), max(exact, default=0))
+
+
+def _is_exact(axis: Axis, feature: TreeFeature) -> bool:
+    """Whether there are nodes on both sides of every cut, or for every level."""
+    if feature.groups is not None:
+        return len(axis.values[axis.seen]) == len(feature.groups)
+    return bool(np.isin(_sides(feature.ends), axis.values).all())
+
+
+def _sides(cuts: FloatArray) -> FloatArray:
+    """Numbers on both sides of cuts."""
+    return np.union1d(cuts, np.nextafter(cuts, np.inf))
 
 
 def _reader(given: TreeSum, axes: Mapping[int, tuple[Axis, ...]]) -> TableEncoder:
@@ -72,6 +88,17 @@ def _cut_counts(given: TreeSum) -> list[Counter[float]]:
         for question in tree.questions:
             counts[question.feature].update(question.ends)
     return counts
+
+
+def _check_size(counts: list[Counter[float]]) -> None:
+    """Refuse trees whose questions, times the values that they tell apart, are too many."""
+    n_answers = sum(len(cuts) ** 2 for cuts in counts)
+    if n_answers > MOST_ANSWERS:
+        raise ValueError(
+            f"model: its trees cut their features at {sum(map(len, counts)):,} different numbers, "
+            f"and reading them would take more than {n_answers / 1e9:.0f} GB. Fit it with fewer or "
+            "smaller trees, such as max_depth=6, or to columns that are rounded."
+        )
 
 
 def _levels(
@@ -108,6 +135,6 @@ def _numbers(
     for order, most in MOST_CUTS.items():
         uses = np.array([counts[cut] for cut in cuts.tolist()], np.float64)
         cuts = place_nodes(cuts, uses, most)
-        nodes = np.union1d(np.union1d(cuts, np.nextafter(cuts, np.inf)), outer)
+        nodes = np.union1d(_sides(cuts), outer)
         axes[order] = make_axis(values, masses, nodes)
     return feature, axes

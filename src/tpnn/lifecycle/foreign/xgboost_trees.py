@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from tpnn.lifecycle.foreign.tree_sum import (
     Question,
     TreeSum,
     in_order,
-    levels_of,
     link_of,
     one_output,
     outputs_of,
@@ -137,7 +137,7 @@ def _kept_levels(kept: Mapping[str, Any]) -> tuple[Any, ...]:
     if "offsets" not in kept:
         return tuple(kept["values"])
     text, bounds = bytes(byte % 256 for byte in kept["values"]), kept["offsets"]
-    return tuple(text[a:b].decode() for a, b in zip(bounds, bounds[1:], strict=False))
+    return tuple(text[a:b].decode() for a, b in pairwise(bounds))
 
 
 def _numbered_levels(content: Mapping[str, Any], table: Table, feature: int) -> tuple[int, ...]:
