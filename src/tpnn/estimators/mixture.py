@@ -20,11 +20,11 @@ from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, split
 from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
+from tpnn.anova.core import CoreRules, core_of, variances
 from tpnn.anova.trees import Trees, joined
 from tpnn.estimators.inputs import Settings
 from tpnn.model.model import AnovaModel
 from tpnn.model.remainder import Remainder, measured
-from tpnn.search.core import CoreRules, core_of, variances
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
 from tpnn.solvers.problem.rows import in_lanes

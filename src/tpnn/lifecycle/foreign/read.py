@@ -17,6 +17,7 @@ from tpnn._utils.rules import COUNT, check_parameters
 from tpnn._utils.threads import Workers
 from tpnn.anova.boxes import LARGEST_ORDER, Boxes
 from tpnn.anova.components import ComponentSet
+from tpnn.anova.core import CoreRules, core_of, variances
 from tpnn.estimators.inputs import checked_weights
 from tpnn.lifecycle.foreign.catboost_trees import sum_of_catboost
 from tpnn.lifecycle.foreign.lightgbm_trees import sum_of_lightgbm
@@ -27,7 +28,6 @@ from tpnn.lifecycle.foreign.xgboost_trees import sum_of_xgboost
 from tpnn.loss.links import LINKS
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.remainder import Remainder, measured
-from tpnn.search.core import CoreRules, core_of, variances
 from tpnn.table.table import Table
 
 CORE_SHARE = 0.98  # of the variance, after which a core is complete
