@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
 
 from tests.conftest import QUICK
 from tpnn import (
@@ -22,6 +25,7 @@ from tpnn import (
     merge,
     monitor,
     purify,
+    read,
     scorecard,
     validate,
 )
@@ -47,7 +51,11 @@ def names() -> dict[str, Any]:
     return {**known, "X": X, "y": y, "np": np, "model": model, "Grow": Grow, "purify": purify,
             "Explanation": Explanation, "scorecard": scorecard, "merge": merge, "compare": compare,
             "monitor": monitor, "validate": validate, "distributed": distributed,
-            "load": load}  # fmt: skip
+            "load": load, "read": read,
+            "GradientBoostingClassifier": GradientBoostingClassifier,
+            "HistGradientBoostingRegressor": HistGradientBoostingRegressor,
+            "LinearRegression": LinearRegression,
+            "DecisionTreeRegressor": DecisionTreeRegressor}  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "message"), LINES, ids=[call.strip(" `") for call, _ in LINES])
