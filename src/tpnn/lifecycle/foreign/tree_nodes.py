@@ -25,7 +25,6 @@ from tpnn.table.table import NOMINAL
 MOST_CUTS = {1: 500, 2: 63, 3: 15}  # of a feature, in the components of each order
 MOST_LEVELS = {1: 65_000, 2: 126, 3: 30}  # likewise
 MOST_ANSWERS = 2e9  # of all questions, each for all intervals between the cuts of its feature
-FARTHEST_CUT = 1e30  # beyond it there are no values, only other words for infinity
 
 
 class Nodes(NamedTuple):
@@ -131,7 +130,7 @@ def _numbers(
         values, masses = np.append(values, np.nan), np.append(masses, 0.0)
     known = values[~np.isnan(values)]
     outer = known[[0, -1]] if len(known) else np.zeros(1)
-    cuts, axes = ends[np.abs(ends) < FARTHEST_CUT], dict[int, Axis]()
+    cuts, axes = ends, dict[int, Axis]()
     for order, most in MOST_CUTS.items():
         uses = np.array([counts[cut] for cut in cuts.tolist()], np.float64)
         cuts = place_nodes(cuts, uses, most)

@@ -21,8 +21,9 @@ from tpnn.model.codec import Label, storable_labels
 from tpnn.table.encoder import Feature
 from tpnn.table.table import Table
 
-SINGLE = np.float32
+SINGLE, BEYOND_SINGLE = np.float32, 2.0**128
 WORD_BITS = 32
+FARTHEST_END = 3.4e38  # beyond it are words for infinity, and no numbers in single precision
 
 
 class Question(NamedTuple):
@@ -36,8 +37,8 @@ class Question(NamedTuple):
 
 
 def threshold(feature: int, end: float, missing: bool) -> Question:
-    """Ask for numbers above an end."""
-    if np.isinf(end):
+    """Ask for numbers above an end; one without numbers beyond it tells missing values alone."""
+    if abs(end) > FARTHEST_END:
         return Question(feature, (end < 0,), missing)
     return Question(feature, (False, True), missing, missing, (end,))
 
@@ -65,7 +66,8 @@ def single_ends(limits: FloatArray, or_equal: bool) -> FloatArray:
         last = limits.astype(SINGLE)
         beyond = last > limits if or_equal else last >= limits
         last = np.where(beyond, np.nextafter(last, SINGLE(-np.inf)), last)
-        middle = (last.astype(np.float64) + np.nextafter(last, SINGLE(np.inf))) / 2
+        above = np.nextafter(last, SINGLE(np.inf)).astype(np.float64)
+        middle = (last + np.minimum(above, BEYOND_SINGLE)) / 2
         is_up = middle.astype(SINGLE) > last  # a tie goes to the even neighbour
     return np.where(is_up, np.nextafter(middle, -np.inf), middle)
 
