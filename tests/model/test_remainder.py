@@ -196,7 +196,7 @@ def test_plots_have_it_as_the_last_line() -> None:
     bars = plots.importance(explanation, n_components=3)
     assert bars.get_yticklabels()[0].get_text() == "remainder"
     assert bars.patches[0].get_width() == explanation.importance()["remainder",]
-    figure = plots.components(explanation, n_components=2)
+    figure = plots.components(explanation, n_components=3)
     assert figure.axes[2].get_title() == plots.remainder(explanation).get_title() != ""
     axes = plots.waterfall(explanation, row=4, n_components=2)
     labels = [label.get_text() for label in axes.get_yticklabels()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -85,3 +87,23 @@ def test_pictures_beyond_ten_are_folded() -> None:
 def test_pages_without_matplotlib_say_how_to_get_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install &quot;tpnn[plots]&quot;" in pictures(drawn(name) for name in "ab")
+
+
+def test_text_is_read_from_the_left_and_long_text_unfolds(driver: Any, tmp_path: Path) -> None:
+    """Beside one cell of 600 letters, the other values of a column are on the screen."""
+    long = "20: " + ", ".join(f"feature number {k}" for k in range(40))
+    frame = pd.DataFrame({"setting": ["features", "order"], "value": [long, "auto"]})
+    path = tmp_path / "page.html"
+    whole = page("Settings", "", [], [Section("Settings", "", (table(frame),))])
+    path.write_text(whole, encoding="utf-8")
+    driver.get(path.as_uri())
+    cells = driver.find_elements("css selector", "td")
+    assert [cell.text.split(",")[0] for cell in cells] == ["20: feature number 0", "auto"]
+    width = driver.execute_script("return innerWidth")
+    for cell in cells:
+        assert cell.value_of_css_property("text-align") == "left"
+        assert cell.rect["x"] + cell.rect["width"] <= width
+    assert cells[0].rect["height"] < 80
+    cells[0].find_element("tag name", "summary").click()
+    assert cells[0].rect["height"] > 80
+    assert cells[0].get_property("textContent").endswith(long)

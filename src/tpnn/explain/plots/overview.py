@@ -93,7 +93,8 @@ def components(
     """
     check_explanation(explanation)
     ranked, rest = ranked_components(explanation)
-    drawn = [names for names, _ in ranked if len(names) <= 2][:n_components]
+    most = n_components - (rest is not None)
+    drawn = [names for names, _ in ranked if len(names) <= 2][:most]
     n_panels = len(drawn) + (rest is not None)
     n_rows = math.ceil(n_panels / n_columns)
     width, height = _panel_inches([explanation.component(names).axes for names in drawn])

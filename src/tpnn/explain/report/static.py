@@ -26,6 +26,7 @@ SVG_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "tpnn"}
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 N_SHOWN = 10  # lines of a table, and pictures, that are not folded
 DIGITS = 4
+LONG_TEXT = 90  # letters of a cell, beyond which it is folded
 WIDE_INCHES = 6.0  # a picture that is wider stands alone
 
 
@@ -86,13 +87,32 @@ def _folded(shown: str, rest: str, n: int) -> str:
 
 
 def _lines(frame: pd.DataFrame) -> str:
-    heads = "".join(f"<th>{escape(str(name).replace('_', ' '))}</th>" for name in frame.columns)
+    lines = list(frame.itertuples(index=False, name=None))
+    kinds = [' class="text"' if _is_text(column) else "" for column in zip(*lines, strict=True)]
+    heads = "".join(
+        f"<th{kind}>{escape(str(name).replace('_', ' '))}</th>"
+        for name, kind in zip(frame.columns, kinds or [""] * frame.shape[1], strict=True)
+    )
     rows = "".join(
-        f"<tr><th>{cell(first)}</th>{''.join(f'<td>{cell(value)}</td>' for value in rest)}</tr>"
-        for first, *rest in frame.itertuples(index=False, name=None)
+        f"<tr><th>{cell(first)}</th>"
+        + "".join(f"<td{k}>{_folded_text(v)}</td>" for v, k in zip(rest, kinds[1:], strict=True))
+        + "</tr>"
+        for first, *rest in lines
     )
     head = f"<thead><tr>{heads}</tr></thead>"
     return f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
+
+
+def _is_text(column: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in column)
+
+
+def _folded_text(value: Any) -> str:
+    """Write a value; a long text begins with its first words, and the whole unfolds."""
+    if not isinstance(value, str) or len(value) <= LONG_TEXT:
+        return cell(value)
+    start = value[:LONG_TEXT].rsplit(" ", 1)[0]
+    return f"<details><summary>{escape(start)} …</summary>{escape(value)}</details>"
 
 
 def pictures(drawn: Iterable[str]) -> str:

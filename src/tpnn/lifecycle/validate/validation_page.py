@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tpnn.explain.plots.style import COLOURS, LABEL_SIZE, TICK_SIZE, axes_or_new, tidy
+from tpnn.explain.report.data import in_words
 from tpnn.explain.report.static import Section, field, page, paragraph, picture, pictures, table
 from tpnn.lifecycle.validate.robustness import MISSING_WORD, NOISE_WORD, OTHERS_WORD, Robustness
 
@@ -44,7 +45,7 @@ def validation_page(validation: Validation) -> str:
     facts = [("Rows", validation.facts["rows"]), ("Weak slices", len(validation.slices)),
              ("Components", len(validation.facts["components"]))]  # fmt: skip
     settings = {**validation.facts, **validation.facts["provenance"].get("settings", {})}
-    lines = [(name, str(value)) for name, value in settings.items() if name != "provenance"]
+    lines = [(name, _setting(value)) for name, value in settings.items() if name != "provenance"]
     rate = f"{100 * validation.false_alarm_rate:g} %"
     sections = [
         Section("Scores", "On rows that the model has not seen, with confidence intervals of 95 %.",
@@ -66,6 +67,13 @@ def validation_page(validation: Validation) -> str:
     ]  # fmt: skip
     lede = "Discrimination, calibration, weak slices, robustness and group differences."
     return page("Validation", lede, facts, sections)
+
+
+def _setting(value: Any) -> str:
+    """Write a fact or a setting; a list begins with its length."""
+    if isinstance(value, list | tuple) and len(value) > 1:
+        return f"{len(value)}: {', '.join(map(str, value))}"
+    return in_words({"": value})[""]
 
 
 def _robust_section(robust: Robustness) -> Section:
