@@ -203,9 +203,13 @@ def _plain() -> Any:
 def round_places(limits: tuple[float, float], most: int) -> FloatArray:
     """Round numbers between two limits for a logarithmic axis: powers of ten, or 1, 2 and 5 times.
 
+    Limits that are too close for two of these have round numbers at equal distances between them.
+
     >>> round_places((30.0, 2e6), 3), round_places((0.4, 30.0), 6)
     (array([1.e+02, 1.e+04, 1.e+06]), array([ 0.5, 1. , 2. , 5. , 10. , 20. ]))
     """
+    from matplotlib.ticker import MaxNLocator
+
     low, high = limits
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     powers: FloatArray = np.array([10.0**power for power in range(first, last + 1)])
@@ -213,7 +217,10 @@ def round_places(limits: tuple[float, float], most: int) -> FloatArray:
     if len(inside) < 3:
         steps = np.outer(powers, (1.0, 2.0, 5.0)).ravel()
         inside = steps[(steps >= low) & (steps <= high)]
-    return inside[:: math.ceil(len(inside) / most)]
+    if len(inside) < 2:
+        steps = MaxNLocator(max(most, 2)).tick_values(low, high)
+        inside = steps[(steps >= low) & (steps <= high)]
+    return inside[:: max(math.ceil(len(inside) / most), 1)]
 
 
 def _around_zero(linear: float, limits: tuple[float, float], most: int) -> FloatArray:
