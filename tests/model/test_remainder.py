@@ -11,7 +11,7 @@ import pytest
 
 from tests import models
 from tests.models import random_model
-from tpnn import AnovaModel, Explanation, plots
+from tpnn import AnovaModel, Explanation
 from tpnn.model.model import changed
 from tpnn.model.remainder import measured
 
@@ -188,25 +188,6 @@ def test_one_output_has_its_own_remainder() -> None:
     assert np.allclose(
         one.shap_values().values, Explanation(model, rows).shap_values().values[..., 1]
     )
-
-
-def test_plots_have_it_as_the_last_line() -> None:
-    model = with_remainder(random_model(3, 2))
-    explanation = Explanation(model, cells(model)[0])
-    bars = plots.importance(explanation, n_components=3)
-    assert bars.get_yticklabels()[0].get_text() == "remainder"
-    assert bars.patches[0].get_width() == explanation.importance()["remainder",]
-    figure = plots.components(explanation, n_components=3)
-    assert figure.axes[2].get_title() == plots.remainder(explanation).get_title() != ""
-    axes = plots.waterfall(explanation, row=4, n_components=2)
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels[-1] == "remainder"
-    assert axes.patches[-1].get_width() == pytest.approx(explanation.remainder[4])
-    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(
-        model.raw_scores(cells(model)[0][4:5])[0] - model.intercept
-    )
-    with pytest.raises(ValueError, match=r"^explanation: the model has no remainder"):
-        plots.remainder(Explanation(random_model(2, 1)))
 
 
 def test_pruning_changes_no_number() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib import pyplot
 
-from tests.models import random_model
+from tests.models import random_model, with_remainder
 from tpnn import Explanation, TPNNRegressor, plots
 
 
@@ -79,3 +80,23 @@ def test_triples_are_left_out_of_the_panels() -> None:
     explanation = Explanation(random_model(3, 3))
     labels = [axes.get_xlabel() for axes in plots.components(explanation, 20).axes]
     assert sum(map(bool, labels)) == 6
+
+
+def test_plots_have_it_as_the_last_line() -> None:
+    model = with_remainder(random_model(3, 2))
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    explanation = Explanation(model, X)
+    bars = plots.importance(explanation, n_components=3)
+    assert bars.get_yticklabels()[0].get_text() == "remainder"
+    assert bars.patches[0].get_width() == explanation.importance()["remainder",]
+    figure = plots.components(explanation, n_components=3)
+    assert figure.axes[2].get_title() == plots.remainder(explanation).get_title() != ""
+    axes = plots.waterfall(explanation, row=4, n_components=2)
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[-1] == "remainder"
+    assert axes.patches[-1].get_width() == pytest.approx(explanation.remainder[4])
+    assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(
+        model.raw_scores(X[4:5])[0] - model.intercept
+    )
+    with pytest.raises(ValueError, match=r"^explanation: the model has no remainder"):
+        plots.remainder(Explanation(random_model(2, 1)))
