@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
@@ -47,23 +46,38 @@ FAILURES: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
-def test_a_failed_refit_leaves_nothing_of_the_old_fit(
+def test_a_failed_refit_leaves_the_old_fit(
     kind: Any, failure: str, table: Any, labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = table
     events = np.column_stack([np.exp(y), np.ones(len(y))])
     target = {TPNNRegressor: y, TPNNClassifier: labels, TPNNSurvival: events}[kind]
     model = clone(kind(**QUICK)).fit(X, target)
-    model.path()
+    path, predicted = model.path(), model.predict(X)
+    old = {name: value for name, value in vars(model).items() if name.endswith("_")}
     parameters, bad_target = FAILURES[failure]
     if failure == "the solver":
         monkeypatch.setattr(Grow, "solve", fail)
     with pytest.raises((RuntimeError, ValueError)):
         model.set_params(**parameters).fit(X, target if bad_target is None else bad_target)
-    assert set(vars(model)) == set(model.get_params(deep=False))
-    for forgotten in (model.path, model.explain, lambda: model.predict(X)):
-        with pytest.raises(NotFittedError):
-            forgotten()
+    assert {name: vars(model)[name] for name in vars(model) if name.endswith("_")} == old
+    assert model.path() is path
+    assert np.array_equal(model.predict(X), predicted)
+
+
+def test_an_interrupt_at_the_end_of_a_fit_leaves_the_old_fit(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The baseline is the last thing that a survival model gets."""
+    X, y = table
+    events = np.column_stack([np.exp(y), np.ones(len(y))])
+    model = TPNNSurvival(**QUICK).fit(X, events)
+    old = model.model_
+    monkeypatch.setattr("tpnn.estimators.survival.breslow", fail)
+    with pytest.raises(RuntimeError):
+        model.fit(X, events[::-1])
+    assert model.model_ is old
+    assert old.evidence.baseline is not None
 
 
 def test_a_refit_keeps_what_was_set_beside_the_parameters(table: Any) -> None:

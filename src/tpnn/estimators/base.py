@@ -7,9 +7,10 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ from tpnn.solvers.solution import Event
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
 
+Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+
 LOGGER = logging.getLogger("tpnn")
 DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
@@ -55,6 +58,23 @@ class Results:
     _fitted_: Fitted  # holds the training rows
     _record_: FitRecord
     _path_: SelectionPath
+
+
+def whole_or_not(fit: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a method that leaves its object as it was if it fails or is interrupted."""
+
+    @wraps(fit)
+    def kept(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        state = vars(arguments[0])
+        before = dict(state)
+        try:
+            return fit(*arguments, **named)
+        except BaseException:
+            state.clear()
+            state.update(before)
+            raise
+
+    return kept
 
 
 @parametrised
@@ -240,8 +260,12 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             self._record_ = warm.record
 
     def _store(self, table: Table, model: AnovaModel, events: Iterable[Event]) -> None:
-        """Set what users see of a fit, in place of the results of an earlier one."""
-        self._forget()
+        """Set what users see of a fit, in place of the results of an earlier one.
+
+        Attributes that do not end with an underscore, such as those of ``set_output``, stay.
+        """
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
         self.model_ = model
         self.components_ = model.component_names
         self.intercept_ = model.intercept
@@ -251,21 +275,8 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         if table.names is not None:
             self.feature_names_in_ = np.array(table.column_names, dtype=object)
 
-    def _forget(self) -> None:
-        """Delete what an earlier fit has set: attributes that end with an underscore.
-
-        Other attributes, such as those of ``set_output``, stay.
-        """
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-
     def _begin(self, offset: Any, start: Any, freeze: Any, nodes: Any) -> WarmStart | None:
-        """Delete the results of an earlier fit; check the parameters and what the fit starts from.
-
-        A fit that fails leaves no model behind, unless the estimator is itself the start.
-        """
-        if start is not self:
-            self._forget()
+        """Check the parameters and what the fit starts from."""
         parameters = self.get_params(deep=False)
         check_parameters(parameters, RULES)
         check_one_offset(parameters, offset)

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.estimators.base import TPNNEstimator
+from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.inputs import (
     checked_target,
     checked_weights,
@@ -57,6 +57,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
 
     class_weight: str | Mapping[Any, float] | None = None
 
+    @whole_or_not
     def fit(
         self,
         X: Any,

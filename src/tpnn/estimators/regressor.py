@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 
-from tpnn.estimators.base import TPNNEstimator
+from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.inputs import (
     check_range,
     checked_targets,
@@ -49,6 +49,7 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
     objective: str | Mapping[str, Any] | Callable[[Any, Any], Any] = "squared_error"
     exposure: int | str | None = None
 
+    @whole_or_not
     def fit(
         self,
         X: Any,

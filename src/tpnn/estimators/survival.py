@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.estimators.base import TPNNEstimator
+from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.inputs import (
     checked_weights,
     memory_for_tables,
@@ -56,6 +56,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     event_times_: FloatArray
     baseline_hazard_: FloatArray
 
+    @whole_or_not
     def fit(
         self,
         X: Any,
