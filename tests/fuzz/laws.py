@@ -300,6 +300,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
     """Whether two models consist of the same bits."""
     parts = [
         (*model.tables, *(model.evidence.spreads or ()), model.intercepts,
+         *(model.evidence.baseline or ()),
          *(a for axes in model.encoder.axes.values() for x in axes for a in (x.values, x.weights)))
         for model in (one, other)
     ]  # fmt: skip

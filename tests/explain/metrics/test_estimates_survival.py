@@ -61,6 +61,31 @@ def test_breslow_by_a_plain_loop() -> None:
         assert np.exp(log_hazard) == pytest.approx(total)
 
 
+@pytest.mark.parametrize("kind", ["none", "whole", "any"])
+def test_breslow_is_the_same_for_the_same_rows(kind: str) -> None:
+    """Shuffled, duplicated, with weights in another unit, and with weights in place of copies."""
+    times, events, raw = lives(300)
+    times, raw, rng = np.round(times, 1), np.round(raw, 1), np.random.default_rng(0)
+    weights = {
+        "none": np.ones(300),
+        "whole": rng.integers(0, 5, 300).astype(float),
+        "any": rng.uniform(size=300),
+    }[kind]
+    expected = breslow(times, events, raw, weights)
+    rows, twice = rng.permutation(300), np.tile(np.arange(300), 2)
+    same = [
+        breslow(times[rows], events[rows], raw[rows], weights[rows]),
+        breslow(times[twice], events[twice], raw[twice], weights[twice]),
+        *(breslow(times, events, raw, unit * weights) for unit in (4, 7)),
+    ]
+    if kind != "any":
+        copies = np.repeat(np.arange(300), weights.astype(int))
+        same.append(breslow(times[copies], events[copies], raw[copies]))
+    for other in same:
+        assert np.array_equal(other.times, expected.times)
+        assert np.array_equal(other.log_hazard, expected.log_hazard)
+
+
 def test_predicted_curves_meet_those_observed_where_the_model_is_right() -> None:
     fit_times, fit_events, fit_raw = lives(20_000, seed=1)
     baseline = breslow(fit_times, fit_events, fit_raw)

@@ -9,6 +9,7 @@ from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.explain.metrics.records import Groups, Roc, SurvivalCurve
 from tpnn.model.evidence import Baseline
 from tpnn.model.task import Task
+from tpnn.table.encoder import whole_counts
 
 MAX_CURVE_POINTS = 200
 
@@ -74,15 +75,25 @@ MIN_ROWS_OF_A_THIRD = 10
 def breslow(
     times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None = None
 ) -> Baseline:
-    """Breslow's estimate: at each event, deaths over the summed risk of the rows still alive."""
+    """Breslow's estimate: at each event, deaths over the summed risk of the rows still alive.
+
+    No bit depends on the order of the rows, on their copies or on the unit of the weights.
+    """
     mass = np.ones_like(times) if weights is None else weights
-    order = np.argsort(-times, kind="stable")
-    with np.errstate(divide="ignore"):  # weights may be zero
-        log_alive = np.logaddexp.accumulate((np.log(mass) + raw)[order])
-    event_times = np.unique(times[(events > 0) & (mass > 0)])
-    last = np.searchsorted(-times[order], -event_times, side="right") - 1
-    deaths = [(mass * events)[times == time].sum() for time in event_times]
-    return Baseline(event_times, np.logaddexp.accumulate(np.log(deaths) - log_alive[last]))
+    order = np.lexsort((mass, events, raw, times))
+    order = order[mass[order] > 0]
+    keys = np.stack([times, events, raw])[:, order]
+    starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(0)])
+    merged, (moments, died, scores) = np.add.reduceat(mass[order], starts), keys[:, starts]
+    counts = whole_counts(merged)
+    if counts is None:  # in single precision, which hides how the sums were rounded
+        counts = (merged / merged.sum()).astype(np.float32).astype(np.float64)
+    log_alive = np.logaddexp.accumulate((np.log(counts) + scores)[::-1])[::-1]
+    first = np.flatnonzero(np.r_[True, np.diff(moments) > 0])
+    deaths = np.add.reduceat(counts * died, first)
+    first, deaths = first[deaths > 0], deaths[deaths > 0]
+    log_hazard = np.logaddexp.accumulate(np.log(deaths) - log_alive[first])
+    return Baseline(moments[first], log_hazard)
 
 
 def kaplan_meier(times: FloatArray, events: FloatArray, asked: FloatArray) -> FloatArray:
