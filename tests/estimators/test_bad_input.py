@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
+from tpnn.estimators.base import INSTEAD
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:, 0] + X[:, 1] * X[:, 2]
@@ -137,17 +138,41 @@ def test_features_that_cannot_be_meant(parameters: dict[str, Any], words: str) -
         (None, "times are needed, found None"),
         (
             np.ones((30, 3)),
-            r"times, or two columns \(time and event\), are needed, found shape \(30,",
+            r"times, or two columns \(time and event\), are needed, found shape \(30, 3\). "
+            r"Intervals \(start, stop, event\) are not supported. Or pass one row for each int",
         ),
         (Y, "times must be finite and not negative"),
         (np.column_stack([-np.ones(30), np.ones(30)]), "times must be finite and not negative"),
         (np.column_stack([np.ones(30), np.full(30, 2)]), "times must be .*, and events 0 or 1"),
+        (
+            np.column_stack([np.ones(30), np.arange(30) % 3]),
+            r"events must be 0 or 1, found \[0, 1, 2\]. Competing events are not supported: fit a",
+        ),
+        (
+            pd.DataFrame({"until": pd.Timestamp("2020") + pd.to_timedelta(Y, "D"), "died": True}),
+            "times and events must be real numbers, found dates. Subtract the date at which",
+        ),
         (np.column_stack([np.ones(30), np.zeros(30)]), "at least one event must be observed"),
     ],
 )
 def test_survival_targets(target: np.ndarray, words: str) -> None:
     with pytest.raises(ValueError, match=f"^y: {words}"):
         TPNNSurvival(**QUICK).fit(X, target)
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_arguments_of_other_libraries(name: str) -> None:
+    for model in (TPNNRegressor(**QUICK), TPNNClassifier(**QUICK), TPNNSurvival(**QUICK)):
+        with pytest.raises(TypeError, match=f"^{name}: fit does not support it. [A-Z]"):
+            model.fit(X, Y, **{name: None})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        TPNNRegressor(**QUICK).fit(X, Y, colour="red")
+
+
+def test_features_have_no_importances() -> None:
+    assert not hasattr(TPNNRegressor(), "feature_importances_")
+    with pytest.raises(AttributeError, match=r"^feature_importances_: components have importances"):
+        TPNNRegressor().feature_importances_  # noqa: B018
 
 
 def test_more_components_than_memory() -> None:

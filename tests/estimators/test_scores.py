@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.model_selection import cross_val_score
 
 from tests.conftest import QUICK
 from tpnn import TPNNRegressor, load
+from tpnn.explain.metrics import measure
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,21 @@ def test_deviances_score_d2(objective: Any, power: float) -> None:
     expected = d2_tweedie_score(y, model.predict(X), sample_weight=weights, power=power)
     assert model.score(X, y, weights) == pytest.approx(expected)
     assert model.score(X, y, weights) != pytest.approx(r2_score(y, model.predict(X)))
+
+
+def test_an_exposure_is_no_skill() -> None:
+    """A model of noise explains nothing, and score and the report say the same of any model."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"noise": rng.normal(size=4000), "years": rng.uniform(0.05, 1, 4000)})
+    for slope, least, most in ((0.0, -0.01, 0.01), (1.0, 0.05, 0.9)):
+        y = rng.poisson(0.5 * X.years * np.exp(slope * X.noise))
+        model = TPNNRegressor(objective="poisson", exposure="years", **QUICK).fit(
+            X[:2000], y[:2000]
+        )
+        score, scores = model.score(X[2000:], y[2000:]), measure(model.model_, X[2000:], y[2000:])
+        reported = {one.name: one.value for one in scores.scores}
+        assert least < score < most
+        assert score == pytest.approx(reported["Share of the deviance explained"])
 
 
 def test_cross_validation_that_scores_without_the_offset_warns(tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load
 from tpnn.explain.metrics.estimates import concordance_estimate
 from tpnn.loss.row_values import checked_survival
+from tpnn.model.edit_log import digest
 
 
 @pytest.mark.filterwarnings("error")
@@ -44,6 +46,40 @@ def test_a_large_constant_offset_gives_the_model_without_it(constant: float) -> 
 
 def all_events(times: Any) -> Any:
     return np.column_stack([times, np.ones(len(times))])
+
+
+DURATIONS: dict[str, Any] = {
+    "pandas": pd.to_timedelta,
+    "numpy": lambda days, unit: (days * 86400e6).astype("timedelta64[us]"),
+    "python": lambda days, unit: [timedelta(days=day) for day in days.tolist()],
+}
+
+
+@pytest.mark.parametrize("kind", DURATIONS)
+def test_durations_are_seconds(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    X, days, died = rng.normal(size=(60, 2)), rng.integers(1, 50, 60), rng.random(60) < 0.8
+    durations = DURATIONS[kind](days, unit="D")
+    y = pd.DataFrame({"time": durations, "died": died})
+    model = TPNNSurvival(**QUICK).fit(X, y)
+    plain = TPNNSurvival(**QUICK).fit(X, np.column_stack([86400.0 * days, died]))
+    assert digest(model.model_) == digest(plain.model_)
+    lived = plain.predict_survival(X, 86400.0 * days[:5])
+    assert np.array_equal(model.predict_survival(X, durations[:5]), lived)
+    assert model.score(X, y) == plain.score(X, np.column_stack([86400.0 * days, died]))
+
+
+def test_tied_times_in_any_order_give_the_same_model() -> None:
+    rng = np.random.default_rng(0)
+    X, times, died = rng.normal(size=(80, 2)), rng.integers(1, 6, 80), rng.random(80) < 0.8
+    y, weights = np.column_stack([times, died]), rng.integers(1, 4, 80)
+    rows = rng.permutation(80)
+    models = [
+        TPNNSurvival(**QUICK).fit(X, y, weights),
+        TPNNSurvival(**QUICK).fit(X[rows], y[rows], weights[rows]),
+        TPNNSurvival(**QUICK).fit(X, y, 7 * weights),
+    ]
+    assert len({digest(model.model_) for model in models}) == 1
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -237,6 +237,20 @@ def test_edited_table(saved: Any, tmp_path: Path) -> None:
         load(tmp_path / "edited")
 
 
+def test_a_flipped_bit_of_an_entry_is_called_a_checksum(tmp_path: Path) -> None:
+    path, broken = tmp_path / "model", tmp_path / "broken"
+    random_model(3, 2).save(path)
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+    for entry in entries:
+        damaged = bytearray(path.read_bytes())
+        start = entry.header_offset + 30 + len(entry.filename)  # after the header of the entry
+        damaged[start + entry.compress_size // 2] ^= 8
+        broken.write_bytes(damaged)
+        with pytest.raises(ValueError, match="does not match its own checksum: the file was chang"):
+            load(broken)
+
+
 def test_random_damage_is_always_noticed(tmp_path: Path) -> None:
     model, X = random_model(3, 2), np.random.default_rng(0).normal(size=(20, 3))
     path, broken = tmp_path / "model", tmp_path / "broken"

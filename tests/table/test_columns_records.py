@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.conftest import QUICK
-from tpnn import TPNNRegressor, TPNNSurvival
+from tpnn import TPNNRegressor, TPNNSurvival, load
 from tpnn.table.table import Table
 
 
@@ -79,6 +81,22 @@ def test_a_key_that_is_needed_is_in_every_record(model: TPNNRegressor, frame: An
         TPNNRegressor(**QUICK).fit(rows, [1, 2, 3])
     with pytest.raises(ValueError, match=r"^X: the columns seen during fit are needed, \['town'\]"):
         model.predict(rows[1])
+
+
+def test_dates_may_be_iso_text_to_predict(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """JSON has no dates: a served model gets them as text."""
+    model = TPNNRegressor(**QUICK, order=1).fit(frame[["sold"]], frame.sold.dt.dayofyear)
+    model.model_.save(tmp_path / "model.tpnn")
+    served, expected = load(tmp_path / "model.tpnn"), model.predict(frame)
+    for text in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M+00:00"):
+        rows = frame.assign(sold=frame.sold.dt.strftime(text)).to_dict("records")
+        assert np.array_equal(served.predict(json.loads(json.dumps(rows))), expected)
+    rows[3]["sold"] = None
+    with pytest.warns(UserWarning, match="fit has not seen"):
+        assert np.array_equal(served.predict(rows)[4:], expected[4:])
+    rows[4]["sold"] = "yesterday"
+    with pytest.raises(TypeError, match=r"^X: column 'sold' must hold dates as in fit, found lev"):
+        served.predict(rows)
 
 
 def test_survival_reads_its_records_again(frame: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,23 @@ from tpnn.solvers.solution import Event
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
 
-Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 LOGGER = logging.getLogger("tpnn")
+HELD_OUT = (
+    "Growth stops by itself, on rows that each bag holds out: validation_fraction is their share."
+)
+INSTEAD = {  # of arguments that people know from other libraries
+    "eval_set": f"{HELD_OUT} Score other rows with score or tpnn.validate.",
+    "early_stopping_rounds": f"{HELD_OUT} Pass solver=Grow(patience=...) for another patience.",
+    "callbacks": "Pass time_limit or checkpoint, or follow the logger 'tpnn'.",
+    "cat_features": "Strings and categories are levels already; pass categorical=[...] for numbers "
+    "that are names.",
+    "categorical_feature": "Strings and categories are levels already; pass categorical=[...] for "
+    "numbers that are names.",
+    "entry": "Pass one row for each interval of time in which a subject was at risk, with the "
+    "interval as a feature, and fit whether the event happened in it with TPNNClassifier.",
+}
 DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
 
@@ -60,21 +74,25 @@ class Results:
     _path_: SelectionPath
 
 
-def whole_or_not(fit: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Make a method that leaves its object as it was if it fails or is interrupted."""
+def whole_or_not(fit: Method) -> Method:
+    """Make a method that leaves its object as it was if it fails or is interrupted.
+
+    Arguments that other libraries have are refused with what to do instead.
+    """
 
     @wraps(fit)
-    def kept(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        state = vars(arguments[0])
-        before = dict(state)
+    def kept(estimator: TPNNEstimator, *arguments: Any, **named: Any) -> Any:
+        for name in named.keys() & INSTEAD.keys():
+            raise TypeError(f"{name}: fit does not support it. {INSTEAD[name]}")
+        before = dict(estimator.__dict__)
         try:
-            return fit(*arguments, **named)
+            return fit(estimator, *arguments, **named)
         except BaseException:
-            state.clear()
-            state.update(before)
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before)
             raise
 
-    return kept
+    return cast(Method, kept)
 
 
 @parametrised
@@ -115,6 +133,14 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             )
         super().set_params(**params)
         return self
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Refused, because components have importances, and features share them."""
+        raise AttributeError(
+            "feature_importances_: components have importances, and features share them. Call "
+            "explain().importance(), or average np.abs(shap_values(X).values) over rows."
+        )
 
     def path(self) -> SelectionPath:
         """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
+from sklearn.metrics import d2_pinball_score, r2_score
 
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.inputs import (
@@ -18,6 +18,7 @@ from tpnn.estimators.inputs import (
     targets_of,
 )
 from tpnn.estimators.parameters import documented, parametrised
+from tpnn.explain.metrics.estimates import explained_share, known_offset
 from tpnn.loss.objectives import Objective, resolve
 from tpnn.loss.row_values import checked_numbers
 from tpnn.model.predicting import PredictsNumbers
@@ -117,18 +118,20 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Share of the loss that the model explains: R^2, or D^2 where another loss was fitted.
 
-        For Poisson, gamma and Tweedie it is the share of the deviance, for several quantiles the
-        mean share of the pinball loss.
+        For Poisson, gamma and Tweedie it is the share of the deviance, beside a constant rate: what
+        an exposure or another offset explains is not counted. For several quantiles it is the mean
+        share of the pinball loss.
         """
-        predicted = self.predict(X, offset)
-        actual = checked_numbers("y", y)
-        weights = checked_weights(sample_weight, len(predicted))
-        power = self.model_.task.objective.power
-        if power is not None:
-            return float(d2_tweedie_score(actual, predicted, sample_weight=weights, power=power))
+        table, task = self._read(X), self.model_.task
+        weights = checked_weights(sample_weight, table.n_rows)
+        if task.kind == "rates":
+            target, raw = task.targets(y, table.n_rows), self.model_.raw_scores(table, offset)
+            known = known_offset(self.model_, table, offset)
+            return explained_share(task, target, raw, known, weights)
+        predicted, actual = self.predict(table, offset), checked_numbers("y", y)
         unit = unit_of(actual, predicted)  # in which no square overflows; a score has no unit
         actual, predicted = actual / unit, predicted / unit
-        if self.model_.task.kind != "quantiles":
+        if task.kind != "quantiles":
             return float(r2_score(actual, predicted, sample_weight=weights))
         shares = [
             d2_pinball_score(actual, column, sample_weight=weights, alpha=float(level))

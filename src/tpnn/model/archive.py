@@ -19,6 +19,7 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -144,10 +145,7 @@ def read_document(path: str | os.PathLike[str], verify: Any = None) -> Document:
     if is_json and verify is None:
         return dict(header)
     if not is_json and digest != _digest(entries):
-        raise ValueError(
-            f"path: the content of {os.fspath(path)!r} does not match its own checksum: the file "
-            "was changed after it was saved. Save the model again."
-        )
+        raise _changed(path)
     if verify is not None:
         check_signature(digest or "", signed, verify)
     try:
@@ -166,9 +164,18 @@ def without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    if isinstance(error, zlib.error) or "CRC-32" in str(error):  # of an entry of a whole zip file
+        return _changed(path)
     return ValueError(
         f"path: must be a file written by AnovaModel.save, found {os.fspath(path)!r}, which is "
         f"truncated or of another kind ({error!r}). Save the model again."
+    )
+
+
+def _changed(path: str | os.PathLike[str]) -> ValueError:
+    return ValueError(
+        f"path: the content of {os.fspath(path)!r} does not match its own checksum: the file was "
+        "changed or damaged after it was saved. Copy it again, or save the model again."
     )
 
 

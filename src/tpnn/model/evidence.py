@@ -12,7 +12,7 @@ import numpy as np
 from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
 from tpnn.anova.posterior import Posterior
 from tpnn.loss.links import LINKS
-from tpnn.loss.row_values import checked_numbers
+from tpnn.loss.row_values import checked_times
 
 
 class Baseline(NamedTuple):
@@ -32,7 +32,7 @@ class Baseline(NamedTuple):
 
     def survival(self, raw: FloatArray, times: Any) -> FloatArray:
         """S(t | x) = exp(-H_0(t) exp(f(x))) for raw scores f(x), shape (n_rows, n_times)."""
-        steps = np.searchsorted(self.times, checked_numbers("times", times), side="right")
+        steps = np.searchsorted(self.times, checked_times(times), side="right")
         log_hazard = raw[:, None] + np.append(-np.inf, self.log_hazard)[steps]
         survival: FloatArray = np.exp(-LINKS["log"].inverse(log_hazard))
         return survival

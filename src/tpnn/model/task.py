@@ -174,11 +174,13 @@ class Task:
             )
         return float(losses.mean())
 
-    def constant(self, target: FloatArray, offset: FloatArray) -> FloatArray:
+    def constant(
+        self, target: FloatArray, offset: FloatArray, weights: FloatArray | None = None
+    ) -> FloatArray:
         """Raw scores (n_rows[, n_outputs]) of the constant that fits best, given offsets (n,)."""
-        unit, ones = self._unit(target), np.ones(len(target))
+        unit, mass = self._unit(target), np.ones(len(target)) if weights is None else weights
         column = offset[:, None]
-        raw: FloatArray = column + unit * self.objective.start(target / unit, column / unit, ones)
+        raw: FloatArray = column + unit * self.objective.start(target / unit, column / unit, mass)
         return raw if raw.shape[1] > 1 else raw[:, 0]
 
     def _unit(self, target: FloatArray) -> float:

@@ -170,7 +170,10 @@ def checked_names(names: tuple[Any, ...]) -> tuple[str, ...] | None:
 def checked_matrix(X: Any) -> NDArray[Any]:
     """Array of two dimensions from an array or a list of rows; masked values become missing."""
     if hasattr(X, "toarray") or type(X).__module__.startswith("scipy.sparse"):
-        raise TypeError("X: must be dense, sparse input is not supported. Pass X.toarray().")
+        raise TypeError(
+            "X: must be dense, sparse input is not supported. Pass X.toarray(), or set "
+            "sparse_output=False where it comes from; levels need no encoding at all."
+        )
     if isinstance(X, np.ma.MaskedArray):
         matrix = _filled(X)
     else:

@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from threading import Lock
 from types import MappingProxyType
@@ -19,7 +20,16 @@ from tpnn._utils.rules import warn
 from tpnn._utils.threads import Workers
 from tpnn.table.axis import UNSEEN_LEVEL, Axis, distinct, nested_axes, nominal_axes
 from tpnn.table.columns import LARGEST_EXACT_INTEGER, RemoteTable, StoredColumns, all_finite
-from tpnn.table.table import NOMINAL, NUMBER, ORDERED, Column, OffsetColumn, Table
+from tpnn.table.table import (
+    DATE,
+    NOMINAL,
+    NUMBER,
+    ORDERED,
+    Column,
+    OffsetColumn,
+    Table,
+    read_column,
+)
 
 
 def as_levels(column: Column, levels: Sequence[Any], are_text: bool, name: str) -> FloatArray:
@@ -70,6 +80,18 @@ def _is_rounded_float(level: Any) -> bool:
 def level_numbers(column: Column) -> FloatArray:
     """Column whose levels are numbers, as these numbers."""
     return _by_level(column, column.levels)
+
+
+def iso_dates(column: Column, name: str) -> FloatArray:
+    """Column whose levels are dates as text, which JSON has in place of dates, in seconds."""
+    try:
+        dates = [datetime.fromisoformat(level) for level in column.levels]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"X: column {name!r} must hold dates as in fit, found {described(column)}, which are "
+            f"not all ISO dates ({error}). Pass dates, or text such as '2024-05-31'."
+        ) from error
+    return _by_level(column, read_column(np.array(dates, object), name).values.tolist())
 
 
 def _by_level(column: Column, numbers: Sequence[float]) -> FloatArray:
@@ -308,6 +330,8 @@ class TableEncoder:
             return column.values
         if kind in (NOMINAL, ORDERED):
             return as_levels(table.levels(feature), levels, are_text, table.name(feature))
+        if kind == DATE and column.levels:
+            return iso_dates(column, table.name(feature))
         if kind == NUMBER and level_types(column.levels) == {float}:
             return level_numbers(column)
         raise TypeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,30 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     said = refused(tmp_path)
     assert said.startswith(f"X: there are no Parquet files at {str(tmp_path)!r}. Check")
     assert refused(str(tmp_path / "*.parquet")).startswith("X: there are no Parquet files")
+
+
+@pytest.mark.parametrize("reason", ["no such store", "nothing there", "no network"])
+def test_an_address_that_cannot_be_reached(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason == "no such store":
+        said = refused("foo://bucket/table/")
+        assert said.startswith("X: the store of 'foo://bucket/table/' cannot be reached (Unrec")
+    elif reason == "nothing there":
+        assert refused("file:///no/such/x.parquet").startswith("X: there is nothing at 'file:///no")
+    else:
+
+        def fail(uri: str) -> Any:
+            raise OSError("Could not resolve host")
+
+        monkeypatch.setattr("pyarrow.fs.FileSystem", SimpleNamespace(from_uri=fail))
+        said = refused("s3://bucket/x.parquet")
+        assert "cannot be reached (Could not resolve host). Check the address, the net" in said
+        assert "damaged" not in said
+
+
+def test_an_address_is_read_as_a_path_is(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet", x=[1.0, 2.0], y=[0.0, 1.0])
+    assert Source(f"file://{file}").n_rows == 2
+    assert Source(tmp_path.as_uri()).names == ("x", "y")
 
 
 def test_zero_rows_are_refused(tmp_path: Path) -> None:

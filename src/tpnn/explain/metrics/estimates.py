@@ -23,6 +23,7 @@ from tpnn.loss.row_values import checked_offset
 from tpnn.model.evidence import Baseline
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task, unit_of
+from tpnn.table.table import Table
 
 TOP_SHARE = 0.1  # of rows, those with the highest predictions, whose lift is measured
 N_NEWTON = 50
@@ -322,9 +323,7 @@ def measure(
     ['squared_error', 'R2', 'RMSE']
     """
     table = model.encoder.read(X)
-    raw = model.raw_scores(table, offset)
-    in_rows = None if model.encoder.offset_column is None else offset_of(model, table)
-    added = checked_offset(offset if in_rows is None else in_rows, len(raw))
+    raw, added = model.raw_scores(table, offset), known_offset(model, table, offset)
     task = with_power(model.task, power).told(y)
     target = task.targets(y, len(raw))
     if len(raw) == 0:
@@ -335,6 +334,31 @@ def measure(
         groups=calibration_groups(task, target, raw, added),
         survival=survival_curves(task, target, raw),
     )
+
+
+def known_offset(model: AnovaModel, table: Table, offset: Any) -> FloatArray:
+    """Known part of the raw score of each row, (n_rows,), from its column or as it was passed."""
+    in_rows = None if model.encoder.offset_column is None else offset_of(model, table)
+    return checked_offset(offset if in_rows is None else in_rows, table.n_rows)
+
+
+def explained_share(
+    task: Task,
+    target: FloatArray,
+    raw: FloatArray,
+    offset: FloatArray,
+    weights: FloatArray | None = None,
+) -> float:
+    """Share of the loss that the model explains beyond the constant that fits these rows best.
+
+    The constant has the offset of each row, so that an exposure is no skill of the model.
+    """
+    constant = task.constant(target, offset, weights)
+    loss, of_constant = (
+        float(np.average(task.losses(target, scores), weights=weights))
+        for scores in (raw, constant)
+    )
+    return 1 - loss / of_constant if of_constant else 0.0
 
 
 def with_power(task: Task, power: float | None) -> Task:
@@ -352,8 +376,7 @@ def beside_constant(
     constants = _estimates(task, target, task.constant(target, offset))
     constant = {one.name: one.value for one in constants}
     scores = [Score(one.name, one.value, constant.get(one.name)) for one in estimates]
-    loss = scores[0]
-    if task.kind == "rates" and loss.name == task.objective.name:
-        share = 1 - loss.value / loss.constant if loss.constant else 0.0
+    if task.kind == "rates" and scores[0].name == task.objective.name:
+        share = explained_share(task, target, raw, offset)
         scores.insert(1, Score("Share of the deviance explained", share, 0.0))
     return scores

@@ -22,16 +22,16 @@ def dataset_at(path: str) -> Any:
     of any numbers in another is one of any numbers.
     """
     arrow, datasets = import_arrow()
-    files = path if "://" in path else find_files(path)
+    store, files = find_remote(path) if "://" in path else (None, find_files(path))
     by_folder = datasets.partitioning(flavor="hive")
 
     def opened(schema: Any = None) -> Any:
-        return datasets.dataset(files, schema, format="parquet", partitioning=by_folder)
+        return datasets.dataset(files, schema, "parquet", store, partitioning=by_folder)
 
     try:
         dataset = opened()
     except (arrow.ArrowException, OSError) as error:  # from the first file, which was looked at
-        raise unreadable(path if files is path else files[0], error) from error
+        raise unreadable(files[0] if store is None else path, error) from error
     schemas = check_schemas(list(dataset.get_fragments()), None)
     return opened(arrow.unify_schemas([dataset.schema, *schemas], promote_options="permissive"))
 
@@ -47,6 +47,24 @@ def import_arrow() -> tuple[Any, Any]:
             "pass a table in memory."
         ) from error
     return pyarrow, pyarrow.dataset
+
+
+def find_remote(address: str) -> tuple[Any, str]:
+    """Store of an address such as ``s3://bucket/table/``, and the path in it."""
+    arrow, _ = import_arrow()
+    from pyarrow import fs
+
+    try:
+        store, path = fs.FileSystem.from_uri(address)
+        is_there = store.get_file_info(path).type != fs.FileType.NotFound
+    except (arrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"X: the store of {address!r} cannot be reached ({_reason(error)}). Check the address, "
+            "the network and the credentials, or copy the files to this machine."
+        ) from error
+    if not is_there:
+        raise ValueError(f"X: there is nothing at {address!r}. Check the address.")
+    return store, path
 
 
 def find_files(path: str) -> list[str]:
@@ -139,11 +157,15 @@ def name_of(fragment: Any) -> str:
 def unreadable(file: str, error: Exception, column: str = "") -> ValueError:
     """Return the error that says which file, and which column of it, cannot be read."""
     where = f" in column {column!r}" if column else ""
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return ValueError(
         f"X: every file must be readable, found {file!r} damaged or of another format{where} "
-        f"({reason}). Write it again, or leave it out."
+        f"({_reason(error)}). Write it again, or leave it out."
     )
+
+
+def _reason(error: Exception) -> str:
+    """First line of an error, or its type."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 ROWS_PER_BATCH = 1 << 17
