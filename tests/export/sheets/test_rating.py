@@ -38,6 +38,18 @@ def test_base_times_relativities_is_the_prediction(link: str, base: str) -> None
     assert np.allclose(found / (1 - found) if link == "logit" else found, expected)
 
 
+def test_every_level_has_a_line_with_its_band() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"Dept": rng.choice([f"D{k:02}" for k in range(40)], 2000)})
+    tables = table_model(X, 1, "log").rating_tables(max_bands=4)
+    levels = tables.levels
+    assert sorted(levels["level"]) == sorted(set(X["Dept"]))
+    relativity = tables.frames["Dept"].set_index("Dept")["relativity"]
+    expected = tables.base * levels["band"].map(relativity)
+    assert np.allclose(tables.predict(levels.rename(columns={"level": "Dept"})), expected)
+    assert "D39" in tables._repr_html_()
+
+
 ON_NODES = [(1,), (4,), (5,)]  # counts and levels, of which every value is a node
 
 

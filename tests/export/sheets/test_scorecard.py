@@ -47,6 +47,26 @@ def test_the_stated_deviation_is_the_largest_of_all_corners(seed: int, max_bands
     assert gaps.max() <= card.max_deviation + 1e-9
 
 
+INVERTED = [("bad", "good"), (0, "Fully paid"), ("Charged Off", "Current"), ("default", "none")]
+USUAL = [("good", "bad"), (0, 1), (False, True), ("no default", "default"), ("not fraud", "zzz")]
+
+
+@pytest.mark.parametrize("classes", INVERTED)
+def test_names_that_look_inverted_are_warned_about(classes: tuple[str, str]) -> None:
+    model = replace(classifier(2, 0), classes=classes)
+    with pytest.warns(UserWarning, match=f"^good: the first class in sorted order, {classes[0]!r}"):
+        scorecard(model)
+    good = scorecard(model, good=classes[1])
+    assert good.to_frame()["band"][0] == f"good: {classes[1]}"
+
+
+@pytest.mark.filterwarnings("error:good")
+@pytest.mark.parametrize("classes", USUAL)
+def test_usual_names_need_no_warning(classes: tuple[str, str]) -> None:
+    card = scorecard(replace(classifier(2, 0), classes=classes))
+    assert card.good == classes[0]
+
+
 def test_no_fuzzed_row_deviates_by_more() -> None:
     model = mixed_model(2, "logit")
     card = scorecard(model)
@@ -64,7 +84,7 @@ def test_the_score_is_the_sum_of_the_lines_of_the_frame() -> None:
     codes = card.banded.codes(card.banded.model.encoder.read(X))
     names = card.banded.model.feature_names
     for row in range(30):
-        total = lines["(base)", ""]
+        total = lines["(base)", "good: 0"]
         for component in card.points:
             labels = [card.banded.bands[j].labels[codes[j][row]] for j in component]
             total += lines[" x ".join(names[j] for j in component), " x ".join(labels)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import title, values_at
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
+from tpnn.table.columns import require_pandas
 from tpnn.table.encoder import Feature
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, Table
 from tpnn.table.words import MISSING_WORD, SECONDS_PER_DAY, UNSEEN_WORD, value_word
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_LEVELS_NAMED = 5  # in the label of a band
 MAX_DIGITS = 17  # of a double
@@ -282,6 +286,18 @@ class BandedModel:
             self.model.feature_names[feature]: np.array(self.bands[feature].labels, object)[place]
             for feature, place in zip(component, places, strict=True)
         }
+
+    def levels(self) -> pd.DataFrame:
+        """Make a line for every level: its feature, the level, and the band that it is in."""
+        require_pandas("levels")
+        import pandas as pd
+
+        lines = [
+            (self.model.feature_names[feature], level, bands.labels[bands.of_point[number]])
+            for feature, bands in self.bands.items()
+            for number, level in enumerate(self.model.encoder.features[feature].levels)
+        ]
+        return pd.DataFrame(lines, columns=["feature", "level", "band"])
 
     def names(self) -> dict[Component, str]:
         """Name of each component."""

@@ -52,18 +52,27 @@ class RatingTables:
     banded: BandedModel
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
-        """Predict by base times relativities, (n_rows,); for a logit these are odds."""
+        """Predict by base times relativities, (n_rows,).
+
+        Like ``AnovaModel.predict``, these are means; of two classes, probabilities of the second,
+        of which base times relativities are the odds.
+        """
         model = self.banded.model
         table = model.encoder.read(X)
         return model.link.inverse(_raw(self.banded, table, offset_of(model, table, offset)))
+
+    @property
+    def levels(self) -> pd.DataFrame:
+        """Every level of every feature, and its band, whose name lists the first few only."""
+        return self.banded.levels()
 
     def __repr__(self) -> str:
         return f"RatingTables(base {self.base:.6g}, {len(self.frames)} tables)"
 
     def _repr_html_(self) -> str:
-        """Show the base, the losses and all tables in a notebook."""
+        """Show the base, the losses, all tables and all levels in a notebook."""
         blocks = [f"<p>{escape(repr(self))}</p>", self.losses.to_html(index=False)]
-        for name, frame in self.frames.items():
+        for name, frame in ({**self.frames, "Levels": self.levels}).items():
             blocks += [f"<h4>{escape(name)}</h4>", frame.to_html(index=False)]
         return "".join(blocks)
 

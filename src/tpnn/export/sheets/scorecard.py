@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_count, is_number
+from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_count, is_number, warn
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, Bands, banded, refuse_unless, summed
 from tpnn.export.sheets.tidy import values_at
@@ -117,6 +118,12 @@ def monotone_shift(
 
 
 BASE = "(base)"
+GOOD_WORDS = {"accepted", "current", "good", "healthy", "ok", "paid", "performing", "repaid"}
+BAD_WORDS = {
+    "arrears", "bad", "bankrupt", "charged", "default", "defaulted", "delinquent", "died", "fraud",
+    "ill", "late", "lost", "rejected", "sick",
+}  # fmt: skip
+NEGATIONS = {"no", "non", "not", "never", "un"}
 MAX_ORDER = 2
 FINITE = Rule("a finite number", lambda value: is_number(value) and abs(value) < np.inf, 600)
 COUNT = Rule("a whole number of at least 1", is_count, 6)
@@ -213,13 +220,21 @@ class ScoreCard:
             for row in range(table.n_rows)
         ]
 
+    @property
+    def levels(self) -> pd.DataFrame:
+        """Every level of every feature, and its band, whose name lists the first few only."""
+        return self.banded.levels()
+
     def to_frame(self) -> pd.DataFrame:
-        """One line for every cell: component, band, points, effect of the model, and mass."""
+        """One line for every cell: component, band, points, effect of the model, and mass.
+
+        The first line has the points of every row, and says which class is the good one.
+        """
         require_pandas("to_frame")
         import pandas as pd
 
         names, intercept = _names(self), float(self.banded.model.intercepts[0])
-        base = [BASE, "", self.base_points, intercept, 1.0]
+        base = [BASE, f"good: {self.good}", self.base_points, intercept, 1.0]
         frames = [pd.DataFrame([base], columns=["component", "band", "points", "effect", "mass"])]
         for component, points in self.points.items():
             places = np.indices(points.shape).reshape(points.ndim, -1).T
@@ -242,8 +257,9 @@ class ScoreCard:
         )
 
     def _repr_html_(self) -> str:
-        """Show all points in a notebook."""
-        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(index=False)}"
+        """Show all points and all levels in a notebook."""
+        frames = (self.to_frame(), self.levels)
+        return f"<p>{escape(repr(self))}</p>{''.join(one.to_html(index=False) for one in frames)}"
 
 
 def scorecard(
@@ -273,7 +289,8 @@ def scorecard(
         Largest number of bands of a feature, besides those of missing values and unseen levels.
     good : str, int or float, optional
         The class whose odds rise with the score; by default the first one, since the second is
-        usually the event that is feared.
+        usually the event that is feared. If the names of the classes say otherwise, such as "bad"
+        and "good", a warning asks for this argument.
 
     Returns
     -------
@@ -283,7 +300,9 @@ def scorecard(
     check_parameters(values, RULES)
     frozen: AnovaModel = getattr(model, "model_", model)
     _check_model(frozen, good)
-    good = frozen.classes[0] if good is None else good
+    if good is None:
+        good = frozen.classes[0]
+        _warn_if_inverted(frozen.classes)
     unit = pdo / np.log(2) * (1 if good == frozen.classes[1] else -1)
     grouped = banded(frozen, max_bands)
     points = {s: np.rint(unit * table).astype(np.int64) for s, table in grouped.tables.items()}
@@ -320,6 +339,19 @@ def _check_model(model: AnovaModel, good: Any) -> None:
         raise ValueError(
             "model: a score card has no offset, and this model was fitted with one. Fit without "
             "it, or use rating_tables()."
+        )
+
+
+def _warn_if_inverted(classes: Sequence[Any]) -> None:
+    """Warn where the names of the classes say that the second one is good."""
+    first, second = (set(re.findall("[a-z]+", str(label).lower())) for label in classes)
+    first_is_bad = first & BAD_WORDS and not first & NEGATIONS
+    second_is_good = second & GOOD_WORDS and not second & NEGATIONS
+    if first_is_bad or second_is_good:
+        warn(
+            f"good: the first class in sorted order, {classes[0]!r}, is taken as the good one, "
+            f"whose odds rise with the score. If {classes[1]!r} is the good one, pass "
+            f"good={classes[1]!r}; if not, good={classes[0]!r} says so.",
         )
 
 
