@@ -114,6 +114,26 @@ def test_missing_values_and_unseen_levels_have_codes_of_their_own():
     assert levels.codes(np.array([0.0, 1.0, 2.0, np.inf, np.nan])).tolist() == [1, 0, 1, 2, 3]
 
 
+def test_a_row_is_in_one_box_of_each_tree():
+    """Also where every way asks the same question twice, beside trees that ask it once."""
+    n = 200
+    feature = TreeFeature(np.arange(n) + 0.5, None, np.ones(n + 3) / (n + 3))
+    builder = TreeBuilder([feature], 1)
+    questions = [builder.question(0, np.arange(n + 3) > code) for code in range(n)]
+
+    def stump(question):
+        return builder.node(question, builder.leaf(np.ones(1)), builder.leaf(np.ones(1)))
+
+    for question in questions:
+        builder.root(builder.node(question, stump(question), stump(question)))
+    for question in questions:
+        builder.root(stump(question))
+    boxes = Boxes.of(builder.trees())
+    inside = np.array(boxes.members)[boxes.slots]  # a leaf is one interval
+    assert (inside[: 4 * n].reshape(n, 4, n + 3).sum(1) == 1).all()
+    assert (inside[4 * n :].reshape(n, 2, n + 3).sum(1) == 1).all()
+
+
 def test_codes_need_not_be_in_the_order_of_the_nodes():
     masses = np.array([0.5, 0.3, 0.2, 0.0, 0.0])
     levels = TreeFeature(np.empty(0), np.array([2, 0, 1], np.int32), masses)

@@ -226,8 +226,12 @@ def _paths(trees: Trees) -> tuple[Int32Array, BoolArray]:
 
 
 def _scrambled(numbers: Int32Array) -> NDArray[np.uint64]:
-    """Turn each number into 64 bits that look random; sums of them tell sets of numbers apart."""
-    bits = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    """Turn each number into 64 bits that look random; sums of them tell sets of numbers apart.
+
+    Without the constant that is added, twice the bits of a number could be those of another one.
+    """
+    bits = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits += np.uint64(0xD1B54A32D192ED03)
     bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     return bits ^ (bits >> np.uint64(32))
 

@@ -475,6 +475,19 @@ def beside_trees(model: AnovaModel) -> tuple[FloatArray, dict[Component, FloatAr
     return (model.intercepts, tables) if rest is None else rest.taken_from(model.intercepts, tables)
 
 
+def without_trees(model: AnovaModel) -> AnovaModel:
+    """Model of intercepts and tables that add up to the raw score with the trees; not pure."""
+    intercepts, tables = beside_trees(model)
+    components = ComponentSet(tuple(tables))
+    return changed(
+        model,
+        components=components,
+        tables=tuple(tables[component] for component in components),
+        intercepts=intercepts,
+        remainder=None,
+    )
+
+
 def tables_by_output(model: AnovaModel) -> list[dict[Component, FloatArray]]:
     """Tables of shape (M_1, ..., M_d) of each output, by component."""
     tables = tables_by_component(model)

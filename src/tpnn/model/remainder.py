@@ -145,12 +145,12 @@ class Remainder:
     def shapley(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Exact Shapley values of the remainder, (n_rows, n_features, n_outputs)."""
         weights = value_weights(self.components.components, len(self.trees.features))
-        return self._boxes.shapley(columns) - share(self._held(axes, columns), weights)
+        return self.boxes.shapley(columns) - share(self._held(axes, columns), weights)
 
     def interactions(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Exact Shapley interaction values, (n_rows, n_features, n_features, n_outputs)."""
         weights = interaction_weights(self.components.components, len(self.trees.features))
-        return self._boxes.interactions(columns) - share(self._held(axes, columns), weights)
+        return self.boxes.interactions(columns) - share(self._held(axes, columns), weights)
 
     def _held(self, axes: Axes, columns: Sequence[FloatArray]) -> FloatArray:
         """Value of each table on each row, (n_rows, n_components, n_outputs)."""
@@ -193,7 +193,8 @@ class Remainder:
         return replace(self, trees=trees, components=components, tables=tables)
 
     @cached_property
-    def _boxes(self) -> Boxes:
+    def boxes(self) -> Boxes:
+        """Leaves of the trees as products of intervals."""
         return Boxes.of(self.trees)
 
     def _predictor(self, axes: Axes) -> Predictor:
@@ -245,7 +246,7 @@ def measured(model: AnovaModel, candidates: Iterable[Component]) -> AnovaModel:
     wanted = [s for s in candidates if s not in known][:N_CANDIDATES]
     coarse = [axis.coarsened(COARSE_NODES) for axis in model.encoder.axes[1]]
     axes = {d: model.encoder.axes.get(d, coarse) for d in range(1, LARGEST_ORDER + 1)}
-    _, grids = remainder._boxes.components(wanted, axes)
+    _, grids = remainder.boxes.components(wanted, axes)
     sets = [
         RemainderSet(
             tuple(names[j] for j in s),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -10,8 +11,11 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
-from tests.models import random_model, table_model
-from tpnn import AnovaModel, TPNNClassifier, load, purify
+from tests.models import random_model, table_model, with_remainder
+from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load, purify
+from tpnn.anova.trees import TreeBuilder, TreeFeature
+from tpnn.lifecycle.recourse import leaves
+from tpnn.model.remainder import Remainder
 
 
 def brute_force(
@@ -44,12 +48,19 @@ def levels_and_pairs(seed: int) -> tuple[AnovaModel, dict[str, Any], dict[str, l
 
 
 def on_a_curve(model: AnovaModel, row: dict[str, Any], name: str, low: float) -> float:
-    """Smallest cost of changing one feature alone: where its curve crosses the raw score."""
-    axis = model.encoder.axes[1][model.feature_names.index(name)]
-    x = np.unique(np.append(axis.values, row[name]))
+    """Smallest cost of changing one feature alone: where its curve crosses the raw score.
+
+    Between two values on both sides of a step there is nothing to choose.
+    """
+    feature = model.feature_names.index(name)
+    axis, ends = model.encoder.axes[1][feature], np.empty(0)
+    if model.remainder is not None:
+        ends = model.remainder.trees.features[feature].ends
+    beside = np.concatenate([ends, np.nextafter(ends, np.inf)])
+    x = np.unique(np.concatenate([axis.values, [row[name]], beside]))
     f = model.raw_scores([{**row, name: value} for value in x]) - low
-    roots = [x[f >= 0]]
-    for k in np.flatnonzero(f[:-1] * f[1:] < 0):
+    roots, is_step = [x[f >= 0]], np.isin(x[:-1], ends)
+    for k in np.flatnonzero((f[:-1] * f[1:] < 0) & ~is_step):
         roots.append([x[k] - f[k] * (x[k + 1] - x[k]) / (f[k + 1] - f[k])])
     found = np.concatenate(roots)
     return float(np.abs(found - row[name]).min(initial=np.inf)) / axis.tenths_range
@@ -71,6 +82,69 @@ def test_it_is_as_cheap_as_the_best_combination(seed: int, max_changes: int) -> 
             assert len(found.changes) <= max_changes
             assert model.predict(found.row)[0] >= now + gain
             assert found.prediction == pytest.approx(model.predict(found.row)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("max_changes", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_trees_are_part_of_the_programme(seed: int, max_changes: int) -> None:
+    """Linked features have the nodes to choose from, and every two features meet in some tree."""
+    model, row, nodes = levels_and_pairs(seed)
+    model = with_remainder(model, n_trees=40, depth=3, seed=seed)
+    now = model.raw_scores(row)[0]
+    possible = []
+    for gain in (0.5, 1.5, 3.0, 6.0, 100.0):
+        found = model.recourse(row, now + gain, max_changes=max_changes)
+        together = brute_force(model, row, now + gain, nodes, max_changes)
+        expected = min(together, *(on_a_curve(model, row, name, now + gain) for name in "ab"))
+        possible.append(found.is_possible)
+        assert found.is_possible == np.isfinite(expected)
+        if found.is_possible:
+            assert found.cost == pytest.approx(expected, abs=2e-5)
+            assert model.predict(found.row)[0] >= now + gain
+            assert found.prediction == pytest.approx(model.predict(found.row)[0], abs=1e-12)
+    assert possible[0]
+    assert not possible[-1]
+
+
+def test_a_step_of_trees_is_crossed_and_no_more() -> None:
+    """Whole numbers go to the next one beyond it, others to the next number there is."""
+    builder = TreeBuilder([TreeFeature(np.array([3.5]), None, np.array([0.5, 0.5, 0, 0]))], 1)
+    question = builder.question(0, np.array([False, True, False, False]))
+    builder.root(builder.node(question, builder.leaf(np.zeros(1)), builder.leaf(np.ones(1))))
+    for nodes, expected in (([0, 7], 4.0), ([0.5, 7], np.nextafter(3.5, 4))):
+        core = purify({"a": np.array([0.0, 0.1])}, {"a": nodes})
+        rest = Remainder(builder.trees(), np.zeros(1), ComponentSet(()), (), 0.0, 0.0)
+        model = replace(core, remainder=rest)
+        found = model.recourse({"a": 2}, 1.0)
+        assert found.row["a"] == expected
+        assert model.predict(found.row)[0] >= 1.0
+        assert not model.recourse({"a": 2}, 1.2).is_possible
+
+
+def test_a_fit_with_a_remainder(table: Any, quick: Any) -> None:
+    X, y = table
+    model = TPNNRegressor(**quick, remainder=True, max_components=2).fit(X, y).model_
+    rng, row = np.random.default_rng(0), X.iloc[[0]]
+    now = model.predict(row)[0]
+    others = X.sample(3000, replace=True, random_state=0).reset_index(drop=True)
+    for name in rng.choice(X.columns, 2, replace=False):  # two features change, all others stay
+        others = others.assign(**{n: row[n].iloc[0] for n in X.columns if n != name})
+    best = float(model.predict(others).max())
+    for target in (now + 0.3, best):
+        found = model.recourse(row, target)
+        assert found.is_possible
+        assert model.predict([found.row])[0] >= target
+    nowhere = model.recourse(row, 1000.0)
+    assert not nowhere.is_possible
+    assert nowhere.prediction >= best - 1e-9
+
+
+def test_trees_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, row, _ = levels_and_pairs(0)
+    model = with_remainder(model)
+    monkeypatch.setattr(leaves, "MOST_PRODUCTS", 10)
+    with pytest.raises(ValueError, match=r"leaves of the remainder.*or fit with remainder=False"):
+        model.recourse(row, model.raw_scores(row)[0] + 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,8 +1,9 @@
 """Choices: which values each feature of a row may take, what they cost and what they add.
 
 A feature that changes alone, or with others that it does not interact with, moves freely along its
-curve, which is linear between nodes. Features that change together and interact move from node to
-node: products of two positions between nodes would not be linear. Levels are what they are.
+curve, which is linear between nodes but for the steps of trees. Features that change together and
+interact move from node to node: products of two positions between nodes would not be linear. Levels
+are what they are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import BoolArray, FloatArray
 from tpnn.anova.components import resolve_feature
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import Axis
@@ -35,6 +36,7 @@ class Choice:
     is_free: bool  # whether values between two neighbours may be chosen, too
     is_inside: bool  # whether the current value is within its range
     step: float | None  # unit of which values must be whole multiples, if all nodes are
+    jumps: BoolArray  # (n_values - 1,): neighbours with a step of trees, and no value, between them
 
     def cost_of(self, value: float) -> float:
         """Cost of a value."""
@@ -57,28 +59,37 @@ def movable(
     }
     for feature, wanted in limits.items():  # a wrong range is an error, used or not
         _limits(model.encoder.features[feature], names[feature], wanted)
-    used = {feature for component in model.components for feature in component}
+    used = {names.index(name) for name in model.required_features}
     return sorted(j for j in used - stays if np.isfinite(row[j])), limits
 
 
 def choice_of(
     model: AnovaModel, feature: int, current: float, wanted: Any, is_linked: bool
 ) -> Choice:
-    """Values that a feature may take, from node to node if it is linked to another change."""
+    """Values that a feature may take, from node to node if it is linked to another change.
+
+    A feature that moves freely may stop on both sides of each step of the trees.
+    """
     column, name = model.encoder.features[feature], model.feature_names[feature]
     finest = model.encoder.axes[min(model.encoder.axes)][feature]
     step, is_inside = _step(column, finest, current), True
+    steps = np.empty(0) if is_linked or column.levels else _tree_steps(model, feature)
     if column.levels:
         values = _level_values(finest, column, current, _limits(column, name, wanted))
     else:
         ends = _whole_ends(_limits(column, name, wanted), step)
         values = _number_values(model, feature, current, ends, is_linked)
+        sides = _beside(steps, step)
+        inside = sides[(sides >= ends[0]) & (sides <= ends[1])]
+        values = np.unique(np.concatenate([values, inside]))
         is_inside = ends[0] <= current <= ends[1]
     if column.kind == NOMINAL:
         costs = np.where(values == current, 0.0, LEVEL_COST)
     else:
         costs = np.abs(values - current) / finest.tenths_range
-    is_free = not (is_linked or column.levels)
+    is_free, jumps = not (is_linked or column.levels), np.zeros(len(values) - 1, bool)
+    crossed = np.searchsorted(values, steps, side="right") - 1
+    jumps[crossed[(crossed >= 0) & (crossed < len(jumps))]] = True
     return Choice(
         feature=feature,
         values=values,
@@ -87,7 +98,23 @@ def choice_of(
         is_free=is_free,
         is_inside=is_inside,
         step=step if is_free else None,
+        jumps=jumps,
     )
+
+
+def _tree_steps(model: AnovaModel, feature: int) -> FloatArray:
+    """Largest values before each step of the trees of the remainder along a feature of numbers."""
+    rest = model.remainder
+    known = rest is not None and feature in rest.trees.used
+    return rest.trees.features[feature].ends if rest is not None and known else np.empty(0)
+
+
+def _beside(steps: FloatArray, step: float | None) -> FloatArray:
+    """Values on both sides of each step, whole multiples if values must be."""
+    if step is None:
+        return np.concatenate([steps, np.nextafter(steps, np.inf)])
+    below = np.floor(steps / step) * step
+    return np.concatenate([below, below + step])
 
 
 def _limits(column: Feature, name: str, wanted: Any) -> Any:
@@ -143,10 +170,14 @@ def _number_values(
 ) -> FloatArray:
     """Nodes within the range, its ends, and the current value.
 
-    A feature that is linked has the nodes of its highest order, one that moves freely all nodes.
+    A feature that is linked has the nodes of its highest order, or of pairs, one that moves freely
+    all nodes.
     """
-    orders = sorted({len(s) for s in model.components if feature in s})
-    chosen = orders[-1:] if is_linked else orders
+    held = () if model.remainder is None else model.remainder.components
+    orders = {len(s) for s in (*model.components, *held) if feature in s}
+    orders = orders or {min(model.encoder.axes)}
+    highest = min(max(*orders, 2), max(model.encoder.axes))
+    chosen = {highest} if is_linked else orders
     axes = [model.encoder.axes[order][feature] for order in chosen]
     nodes = np.concatenate([axis.values for axis in axes])
     low, high = ends

@@ -1,9 +1,9 @@
 """Parts: the effect of changing some features together, as a sum of independent parts.
 
 With all other features at their values, the raw score is a sum over groups of features that
-interact with each other. A group of one feature without levels moves freely. Any other group is a
-list of options, the combinations of the values of its features. Options that cost more than another
-one and do less are left out, which changes no optimum.
+interact with each other, in components or in leaves of trees. A group of one feature without levels
+moves freely. Any other group is a list of options, the combinations of the values of its features.
+Options that cost more than another one and do less are left out, which changes no optimum.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import values_at
 from tpnn.lifecycle.recourse.choices import Choice
+from tpnn.lifecycle.recourse.leaves import Leaves
 from tpnn.model.model import AnovaModel
 
 SMALLEST_RUN = 1e-300
@@ -64,6 +65,7 @@ class Part:
             self.free,
             values=self.free.values[reachable],
             costs=self.free.costs[reachable],
+            jumps=self.free.jumps[reachable.start : reachable.stop - 1],
             current=self.free.current - reachable.start,
         )
         effects, costs = self.effects[reachable], self.costs[reachable]
@@ -143,7 +145,7 @@ def groups_of(
 
 
 class Effects:
-    """What components add to the raw score of one row if some of its features change.
+    """What components and leaves add to the raw score of a row if some of its features change.
 
     A curve of a component is the same in every set of features that change, so it is computed once.
     ``choice`` must return the same object each time: the values of a feature, given whether the
@@ -151,9 +153,13 @@ class Effects:
     """
 
     def __init__(
-        self, model: AnovaModel, row: FloatArray, choice: Callable[[int, bool], Choice]
+        self,
+        model: AnovaModel,
+        leaves: Leaves | None,
+        row: FloatArray,
+        choice: Callable[[int, bool], Choice],
     ) -> None:
-        self.model, self.row, self.choice = model, row, choice
+        self.model, self.leaves, self.row, self.choice = model, leaves, row, choice
         self._having: dict[int, list[Component]] = {}
         for component in model.components:
             for feature in component:
@@ -162,8 +168,15 @@ class Effects:
 
     def parts(self, features: Sequence[int]) -> list[Part]:
         """Parts of the change of some features."""
-        parts = []
-        for group in groups_of(self._having, features):
+        parts, meetings = [], [] if self.leaves is None else self.leaves.meetings(features)
+        having = {
+            feature: [
+                *self._having.get(feature, ()),
+                *(pair for pair in meetings if feature in pair),
+            ]
+            for feature in features
+        }
+        for group in groups_of(having, features):
             choices = [self.choice(feature, len(group) > 1) for feature in group]
             effects = self._of(choices)
             options = np.stack(np.meshgrid(*(c.values for c in choices), indexing="ij"), -1)
@@ -182,11 +195,13 @@ class Effects:
                 "many. Lower max_changes, fix some features, or give them ranges."
             )
         total: FloatArray = np.zeros(shape)
-        touched = {s: None for c in choices for s in self._having[c.feature]}
+        touched = {s: None for c in choices for s in self._having.get(c.feature, ())}
         for component in touched:
             moving = tuple(choice for choice in choices if choice.feature in component)
             wide = [len(c.values) if c.feature in component else 1 for c in choices]
             total += self._grid(component, moving).reshape(wide)
+        if self.leaves is not None:
+            total += self.leaves.effects(choices)
         current = tuple(choice.current for choice in choices)
         return np.asarray(total - total[current])
 

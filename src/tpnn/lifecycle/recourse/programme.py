@@ -1,8 +1,9 @@
 """Programme: the cheapest change of some features as a mixed-integer linear programme (HiGHS).
 
 For every part, weights l_k >= 0 of its options sum to one. A free feature has them on two
-neighbouring ends of segments, which a binary variable for each segment makes sure of; any other
-part on one option, because its weights are whole. Effect and cost are linear in the weights.
+neighbouring ends of segments without a step of trees, or on one value between two steps, which a
+binary variable for each of these makes sure of; any other part on one option, because its weights
+are whole. Effect and cost are linear in the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.lifecycle.recourse.parts import Part
 
 INFEASIBLE = 2  # status of HiGHS in scipy
-UNCHANGED = 1 - 1e-6  # weight of a current value that is kept, up to the solver's tolerance
+WHOLE = 1 - 1e-6  # weight of a value that is chosen as it is, up to the solver's tolerance
 
 
 @dataclass(eq=False)
@@ -50,11 +51,16 @@ class Programme:
         assert part.free is not None
         if not part.free.is_inside:  # it may be left, but not for a value next to it
             self.whole.append(variables[part.free.current : part.free.current + 1])
-        segments = self._variables(len(variables) - 1)
+        is_open = np.concatenate([[False], ~part.free.jumps, [False]])  # before and after each
+        lonely = np.flatnonzero(~(is_open[:-1] | is_open[1:]))
+        segments = self._variables(int(is_open.sum()) + len(lonely))
         self.whole.append(segments)
         self.rows.append((segments, np.ones(len(segments)), 1.0, 1.0))
+        number = np.where(is_open, np.cumsum(is_open) - 1, -1)
+        alone = dict(zip(lonely.tolist(), segments[len(segments) - len(lonely) :], strict=True))
         for k, weight in enumerate(variables):
-            near = segments[max(k - 1, 0) : k + 1]
+            near = segments[[n for n in number[k : k + 2].tolist() if n >= 0]]
+            near = np.append(near, alone[k]) if k in alone else near
             factors = np.append(1.0, -np.ones(len(near)))
             self.rows.append((np.append(weight, near), factors, -np.inf, 0.0))
         if part.free.step is not None:
@@ -103,8 +109,8 @@ class Programme:
             weights, free = result.x[variables], part.free
             if free is None:
                 chosen += part.options[int(weights.argmax())].tolist()
-            elif weights[free.current] >= UNCHANGED:
-                chosen.append(float(free.values[free.current]))
+            elif weights.max() >= WHOLE:
+                chosen.append(float(free.values[int(weights.argmax())]))
             else:
                 value = float(weights @ free.values / weights.sum())
                 value = round(value / free.step) * free.step if free.step else value

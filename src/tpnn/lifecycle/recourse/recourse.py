@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.lifecycle.recourse.choices import Choice, choice_of, movable
+from tpnn.lifecycle.recourse.leaves import Leaves
 from tpnn.lifecycle.recourse.parts import Effects, Part, good_options, least_cost
 from tpnn.lifecycle.recourse.programme import Programme
-from tpnn.model.model import AnovaModel, column_scores
+from tpnn.model.model import AnovaModel, part_scores, without_trees
 from tpnn.table.words import originals
 
 MARGIN = 4e-6  # of the largest effect; the solver's own tolerance is smaller
@@ -100,12 +102,16 @@ def recourse(
         return choice_of(model, feature, numbers[feature], limits.get(feature), is_linked)
 
     able = [feature for feature in features if len(choice(feature, False).values) > 1]
-    effects = Effects(model, numbers, choice)
+    leaves = None
+    if model.remainder is not None:
+        leaves = Leaves.of(model.remainder.boxes, numbers, able, max_changes)
+    effects = Effects(without_trees(model), leaves, numbers, choice)
     search, subsets = _Search(asked), list[tuple[float, list[Part]]]()
-    for size in range(1, min(max_changes, len(able)) + 1):
-        for changing in combinations(able, size):
-            parts = effects.parts(changing)
-            subsets.append((search.look_at(parts), parts))
+    with ONE_BLAS_THREAD:  # products are many and small
+        for size in range(1, min(max_changes, len(able)) + 1):
+            for changing in combinations(able, size):
+                parts = effects.parts(changing)
+                subsets.append((search.look_at(parts), parts))
     for bound, parts in sorted(subsets, key=lambda pair: pair[0]):
         if bound < search.cost * (1 - ROUNDING):
             search.solve(parts)
@@ -201,8 +207,8 @@ class _Asked:
     high: float
 
     def effect(self, numbers: FloatArray) -> float:
-        """Sum of all components on a row of numbers."""
-        return float(column_scores(self.model, [*numbers[:, None]]).sum())
+        """Sum of all components and of the remainder on a row of numbers."""
+        return float(part_scores(self.model, [*numbers[:, None]]).sum())
 
     def score(self, numbers: FloatArray) -> float:
         """Raw score of the row with other numbers."""
