@@ -146,36 +146,48 @@ def tree_feature(axis: Axis, rng: np.random.Generator) -> TreeFeature:
 
 
 def random_trees(
-    features: Sequence[TreeFeature], n_outputs: int, n_trees: int, depth: int, seed: int = 0
+    features: Sequence[TreeFeature],
+    n_outputs: int,
+    n_trees: int,
+    depth: int,
+    seed: int = 0,
+    is_oblivious: bool = False,
 ) -> Trees:
-    """Trees that ask for random sets of codes; some end early, and one is a leaf alone."""
+    """Trees that ask for random sets of codes; some end early, and one is a leaf alone.
+
+    Each level of an oblivious tree asks one question.
+    """
     rng = np.random.default_rng(seed)
     builder = TreeBuilder(features, n_outputs)
 
-    def grow(depth: int) -> int:
-        if depth == 0 or rng.random() < 0.1:
-            return builder.leaf(rng.normal(size=n_outputs))
+    def question() -> int:
         feature = int(rng.integers(len(features)))
         n_codes = features[feature].n_codes
-        if rng.random() < 0.5:
-            right = np.arange(n_codes) >= rng.integers(n_codes)
-        else:
-            right = rng.random(n_codes) < 0.5
-        return builder.node(builder.question(feature, right), grow(depth - 1), grow(depth - 1))
+        is_cut = rng.random() < 0.5
+        right = np.arange(n_codes) >= rng.integers(n_codes) if is_cut else rng.random(n_codes) < 0.5
+        return builder.question(feature, right)
+
+    def grow(levels: list[int | None]) -> int:
+        if not levels or (not is_oblivious and rng.random() < 0.1):
+            return builder.leaf(rng.normal(size=n_outputs))
+        asked = question() if levels[0] is None else levels[0]
+        return builder.node(asked, grow(levels[1:]), grow(levels[1:]))
 
     for tree in range(n_trees):
-        builder.root(grow(depth if tree else 0))
+        size = depth if tree else 0
+        builder.root(grow([question() if is_oblivious else None for _ in range(size)]))
     return builder.trees()
 
 
 def with_remainder(
-    model: AnovaModel, n_trees: int = 12, depth: int = 4, seed: int = 0
+    model: AnovaModel, n_trees: int = 12, depth: int = 4, is_oblivious: bool = False
 ) -> AnovaModel:
     """The same model with the remainder of random trees beside every second component."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     axes = model.encoder.axes
     features = [tree_feature(axis, rng) for axis in axes[1]]
-    trees = random_trees(features, len(model.intercepts), n_trees, depth, seed)
+    n_outputs = len(model.intercepts)
+    trees = random_trees(features, n_outputs, n_trees, depth, is_oblivious=is_oblivious)
     held = ComponentSet(model.components.components[::2])
     constants, grids = Boxes.of(trees).components(held.components, axes)
     remainder = Remainder(

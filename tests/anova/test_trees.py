@@ -18,30 +18,17 @@ N_FEATURES, N_ROWS = 4, 700
 Make = Callable[[int], Trees]
 
 
+FEATURES = [TreeFeature(np.arange(8.0), None, np.ones(11) / 11) for _ in range(N_FEATURES)]
+
+
 def oblivious_trees(n_outputs: int) -> Trees:
-    """Trees of depth 0 to 5 of which each level asks one question."""
-    features = [TreeFeature(np.arange(8.0), None, np.ones(11) / 11) for _ in range(N_FEATURES)]
-    rng = np.random.default_rng(1)
-    builder = scoring.TreeBuilder(features, n_outputs)
-    for tree in range(40):
-        asked = [
-            builder.question(int(rng.integers(N_FEATURES)), rng.random(11) < 0.5)
-            for _ in range(tree % 6)
-        ]
-
-        def grow(level: int, asked: list[int] = asked) -> int:
-            if level == len(asked):
-                return builder.leaf(rng.normal(size=n_outputs))
-            return builder.node(asked[level], grow(level + 1, asked), grow(level + 1, asked))
-
-        builder.root(grow(0))
-    return builder.trees()
+    """Trees of which each level asks one question."""
+    return random_trees(FEATURES, n_outputs, n_trees=40, depth=5, is_oblivious=True)
 
 
 def deep_trees(n_outputs: int) -> Trees:
     """Trees that ask many questions each."""
-    features = [TreeFeature(np.arange(8.0), None, np.ones(11) / 11) for _ in range(N_FEATURES)]
-    return random_trees(features, n_outputs, n_trees=20, depth=7)
+    return random_trees(FEATURES, n_outputs, n_trees=20, depth=7)
 
 
 @pytest.fixture
@@ -68,7 +55,7 @@ def walked(trees: Trees, row: list[float]) -> FloatArray:
 @pytest.mark.parametrize("make", [oblivious_trees, deep_trees])
 def test_scores_are_those_of_a_walk(make: Make, n_outputs: int, columns: list[FloatArray]) -> None:
     trees = make(n_outputs)
-    assert (trees._tables is None) == (make is deep_trees)
+    assert (trees.tables is None) == (make is deep_trees)
     rows = np.column_stack(columns).tolist()
     truth = np.array([walked(trees, row) for row in rows])
     assert np.array_equal(trees.scores(columns), truth)
@@ -95,13 +82,13 @@ def test_tables_that_would_be_large_are_not_made() -> None:
     trees = oblivious_trees(1)
     many = np.concatenate([trees.roots, np.full(1000, -1, np.int32)])
     alone = replace(trees, roots=many)
-    assert alone._tables is None
+    assert alone.tables is None
 
 
 def test_no_trees_add_nothing(columns: list[FloatArray]) -> None:
-    none = random_trees(deep_trees(2).features, 2, n_trees=0, depth=1)
+    none = random_trees(FEATURES, 2, n_trees=0, depth=1)
     assert np.array_equal(none.scores(columns), np.zeros((N_ROWS, 2)))
-    leaf = random_trees(deep_trees(2).features, 2, n_trees=1, depth=1)
+    leaf = random_trees(FEATURES, 2, n_trees=1, depth=1)
     assert np.array_equal(leaf.scores(columns), np.tile(leaf.values, (N_ROWS, 1)))
 
 

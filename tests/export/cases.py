@@ -139,9 +139,9 @@ def assert_equal_to_model(found: np.ndarray, model: AnovaModel, rows: pd.DataFra
     np.testing.assert_allclose(found[:, 2 * k :], effects, rtol=0, atol=unit)
 
 
-def remainder_model(task: str) -> AnovaModel:
+def remainder_model(task: str, is_oblivious: bool = True) -> AnovaModel:
     """A model with trees beside its components, which alone ask about some of its columns."""
-    model = with_remainder(model_of(task), n_trees=30, depth=5)
+    model = with_remainder(model_of(task), n_trees=20, depth=4, is_oblivious=is_oblivious)
     known = [s for s in model.components if 1 not in s and 3 not in s]
     part = model.remainder
     assert part is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import combinations
@@ -21,8 +21,19 @@ from benchmarks.speed.exports.databases import (
     in_sqlite,
     postgres_server,
 )
-from tests.export.cases import INJECTION, NAMES, TASKS, assert_equal_to_model, fuzzed_rows, model_of
+from tests.export.cases import (
+    INJECTION,
+    NAMES,
+    TASKS,
+    TOLERANCE,
+    assert_equal_to_model,
+    expected,
+    fuzzed_rows,
+    model_of,
+    remainder_model,
+)
 from tpnn import AnovaModel, ComponentSet
+from tpnn.export import sql
 from tpnn.export.dialects import DIALECTS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
@@ -56,6 +67,46 @@ def test_a_query_equals_the_model(task: str, database: tuple[str, Runner]) -> No
     assert_equal_to_model(answer[:, 1:], model, rows)
 
 
+@pytest.mark.parametrize(
+    ("task", "is_oblivious"), [*((task, True) for task in TASKS), ("several classes", False)]
+)
+def test_a_query_equals_a_model_with_a_remainder(
+    task: str, is_oblivious: bool, database: tuple[str, Runner]
+) -> None:
+    dialect, run = database
+    model = remainder_model(task, is_oblivious)
+    rows = fuzzed_rows(model, 100 if dialect == "sqlite" else 500)
+    answer = run(model.to_sql(dialect, key="id", contributions=True), rows)
+    assert_equal_to_model(answer[:, 1:], model, rows)
+    alone = run(model.to_sql(dialect, key="id"), rows)[:, 1 : 1 + len(model.intercepts)]
+    truth = expected(model, rows)["raw"]
+    unit = TOLERANCE * truth.std()
+    np.testing.assert_allclose(alone.astype(float), truth, rtol=0, atol=unit)
+
+
+def test_an_infinite_number_that_trees_alone_read_has_no_score(
+    database: tuple[str, Runner],
+) -> None:
+    dialect, run = database
+    model = remainder_model("regression")
+    rows = fuzzed_rows(model, 2)
+    read = {name for component in model.component_names for name in component}
+    assert "holes" in set(model.required_features) - read
+    rows["holes"] = [1.0, np.inf]
+    answer = run(model.to_sql(dialect, key="id"), rows)
+    assert answer[0, 1] is not None
+    assert answer[1, 1] is None
+
+
+@pytest.mark.parametrize(("is_oblivious", "limit"), [(True, "MOST_VALUES"), (False, "MOST_CASES")])
+def test_a_remainder_that_is_too_large_is_refused(
+    is_oblivious: bool, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql, limit, 100)
+    with pytest.raises(ValueError, match=r"room for 100\. Fit with remainder=False, or export"):
+        remainder_model("regression", is_oblivious).to_sql("duckdb")
+
+
 def test_what_the_model_refuses_has_no_score(database: tuple[str, Runner]) -> None:
     dialect, run = database
     model = model_of("counts")
@@ -78,9 +129,12 @@ def test_a_row_with_an_infinite_level_has_no_score(database: tuple[str, Runner])
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("task", TASKS)
-def test_every_dialect_is_one_query_that_parses(dialect: str, task: str) -> None:
+@pytest.mark.parametrize("make", [model_of, remainder_model])
+def test_every_dialect_is_one_query_that_parses(
+    dialect: str, task: str, make: Callable[[str], AnovaModel]
+) -> None:
     sqlglot = pytest.importorskip("sqlglot", reason="the package sqlglot is not installed")
-    query = model_of(task).to_sql(dialect, table=INJECTION, key="id", contributions=True)
+    query = make(task).to_sql(dialect, table=INJECTION, key="id", contributions=True)
     (tree,) = sqlglot.parse(query, read=dialect)
     tables = {table.name for table in tree.find_all(sqlglot.exp.Table)}
     assert INJECTION in tables

@@ -8,7 +8,7 @@ the components of the sum off its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -97,6 +97,11 @@ class Trees:
         sizes = np.array([feature.n_codes for feature in self.features])[self.asked]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
 
+    def each_question(self) -> Iterator[tuple[int, BoolArray]]:
+        """Feature that each question asks about, and which of its codes go right."""
+        for question, feature in enumerate(self.asked.tolist()):
+            yield feature, self.right[self.starts[question] : self.starts[question + 1]]
+
     def scores(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Sum of the trees on rows whose columns are numbers of the encoder, (n_rows, K)."""
         codes = {j: self.features[j].codes(columns[j]) for j in self.used}
@@ -109,7 +114,7 @@ class Trees:
             return scores
         widest = max(len(self.roots) * scores.shape[1], len(self.asked))
         step = min(max(LARGEST_BLOCK // widest, 1), ROWS_PER_BLOCK)
-        loops = compiled_loops() if n_rows >= FEWEST_COMPILED_ROWS and not self._tables else None
+        loops = compiled_loops() if n_rows >= FEWEST_COMPILED_ROWS and not self.tables else None
         for start in range(0, n_rows, step):
             some = slice(start, start + step)
             here = {j: known[some] for j, known in codes.items()}
@@ -140,9 +145,9 @@ class Trees:
 
     def _values(self, answers: BoolArray) -> FloatArray:
         """Value of each tree, given the answers (n_questions, n_rows), (n_trees, n_rows, K)."""
-        if self._tables is None:
+        if self.tables is None:
             return self.values[self._leaves(answers)]
-        asked, tables = self._tables
+        asked, tables = self.tables
         bits = answers.view(np.uint8)
         number = bits.take(asked[0], 0)
         for place in range(1, len(asked)):
@@ -165,7 +170,7 @@ class Trees:
         return -1 - node
 
     @cached_property
-    def _tables(self) -> tuple[IntArray, FloatArray] | None:
+    def tables(self) -> tuple[IntArray, FloatArray] | None:
         """Trees as tables, where all of them ask few questions.
 
         Returns the questions (d, n_trees) of each tree, and its value (n_trees * 2**d, K) for each
@@ -237,8 +242,7 @@ def joined(parts: Sequence[Trees]) -> Trees:
     n_nodes, n_leaves = 0, 0
     for trees in parts:
         renumbered = np.empty(len(trees.asked), np.int32)
-        for question, feature in enumerate(trees.asked.tolist()):
-            goes = trees.right[trees.starts[question] : trees.starts[question + 1]]
+        for question, (feature, goes) in enumerate(trees.each_question()):
             key = feature, goes.tobytes()
             if key not in numbers:
                 numbers[key] = len(asked)

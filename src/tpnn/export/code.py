@@ -216,12 +216,7 @@ def _forest(forest: Forest) -> dict[str, list[Any]]:
     trees, place_of = forest
     nodes = np.column_stack([trees.questions, trees.children])
     return {
-        "QUESTIONS": [
-            (place_of[feature], _words_of(trees.right[start:stop]))
-            for feature, start, stop in zip(
-                trees.asked.tolist(), trees.starts[:-1], trees.starts[1:], strict=True
-            )
-        ],
+        "QUESTIONS": [(place_of[j], _words_of(right)) for j, right in trees.each_question()],
         "TREES": trees.roots.tolist(),
         "NODES": nodes.ravel().tolist(),
         "LEAVES": trees.values.ravel().tolist(),

@@ -109,6 +109,7 @@ class Dialect:
     opening: str = "AS ("  # before a step
     fence: str = ""  # behind a step, so that the next one does not compute it again
     collation: str = ""  # makes text compare byte by byte
+    answers_first: bool = False  # whether each question of trees gets a column
     number_cast: str = "CAST({x} AS {double})"  # a column {x} as a double, infinite if refused
     blank_text: str = "CAST({x} AS {string})"  # a column {x} as text, trailing blanks included
     fraction: str = "{above} / {step}"  # of a step, with {tiny} much below every step
@@ -159,6 +160,7 @@ DIALECTS = {
         collation=' COLLATE "C"',
     ),
     "duckdb": Dialect(
+        answers_first=True,
         string="VARCHAR",
         array="CAST('[{numbers}]' AS DOUBLE[])",
         whole_array="CAST('[{numbers}]' AS INTEGER[])",

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tpnn._utils.arrays import BoolArray
 from tpnn._utils.rules import warn
+from tpnn.anova.trees import Trees
 from tpnn.export.dialects import (
     DIALECTS,
     LARGEST_DOUBLE,
@@ -22,7 +24,16 @@ from tpnn.export.dialects import (
     literal,
     numbers_text,
 )
-from tpnn.export.lowering import MISSING, UNSEEN, Grid, Input, Lowered, Place, checked_lowering
+from tpnn.export.lowering import (
+    MISSING,
+    UNSEEN,
+    Forest,
+    Grid,
+    Input,
+    Lowered,
+    Place,
+    checked_lowering,
+)
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import LARGEST_EXACT_INTEGER
 from tpnn.table.table import DATE, DURATION
@@ -30,6 +41,9 @@ from tpnn.table.table import DATE, DURATION
 LARGEST_EXPONENT = 700  # beyond it exp() overflows or underflows, which some databases refuse
 LARGEST_LOG = 300  # where the log link is cut
 SMALLEST_SHARE = 1e-30  # of a step between nodes, below which PostgreSQL sees no fraction
+TERMS = 50  # trees of one column
+MOST_CASES = 20_000  # values of leaves that are written as nested cases
+MOST_VALUES = 300_000  # values of leaves that are written as arrays
 TABLE = "t"  # short name of the table with the rows
 
 Column = tuple[str, str]  # expression and name
@@ -53,6 +67,8 @@ def to_sql(
             "Pass 'postgres', for example."
         )
     lowered = checked_lowering(model)
+    if not contributions:
+        lowered = lowered.in_one()
     if lowered.needs_offset:
         warn(
             "offset: the query adds no offset, and this model was fitted with one that was passed "
@@ -81,8 +97,10 @@ class _Query:
             ("nodes", self._select(self._nodes(), "features")),
             ("fractions", self._select(self._fractions(), "nodes")),
             ("effects", self._select(self._effects(), self._with_cells("fractions"), "fractions")),
-            ("scores", self._select(self._scores(), "effects")),
         ]
+        if self.lowered.forest is not None:
+            steps += self._forest(self.lowered.forest)
+        steps.append(("scores", self._select(self._scores(), steps[-1][0])))
         more, answers = self._predictions(steps[-1][0])
         steps += more
         opening = self.dialect.opening
@@ -197,8 +215,8 @@ class _Query:
         )
 
     def _fractions(self) -> list[Column]:
-        between = [(p, place) for p, place in enumerate(self.lowered.places) if place.is_between]
-        return [(self._fraction(place, f"i{p}"), f"t{p}") for p, place in between]
+        places = self.lowered.places
+        return [(self._fraction(places[p], f"i{p}"), f"t{p}") for p in self.lowered.interpolated]
 
     def _fraction(self, place: Place, node: str) -> str:
         x, d = f"x{place.input}", self.dialect
@@ -219,7 +237,7 @@ class _Query:
         """Step before, beside one row with the cells of all components."""
         arrays = [
             f"{self._array(grid.cells[:, k].tolist())} AS c{g}_{k}"
-            for g, grid in enumerate(self.lowered.grids)
+            for g, grid in enumerate(self.lowered.grids + self.lowered.held)
             for k in range(self.lowered.n_outputs)
         ]
         written = ",\n    ".join(arrays or ["1 AS one"])
@@ -228,7 +246,7 @@ class _Query:
     def _effects(self) -> list[Column]:
         return [
             (self._effect(grid, f"cells.c{g}_{k}"), f"f{g}_{k}")
-            for g, grid in enumerate(self.lowered.grids)
+            for g, grid in enumerate(self.lowered.grids + self.lowered.held)
             for k in range(self.lowered.n_outputs)
         ]
 
@@ -250,11 +268,63 @@ class _Query:
 
         return along(0, 0)
 
+    def _forest(self, forest: Forest) -> list[Step]:
+        """Write the steps from codes to the remainder, NULL where a column of trees is refused."""
+        trees, n_grids = forest.trees, len(self.lowered.grids)
+        answers = [
+            f"CASE WHEN {went_right(f'i{forest.place_of[feature]}', right)} THEN 1 ELSE 0 END"
+            for feature, right in trees.each_question()
+        ]
+        steps: list[Step] = []
+        if self.dialect.answers_first:
+            columns = [(answer, f"b{number}") for number, answer in enumerate(answers)]
+            steps.append(("answers", self._select(columns, "effects")))
+            answers = [name for _, name in columns]
+        sums, totals = list[Column](), list[Column]()
+        for k in range(self.lowered.n_outputs):
+            terms = self._trees(trees, answers, k)
+            groups = [terms[start : start + TERMS] for start in range(0, len(terms), TERMS)]
+            named = [(" + ".join(group), f"u{number}_{k}") for number, group in enumerate(groups)]
+            held = "".join(f" - f{n_grids + g}_{k}" for g in range(len(self.lowered.held)))
+            read = "".join(f" + 0 * i{place}" for place in forest.place_of.values())
+            sums += named
+            totals.append((" + ".join(name for _, name in named) + held + read, f"e{k}"))
+        steps.append(("trees", self._select(sums, steps[-1][0] if steps else "effects")))
+        return [*steps, ("remainder", self._select(totals, "trees"))]
+
+    def _trees(self, trees: Trees, answers: Sequence[str], output: int) -> list[str]:
+        """One expression for each tree: an array whose index is the answers, or nested cases."""
+        if trees.tables is None:
+            _check_size(trees.values.size, MOST_CASES)
+            return self._cases(trees, answers, output)
+        asked, tables = trees.tables
+        _check_size(tables.size, MOST_VALUES)
+        values = tables[:, output].reshape(len(trees.roots), -1)
+        terms = []
+        for questions, known in zip(asked.T.tolist(), values.tolist(), strict=True):
+            bits = [f"{1 << place} * {answers[q]}" for place, q in enumerate(questions)]
+            terms.append(self._element(self._array(known), " + ".join(bits)))
+        return terms
+
+    def _cases(self, trees: Trees, answers: Sequence[str], output: int) -> list[str]:
+        """One expression of nested cases for each tree."""
+        leaves = list(map(literal, trees.values[:, output].tolist()))
+        questions, children = trees.questions.tolist(), trees.children.tolist()
+
+        def written(place: int) -> str:
+            if place < 0:
+                return leaves[-1 - place]
+            left, right = map(written, children[place])
+            return f"CASE {answers[questions[place]]} WHEN 1 THEN {right} ELSE {left} END"
+
+        return list(map(written, trees.roots.tolist()))
+
     def _scores(self) -> list[Column]:
         offset = self._offset()
         scores = []
         for k, intercept in enumerate(self.lowered.intercepts.tolist()):
             effects = [f"f{g}_{k}" for g in range(len(self.lowered.grids))]
+            effects += [] if self.lowered.forest is None else [f"e{k}"]
             scores.append((" + ".join([literal(intercept), *effects, *offset]), f"r{k}"))
         return scores
 
@@ -315,12 +385,40 @@ class _Query:
                 for g, grid in enumerate(self.lowered.grids)
                 for k, name in enumerate(called)
             ]
+        if self.contributions and self.lowered.forest is not None:
+            columns += [(f"e{k}", f"remainder{name}") for k, name in enumerate(called)]
         names = distinct_names([name for _, name in columns])
         written = [
             f"{expression} AS {self._name(name)}"
             for (expression, _), name in zip(columns, names, strict=True)
         ]
         return "SELECT\n  " + ",\n  ".join(written) + f"\nFROM {source}"
+
+
+def _check_size(n_values: int, most: int) -> None:
+    if n_values > most:
+        raise ValueError(
+            f"model: its remainder has {n_values:,} values at the leaves of its trees, and a query "
+            f"has room for {most:,}. Fit with remainder=False, or export source code or ONNX."
+        )
+
+
+def went_right(code: str, right: BoolArray) -> str:
+    """Condition that a code is one of those that go right.
+
+    >>> went_right("i", np.array([True, False, True, True, False, True]))
+    'i < 1 OR i BETWEEN 2 AND 3 OR i >= 5'
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], right, [False]]))).reshape(-1, 2)
+    tests = []
+    for first, end in edges.tolist():
+        if end == len(right):
+            tests.append(f"{code} >= {first}")
+        elif first == 0:
+            tests.append(f"{code} < {end}")
+        else:
+            tests.append(f"{code} BETWEEN {first} AND {end - 1}")
+    return " OR ".join(tests) or f"{code} < 0"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
