@@ -140,12 +140,16 @@ def assert_equal_to_model(found: np.ndarray, model: AnovaModel, rows: pd.DataFra
 
 
 def remainder_model(task: str, is_oblivious: bool = True) -> AnovaModel:
-    """A model with trees beside its components, which alone ask about some of its columns."""
+    """A model with trees beside its components.
+
+    Trees alone read some of its columns, and they hold components that it lacks.
+    """
     model = with_remainder(model_of(task), n_trees=20, depth=4, is_oblivious=is_oblivious)
-    known = [s for s in model.components if 1 not in s and 3 not in s]
-    part = model.remainder
-    assert part is not None
-    held = ComponentSet(tuple(s for s in part.components if s in known))
-    tables = tuple(part.held[s] for s in held)
-    core = model.restrict(known)
-    return replace(core, remainder=replace(part, components=held, tables=tables))
+    alone = [s for s in model.components if 1 not in s and 3 not in s]
+    assert model.remainder is not None
+    held = {s: table for s, table in model.remainder.held.items() if 1 not in s}
+    components = ComponentSet(tuple(held))
+    assert not set(components) <= set(alone)
+    tables = tuple(held[s] for s in components)
+    rest = replace(model.remainder, components=components, tables=tables)
+    return replace(model.restrict(alone), remainder=rest)

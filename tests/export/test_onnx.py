@@ -15,7 +15,16 @@ import pytest
 
 from benchmarks.speed.exports.sessions import feeds, run_session, session_of
 from tests.conftest import QUICK
-from tests.export.cases import INJECTION, TASKS, assert_equal_to_model, fuzzed_rows, model_of
+from tests.export.cases import (
+    INJECTION,
+    TASKS,
+    TOLERANCE,
+    assert_equal_to_model,
+    expected,
+    fuzzed_rows,
+    model_of,
+    remainder_model,
+)
 from tests.models import small_model
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.loss.links import LINKS
@@ -67,6 +76,35 @@ def test_a_session_equals_the_model(task: str) -> None:
     model = model_of(task)
     rows = fuzzed_rows(model, 3000)
     assert_equal_to_model(in_onnxruntime(model, rows), model, rows)
+
+
+@pytest.mark.parametrize("is_oblivious", [True, False])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_session_equals_a_model_with_a_remainder(task: str, is_oblivious: bool) -> None:
+    model = remainder_model(task, is_oblivious)
+    rows = fuzzed_rows(model, 1500)
+    assert_equal_to_model(in_onnxruntime(model, rows), model, rows)
+    alone = run_session(model, rows, contributions=False).answers
+    truth = expected(model, rows)["raw"]
+    unit = TOLERANCE * truth.std()
+    np.testing.assert_allclose(alone[:, : len(model.intercepts)], truth, rtol=0, atol=unit)
+
+
+def test_a_remainder_of_refused_rows_is_nan() -> None:
+    model = remainder_model("regression")
+    rows = fuzzed_rows(model, 2)
+    rows["holes"] = [1.0, np.inf]
+    found = outputs(model, rows)
+    assert np.isfinite(found["remainder"][0]).all()
+    for name in ("variable", "raw_score", "contributions", "remainder"):
+        assert np.isnan(found[name][1]).all()
+
+
+def test_a_remainder_without_components_is_exported() -> None:
+    model = remainder_model("regression")
+    alone = replace(model.restrict([]), remainder=model.remainder)
+    rows = fuzzed_rows(alone, 50)
+    assert_equal_to_model(in_onnxruntime(alone, rows), alone, rows)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

@@ -176,7 +176,9 @@ class Trees:
         Returns the questions (d, n_trees) of each tree, and its value (n_trees * 2**d, K) for each
         number whose bits are the answers; None if the tables would be much larger than the trees.
         """
-        tree_of = self._tree_of_node
+        tree_of = np.zeros(len(self.questions), np.intp)
+        for nodes, its_trees in self.levels:
+            tree_of[nodes] = its_trees
         keys, place = np.unique(tree_of * len(self.asked) + self.questions, return_inverse=True)
         trees, questions = np.divmod(keys, max(len(self.asked), 1))
         slots = np.arange(len(keys)) - np.searchsorted(trees, trees)
@@ -191,16 +193,14 @@ class Trees:
         return asked, self.values.take(by_slot._leaves(every).reshape(-1), 0)
 
     @cached_property
-    def _tree_of_node(self) -> IntArray:
-        """Tree that each node is in, (n_nodes,)."""
-        trees = np.zeros(len(self.questions), np.intp)
+    def levels(self) -> list[tuple[Int32Array, IntArray]]:
+        """Nodes of every level, and the trees that they are in."""
+        levels = []
         here, tree = self.roots, np.arange(len(self.roots))
-        while len(here):  # one level deeper each time
-            is_node = here >= 0
-            nodes, tree = here[is_node], tree[is_node]
-            trees[nodes] = tree
+        while len(nodes := here[is_node := here >= 0]):
+            levels.append((nodes, tree := tree[is_node]))
             here, tree = self.children[nodes].reshape(-1), np.repeat(tree, 2)
-        return trees
+        return levels
 
     def pick(self, features: Sequence[int]) -> Trees:
         """Keep some features only; the others must not be asked about."""

@@ -113,39 +113,47 @@ class Lowered:
     @property
     def interpolated(self) -> list[int]:
         """Places between whose nodes components are linear."""
-        used = {place for grid in self.grids for place in grid.places}
+        used = {place for grid in self.grids + self.held for place in grid.places}
         return [number for number in sorted(used) if self.places[number].is_between]
 
     def in_one(self) -> Lowered:
         """Join each component with what the trees hold of it, where nobody asks for them alone."""
-        held = {grid.places: grid.cells for grid in self.held}
-        joined = [x._replace(cells=x.cells - held.get(x.places, 0.0)) for x in self.grids]
-        return replace(self, grids=tuple(joined), held=())
+        held = {grid.places: grid for grid in self.held}
+        joined = [
+            grid._replace(cells=grid.cells - held.pop(grid.places).cells)
+            if grid.places in held
+            else grid
+            for grid in self.grids
+        ]
+        return replace(self, grids=tuple(joined), held=tuple(held.values()))
 
 
 def lower(model: AnovaModel) -> Lowered:
     """Nodes, cells and weights of a model; columns that it does not depend on are left out."""
-    encoder, components, rest = model.encoder, tuple(model.components), model.remainder
-    asked = [] if rest is None else rest.features
-    read = sorted({j for s in components for j in s} | set(asked))
-    inputs = tuple(input_of(encoder, j) for j in read)
+    encoder, rest = model.encoder, model.remainder
+    asked = [] if rest is None else rest.trees.used  # trees that ask nothing add nothing
+    tables, held = tables_by_component(model), {} if rest is None or not asked else rest.held
+    held = {component: table for component, table in held.items() if table.any()}
+    components = [*tables, *held]
+    inputs = tuple(
+        input_of(encoder, j) for j in sorted({j for s in components for j in s}.union(asked))
+    )
     number_of = {column.feature: number for number, column in enumerate(inputs)}
     used = sorted({(len(s), j) for s in components for j in s})
     place_of = {key: number for number, key in enumerate(used)}
     places = [_place(encoder.axes[order][j], inputs, number_of[j]) for order, j in used]
-    grids, held = (
-        _grids(tables, encoder.feature_names, places, place_of)
-        for tables in (tables_by_component(model), {} if rest is None else rest.held)
+    grids, of_trees = (
+        _grids(some, encoder.feature_names, places, place_of) for some in (tables, held)
     )
     forest = None
-    if rest is not None:
+    if rest is not None and asked:
         forest = Forest(rest.centred, {j: len(used) + i for i, j in enumerate(asked)})
         places += [_code_place(rest.trees.features[j], inputs, number_of[j]) for j in asked]
     return Lowered(
         inputs=inputs,
         places=tuple(places),
         grids=grids,
-        held=held,
+        held=of_trees,
         forest=forest,
         intercepts=model.intercepts,
         link=model.link.name,

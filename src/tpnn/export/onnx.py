@@ -26,11 +26,12 @@ from tpnn.export.onnx_places import (
     is_time,
     locate,
 )
+from tpnn.export.onnx_trees import write_trees
 from tpnn.loss.links import CLASS_LINKS, LARGEST_SCORE
 from tpnn.model.model import AnovaModel
 
 LABEL, PROBABILITIES, VARIABLE = "label", "probabilities", "variable"  # as skl2onnx calls them
-RAW_SCORE, CONTRIBUTIONS = "raw_score", "contributions"
+RAW_SCORE, CONTRIBUTIONS, REMAINDER = "raw_score", "contributions", "remainder"
 
 
 class Result(NamedTuple):
@@ -42,10 +43,11 @@ class Result(NamedTuple):
     dtype: Any = np.float64
 
 
-def result_names(link: str, contributions: bool) -> list[str]:
+def result_names(lowered: Lowered, contributions: bool) -> list[str]:
     """Names of the outputs of a graph."""
-    means = [LABEL, PROBABILITIES] if link in CLASS_LINKS else [VARIABLE]
-    return [*means, RAW_SCORE, *([CONTRIBUTIONS] if contributions else [])]
+    means = [LABEL, PROBABILITIES] if lowered.link in CLASS_LINKS else [VARIABLE]
+    parts = [CONTRIBUTIONS] if lowered.forest is None else [CONTRIBUTIONS, REMAINDER]
+    return [*means, RAW_SCORE, *(parts if contributions else [])]
 
 
 def write_results(
@@ -56,6 +58,9 @@ def write_results(
     results.append(Result(RAW_SCORE, scores.raw, (lowered.n_outputs,)))
     if contributions:
         results.append(_contributions(graph, lowered, scores))
+        if scores.remainder is not None:
+            rest = without_refused(graph, scores.remainder, scores.refused)
+            results.append(Result(REMAINDER, rest, (lowered.n_outputs,)))
     return results
 
 
@@ -147,27 +152,28 @@ class Scores(NamedTuple):
     raw: str  # raw scores, (n_rows, n_outputs), NaN where a row is refused
     effects: list[str]  # groups of components, (n_outputs, n_components, n_rows) each
     position_of: IntArray  # (n_components,), of each component in these groups
+    remainder: str | None  # (n_rows, n_outputs)
     refused: str | None  # whether the model refuses a row, (n_rows, 1); None where it cannot
 
 
 def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
     """Write the way from columns to raw scores."""
-    groups: dict[tuple[bool, ...], list[int]] = {}
-    for number, grid in enumerate(lowered.grids):
-        key = tuple(lowered.places[place].is_between for place in grid.places)
-        groups.setdefault(key, []).append(number)
-    effects = []
-    if groups:
+    groups = _alike(lowered, lowered.grids)
+    effects, rest = [], None
+    if lowered.places:
         located = locate(graph, lowered, columns)
         chosen = [[lowered.grids[number] for number in group] for group in groups.values()]
         effects = [_effects(graph, lowered, located, grids) for grids in chosen]
+        rest = _remainder(graph, lowered, located)
     sizes = map(len, groups.values())
     sums = [_sum(graph, *both, lowered.n_outputs) for both in zip(effects, sizes, strict=True)]
     refused = _refused(graph, lowered, columns)
+    total = _total(graph, lowered, columns, sums if rest is None else [*sums, rest])
     return Scores(
-        raw=without_refused(graph, _total(graph, lowered, columns, sums), refused),
+        raw=without_refused(graph, total, refused),
         effects=effects,
         position_of=np.argsort([number for group in groups.values() for number in group]),
+        remainder=rest,
         refused=refused,
     )
 
@@ -175,6 +181,27 @@ def write_scores(graph: Graph, lowered: Lowered, columns: Columns) -> Scores:
 def without_refused(graph: Graph, values: str, refused: str | None) -> str:
     """Values (n_rows, n_columns), NaN in the rows that the model refuses."""
     return values if refused is None else graph.add("Where", refused, np.array(np.nan), values)
+
+
+def _remainder(graph: Graph, lowered: Lowered, located: Located) -> str | None:
+    """Trees less what they hold of components, (n_rows, n_outputs)."""
+    if lowered.forest is None:
+        return None
+    trees = write_trees(graph, lowered.forest, located)
+    rest = _sum(graph, trees, len(lowered.forest.trees.roots), lowered.n_outputs)
+    for group in _alike(lowered, lowered.held).values():
+        held = _effects(graph, lowered, located, [lowered.held[number] for number in group])
+        rest = graph.add("Sub", rest, _sum(graph, held, len(group), lowered.n_outputs))
+    return rest
+
+
+def _alike(lowered: Lowered, grids: Sequence[Grid]) -> dict[tuple[bool, ...], list[int]]:
+    """Numbers of grids, by the axes along which they are linear."""
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for number, grid in enumerate(grids):
+        key = tuple(lowered.places[place].is_between for place in grid.places)
+        groups.setdefault(key, []).append(number)
+    return groups
 
 
 def _effects(graph: Graph, lowered: Lowered, located: Located, grids: Sequence[Grid]) -> str:
@@ -275,7 +302,9 @@ class Entry(NamedTuple):
 def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool) -> None:
     """Write a model in the ONNX format; docs/export.md describes inputs and outputs."""
     lowered = checked_lowering(model)
-    names = result_names(lowered.link, contributions)
+    if not contributions:
+        lowered = lowered.in_one()
+    names = result_names(lowered, contributions)
     missing_text = _free_name(MISSING_TEXT, {level for x in lowered.inputs for level in x.levels})
     entries = _entries(model, lowered, names, missing_text)
     graph = Graph([*names, *(entry.name for entry in entries)])
