@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import table_model
+from tests.models import table_model, with_remainder
 from tpnn.export.sheets.rating import RatingTables
 
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
@@ -140,6 +140,8 @@ def test_what_cannot_be_a_rating_table() -> None:
     model = mixed_model(1)
     with pytest.raises(ValueError, match="model: rating tables are for models of rates"):
         mixed_model(1, "identity").rating_tables()
+    with pytest.raises(ValueError, match="model: a rating table holds nothing but components"):
+        with_remainder(model).rating_tables()
     with pytest.raises(ValueError, match="max_bands: must be a whole number"):
         model.rating_tables(max_bands=0)
     with pytest.raises(ValueError, match="base: must be"):

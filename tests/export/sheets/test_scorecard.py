@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import random_model, table_model
+from tests.models import random_model, table_model, with_remainder
 from tpnn import AnovaModel, TPNNClassifier, scorecard
 from tpnn.export.sheets.scorecard import ScoreCard, monotone_shift
 from tpnn.loss.links import LINKS
@@ -173,6 +173,8 @@ def test_what_cannot_be_a_score_card() -> None:
         scorecard(model, max_bands=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="model: score cards are for models of two classes"):
         scorecard(mixed_model(1, "log"))
+    with pytest.raises(ValueError, match="model: a score card holds nothing but components"):
+        scorecard(with_remainder(model))
     with pytest.raises(ValueError, match="good: must be one of two classes"):
         scorecard(model, good="?")
     with pytest.raises(ValueError, match="model: a score card has no offset"):

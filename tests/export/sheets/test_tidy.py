@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import mixed_model, mixed_rows
-from tests.models import random_model, with_bands, with_evidence
+from tests.models import random_model, with_bands, with_evidence, with_remainder
 from tpnn.export.sheets.tidy import values_at
 
 
@@ -88,6 +88,14 @@ def test_a_model_without_components_is_its_intercept() -> None:
     table = random_model(2, 1).restrict([]).to_table()
     assert list(table) == ["component", "effect", "lower", "upper", "mass"]
     assert len(table) == 1
+
+
+def test_a_remainder_has_a_line_without_a_number() -> None:
+    model = mixed_model()
+    table = with_remainder(model).to_table()
+    pd.testing.assert_frame_equal(table[:-1], model.to_table())
+    assert table["component"].iloc[-1] == "(remainder)"
+    assert np.isnan(table["effect"].iloc[-1])
 
 
 def test_values_at_are_the_component_scores() -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
-from tests.models import random_model, table_model
+from tests.models import random_model, table_model, with_remainder
 from tpnn import AnovaModel
 from tpnn.loss.links import LINKS
 from tpnn.table.table import OffsetColumn
@@ -119,6 +119,8 @@ def test_what_a_spreadsheet_cannot_hold(tmp_path: Path) -> None:
     close = pd.DataFrame({"id": pd.Categorical([10**15, 10**15 + 1] * 10)})
     with pytest.raises(ValueError, match="model: a spreadsheet tells numbers apart by 14 digits"):
         table_model(close, 1).to_excel(tmp_path / "model.xlsx")
+    with pytest.raises(ValueError, match=r"of 12 trees to them\. Fit with remainder=False\."):
+        with_remainder(mixed_model()).to_excel(tmp_path / "model.xlsx")
     assert not (tmp_path / "model.xlsx").exists()
 
 

@@ -13,6 +13,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import Rule, check_parameters, one_of
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
+from tpnn.export.sheets.tidy import refuse_remainder
 from tpnn.loss.objectives import LOG_LOSS, POISSON, Objective
 from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel, offset_of
@@ -114,6 +115,7 @@ def rating_tables(
     check_parameters({"base": base}, RULES)
     what = "rating tables are for models of rates, risks or two classes"
     refuse_unless(("rates", "survival", "classes"), model, what)
+    refuse_remainder(model, "a rating table")
     if (X is None) != (y is None):
         raise ValueError(
             "y: rows are passed as X and y together, and only one of them was passed. Pass both, "

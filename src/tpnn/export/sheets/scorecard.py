@@ -16,7 +16,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_count, is_number, warn
 from tpnn.anova.components import Component
 from tpnn.export.sheets.bins import BandedModel, Bands, banded, refuse_unless, summed
-from tpnn.export.sheets.tidy import values_at
+from tpnn.export.sheets.tidy import refuse_remainder, values_at
 from tpnn.model.model import AnovaModel
 from tpnn.table.columns import require_pandas
 from tpnn.table.table import NOMINAL
@@ -325,6 +325,7 @@ def scorecard(
 
 def _check_model(model: AnovaModel, good: Any) -> None:
     refuse_unless(["classes"], model, "score cards are for models of two classes")
+    refuse_remainder(model, "a score card")
     if len(model.classes) != 2 or (good is not None and good not in model.classes):
         raise ValueError(
             f"good: must be one of two classes, found {good!r} and the classes "

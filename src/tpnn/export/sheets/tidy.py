@@ -52,7 +52,17 @@ def values_at(model: AnovaModel, component: Component, numbers: Sequence[FloatAr
     return grid
 
 
-INTERCEPT = "(intercept)"
+INTERCEPT, REMAINDER = "(intercept)", "(remainder)"
+
+
+def refuse_remainder(model: AnovaModel, what: str) -> None:
+    """Refuse a model of which tables of components would leave out a part."""
+    if model.remainder is not None:
+        n_trees = len(model.remainder.trees.roots)
+        raise ValueError(
+            f"model: {what} holds nothing but components, and this model adds a remainder of "
+            f"{n_trees:,} trees to them. Fit with remainder=False."
+        )
 
 
 def tidy_table(model: AnovaModel) -> pd.DataFrame:
@@ -61,7 +71,8 @@ def tidy_table(model: AnovaModel) -> pd.DataFrame:
     The first lines are the intercept. For a row whose values are nodes, the sum of ``effect`` over
     the intercept and one line of each component is its raw score; between nodes the model
     interpolates linearly. A level or a missing value that fit has not seen has no line and
-    contributes nothing; levels that share a node have one line, "(other levels)".
+    contributes nothing; levels that share a node have one line, "(other levels)". A remainder has a
+    line without a number, because no table can hold it.
 
     Returns
     -------
@@ -78,8 +89,10 @@ def tidy_table(model: AnovaModel) -> pd.DataFrame:
     require_pandas("to_table")
     import pandas as pd
 
-    blocks = [_intercept_lines(model)]
+    blocks = [_constant_lines(model, INTERCEPT, model.intercepts)]
     blocks += [_component_lines(model, *one) for one in enumerate(model.components)]
+    if model.remainder is not None:
+        blocks.append(_constant_lines(model, REMAINDER, np.full(len(model.intercepts), np.nan)))
     order = max(model.components.orders, default=0)
     columns: dict[str, Any] = {
         name: np.concatenate([b.get(name, _repeated(None, len(b["effect"]))) for b in blocks])
@@ -100,12 +113,12 @@ def _repeated(value: str | None, n_lines: int) -> Any:
     return np.full(n_lines, value, dtype=object)
 
 
-def _intercept_lines(model: AnovaModel) -> dict[str, Any]:
-    n_outputs = len(model.intercepts)
+def _constant_lines(model: AnovaModel, name: str, effects: FloatArray) -> dict[str, Any]:
+    n_outputs = len(effects)
     return {
-        "component": _repeated(INTERCEPT, n_outputs),
+        "component": _repeated(name, n_outputs),
         "output": np.array(model.output_names, dtype=object),
-        "effect": model.intercepts,
+        "effect": effects,
         "lower": np.full(n_outputs, np.nan),
         "upper": np.full(n_outputs, np.nan),
         "mass": np.ones(n_outputs),

@@ -15,7 +15,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn.anova.components import Component
-from tpnn.export.sheets.tidy import band_of, cell_masses, title
+from tpnn.export.sheets.tidy import band_of, cell_masses, refuse_remainder, title
 from tpnn.loss.links import LARGEST_SCORE
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.table.axis import Axis
@@ -187,6 +187,7 @@ def write_workbook(
     offset : array of shape (n_rows,), optional
         Known part of the raw score of each row of X.
     """
+    refuse_remainder(model, "a workbook")
     openpyxl = _openpyxl()
     book = openpyxl.Workbook()
     sheets = _Sheets(book, model)
