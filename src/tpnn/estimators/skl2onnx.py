@@ -114,9 +114,9 @@ def _check_pipeline(lowered: Lowered) -> None:
 
 def _columns(graph: Graph, model: AnovaModel, lowered: Lowered, names: list[str]) -> Columns:
     """Columns of one array (n_rows, n_columns), or of several side by side."""
-    add, column = graph.add, model.encoder.offset_column
+    add, column, kept = graph.add, model.encoder.offset_column, model.encoder.kept
     whole = add("Concat", *(add("Cast", name, to=DOUBLE) for name in names), axis=1)
-    place_of = np.arange(model.encoder.n_features)
+    place_of = np.arange(model.encoder.n_features) if kept is None else np.array(kept.places)
     if column is not None:
         place_of += place_of >= column.place
     places = place_of[np.array([known.feature for known in lowered.inputs], np.intp)]
