@@ -1,7 +1,11 @@
-"""The long run of the fuzzers: random tables, or damaged model files, each from one seed.
+"""The long run of the fuzzers, each case from one seed.
+
+There are random tables, damaged model files, hostile edit files and damaged checkpoints.
 
     python -m tests.fuzz tables --count 100000 --workers 16
     python -m tests.fuzz files --count 100000 --workers 16
+    python -m tests.fuzz edits --count 100000 --workers 16
+    python -m tests.fuzz checkpoints --count 10000 --workers 16
     python -m tests.fuzz tables --seed 12345     # one case, shown in full
 
 With ``--store`` the counts go to ``results.json`` and, as a page, to ``results.md`` beside it.
@@ -20,19 +24,23 @@ from typing import Any
 
 from benchmarks.common.environment import circumstances
 from benchmarks.common.markdown import markdown
+from tests.fuzz.checkpoints import try_checkpoint
 from tests.fuzz.containers import CONTAINERS, NAMED
+from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import case_of
 from tests.fuzz.files import try_file
 from tests.fuzz.outcome import Outcome, try_table
 from tests.fuzz.settings import HAS_TORCH
 from tests.fuzz.workers import Job, outcomes
 
-JOBS: dict[str, Job] = {"tables": try_table, "files": try_file}
+JOBS: dict[str, Job] = {
+    "tables": try_table, "files": try_file, "edits": try_edits, "checkpoints": try_checkpoint,
+}  # fmt: skip
 FOLDER, RESULTS, PAGE = Path(__file__).parent, "results.json", "results.md"
 HEADING = """# Fuzzing
 
-`python -m tests.fuzz tables --store`, and the same with `files`, writes this page. Every table
-and every damaged file is made from a seed, from which a failure is found again.
+`python -m tests.fuzz tables --store`, and the same with `files`, `edits` and `checkpoints`, writes
+this page. Every case is made from a seed, from which a failure is found again.
 """
 MOST_STORED = 50  # failures
 LIBRARIES = ("numpy", "pandas", "polars", "pyarrow", "scikit-learn", "numba", "torch")

@@ -1,4 +1,7 @@
-"""Damaged model files: refused in plain words, or read as a model that predicts finite numbers."""
+"""Damaged model files: refused in plain words, or read as a model that predicts finite numbers.
+
+Some of the models were edited, so that their files have logs and what it takes to undo edits.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,12 @@ import numpy as np
 
 import tpnn
 from tests.fuzz.cases import Numbers, random_case
+from tests.fuzz.edits import edited_often
 from tests.fuzz.faults import argument_of
 from tests.fuzz.laws import FOLDER, all_compiled, require
 from tests.fuzz.outcome import Outcome, failure
-from tpnn import AnovaModel
+from tpnn import AnovaModel, load
+from tpnn.lifecycle.edit import digest
 from tpnn.model.archive import _digest, read_document, write_archive
 
 LONGEST_PROVENANCE = 1_000_000  # characters
@@ -46,6 +51,8 @@ def originals() -> tuple[tuple[bytes, Any, Numbers], ...]:
         with warnings.catch_warnings(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             warnings.simplefilter("ignore")
             model, path = case.fit().model_, Path(folder, "model")
+            if len(found) % 2:
+                model = edited_often(model, np.random.default_rng([seed, 7]))
             model.save(path)
             found.append((path.read_bytes(), case.table(), model.raw_scores(case.table())))
     return tuple(found)
@@ -61,12 +68,12 @@ def try_file(seed: int) -> Outcome:
         path = Path(folder, "model")
         path.write_bytes(DAMAGES[kind](data, rng))
         try:
-            return Outcome(seed, _read(path, table, expected if kind in RAW else None))
+            return Outcome(seed, _read(path, table, expected if kind in RAW else None, data))
         except Exception as error:  # whatever is raised is judged here
             return failure(seed, error)
 
 
-def _read(path: Path, table: Any, expected: Numbers | None) -> str:
+def _read(path: Path, table: Any, expected: Numbers | None, data: bytes) -> str:
     """Read a file; where nothing in it was crafted, it is refused or the model that it was."""
     try:
         loaded = tpnn.load(path)
@@ -75,6 +82,7 @@ def _read(path: Path, table: Any, expected: Numbers | None) -> str:
             raise
         return "refused: path"
     model = loaded.model_
+    _check_log(model, path, data)
     try:
         raw = model.raw_scores(table, np.zeros(_n_rows(table)))
     except (TypeError, ValueError) as error:  # the table no longer fits the damaged names
@@ -85,6 +93,28 @@ def _read(path: Path, table: Any, expected: Numbers | None) -> str:
     if expected is not None:
         require(np.array_equal(raw, expected), "a damaged file predicts what it did")
     return "loaded"
+
+
+def _check_log(model: AnovaModel, path: Path, data: bytes) -> None:
+    """Check that a log is whole or refused, and that the last hash stands for the whole model."""
+    for method in (model.log, model.undo):
+        try:
+            method()
+        except ValueError as error:
+            require(argument_of(error) in ("edits", "undo"), f"a clear error, not {error}")
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        Path(folder, "model").write_bytes(data)
+        old = load(Path(folder, "model")).model_
+    if old.edits is None:
+        return
+    last = old.edits.records[-1]["hash"]
+    try:
+        found = load(path, last_hash=last).model_
+    except ValueError as error:
+        require(argument_of(error) in ("edits", "last_hash"), f"a clear error, not {error}")
+    else:
+        require(digest(found) == digest(old), "the last hash is that of this model alone")
+        require(list(found.edits.records) == list(old.edits.records), "and of this log alone")
 
 
 def _check(model: AnovaModel, table: Any, raw: Numbers) -> None:

@@ -17,7 +17,9 @@ from threadpoolctl import threadpool_info
 
 from tests.fuzz import laws, workers
 from tests.fuzz.cases import Case, random_case
+from tests.fuzz.checkpoints import try_checkpoint
 from tests.fuzz.containers import CONTAINERS, build, can_hold
+from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import argument_of, case_of
 from tests.fuzz.files import try_file
 from tests.fuzz.outcome import Outcome, strict_warnings, try_table
@@ -26,6 +28,7 @@ from tpnn._utils.threads import available_cores
 from tpnn.model.evidence import Evidence
 
 N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
+N_EDITS, N_CHECKPOINTS = 300, 40
 FIRST = 1_000_000  # other seeds than those of the long run
 
 
@@ -60,6 +63,21 @@ def test_damaged_files_are_refused_or_predict_finite_numbers() -> None:
     counts = Counter(outcome.kind for outcome in found)
     assert counts["refused: path"] > N_FILES / 2
     assert counts["loaded"] > N_FILES / 100
+
+
+@pytest.mark.slow
+def test_edit_files_give_models_that_live_on_or_clear_errors() -> None:
+    found = [try_edits(seed) for seed in range(FIRST, FIRST + N_EDITS)]
+    assert [outcome for outcome in found if outcome.is_failure] == []
+    assert sum(outcome.kind == "edited" for outcome in found) > N_EDITS / 10
+
+
+@pytest.mark.slow
+def test_damaged_checkpoints_are_refused_or_change_nothing() -> None:
+    found = [try_checkpoint(seed) for seed in range(FIRST, FIRST + N_CHECKPOINTS)]
+    assert [outcome for outcome in found if outcome.is_failure] == []
+    counts = Counter(outcome.kind for outcome in found)
+    assert min(counts["resumed"], counts["refused: checkpoint"]) > N_CHECKPOINTS / 10
 
 
 def fitting_case() -> Case:

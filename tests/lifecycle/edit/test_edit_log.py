@@ -346,6 +346,16 @@ def test_verified_edits_of_every_kind(models: dict[int, AnovaModel], tmp_path: P
     assert len(load(tmp_path / "model").model_.log()) == 10
 
 
+def test_a_file_without_a_feature_has_a_whole_log(
+    models: dict[int, AnovaModel], tmp_path: Path
+) -> None:
+    """Files leave out what no component needs, so features have other numbers than before."""
+    models[1].edit("age", without=True).save(tmp_path / "model")
+    loaded = load(tmp_path / "model").model_
+    assert "age" not in loaded.feature_names
+    assert len(loaded.log()) == 1
+
+
 def test_models_before_edits_are_bound_to_the_log(edited: AnovaModel, tmp_path: Path) -> None:
     path = tmp_path / "model"
     for place in range(3):

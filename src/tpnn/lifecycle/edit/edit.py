@@ -21,7 +21,7 @@ from tpnn.lifecycle.edit.change import read_edit
 from tpnn.model.archive import without_twins
 from tpnn.model.check import check_model
 from tpnn.model.edit_log import NAMES, Form, Record, check_log, digest, extended, has_form
-from tpnn.model.model import AnovaModel, EditLog, restricted, tables_by_component
+from tpnn.model.model import AnovaModel, EditLog, restricted
 
 LONGEST_TEXT = 10_000  # characters
 EDITS_FORMAT, EDITS_VERSION = "tpnn-edits", 1
@@ -158,8 +158,7 @@ def _effect(before: AnovaModel, after: AnovaModel, rows: HeldOut) -> Record:
 
 def changes(before: AnovaModel, after: AnovaModel) -> Record:
     """Say what an edit changed: by how much each component, and what is no longer known."""
-    named = zip(after.component_names, after.components, strict=True)
-    sizes = [(list(names), _difference(before, after, s)) for names, s in named]
+    sizes = [(list(names), _difference(before, after, names)) for names in after.component_names]
     return {
         "intercept": [before.intercepts.tolist(), after.intercepts.tolist()],
         "components": [[names, size] for names, size in sizes if size > 0],
@@ -169,11 +168,17 @@ def changes(before: AnovaModel, after: AnovaModel) -> Record:
     }
 
 
-def _difference(before: AnovaModel, after: AnovaModel, component: Component) -> float:
-    """Largest change of a value of a component at a node."""
-    new, old = tables_by_component(after)[component], tables_by_component(before).get(component)
-    if old is not None:
-        new = new - moved(old, before.axes(component), after.axes(component))
+def _difference(before: AnovaModel, after: AnovaModel, names: tuple[str, ...]) -> float:
+    """Largest change of a value of a component at a node; its features may have other numbers."""
+    place, known = after.component_names.index(names), before.component_names
+    new = after.tables[place]
+    if names in known:
+        old = known.index(names)
+        axes = [
+            model.axes(model.components.components[k])
+            for model, k in ((before, old), (after, place))
+        ]
+        new = new - moved(before.tables[old], *axes)
     return float(np.abs(new).max(initial=0.0))
 
 
