@@ -113,7 +113,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
     solver: str | Grow | Descent = "auto"
     n_bags: int | str = "auto"
     max_nodes: int | dict[int, int] = 256
-    validation_fraction: float = 0.15
+    validation_fraction: float = 0.1
     bands: bool = True
     remainder: bool | str = "auto"
     device: str = "auto"

@@ -235,9 +235,9 @@ PARAMETERS: dict[str, Parameter] = {
         Rule(
             "a number between 0 and 1, both excluded",
             lambda value: is_positive(value) and value < 1,
-            0.15,
+            0.1,
         ),
-        "float, default=0.15",
+        "float, default=0.1",
         "Share of the rows that each bag holds out for early stopping.",
     ),
     "bands": Parameter(

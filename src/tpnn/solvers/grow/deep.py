@@ -1,8 +1,9 @@
-"""Deep growth: bags of oblivious trees over all features, from the best constant on.
+"""Deep growth: bags of deep trees over all features, from the best constant on.
 
 A deep tree finds an interaction because its features meet on one path; components of fixed features
-would have to be known before. Columns of trees have at most 256 codes. Levels without order are
-sorted by what they say about the targets of the bag's own training rows.
+would have to be known before. Oblivious and free trees take turns: where one kind fits badly, the
+other mends it. Columns of trees have at most 256 codes. Levels without order are sorted by what
+they say about the targets of the bag's own training rows.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import CodeArray, FloatArray, IntArray, RealArray
 from tpnn.anova.trees import TreeBuilder, TreeFeature, Trees
-from tpnn.solvers.grow.engine import Side, held_out_loss
-from tpnn.solvers.grow.oblivious import (
+from tpnn.solvers.grow.deep_trees import (
     MOST_CODES,
     WEIGHTS,
     Meetings,
@@ -30,6 +30,7 @@ from tpnn.solvers.grow.oblivious import (
     grow_tree,
     unfold,
 )
+from tpnn.solvers.grow.engine import Side, held_out_loss
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import scrambled
 from tpnn.solvers.solution import EarlyStopping, Event, Limits, Progress
@@ -37,8 +38,8 @@ from tpnn.table.axis import Axis
 
 LEVEL_PRIOR_ROWS = 10.0  # rows of average target that a level is mixed with before it is ranked
 MOST_LEVEL_ORDERS = 3  # of one feature: levels are sorted once for each output, but no more often
-NOISE_DECAY = 0.02  # of the noise, from tree to tree
 MOST_DEEP_ROWS = 250_000  # more rows hardly choose better questions
+TREES_UNTIL_TWICE_THE_RATE = 300
 SEEDS_PER_BAG = 1 << 32
 
 
@@ -65,6 +66,12 @@ class DeepBag:
     trees: list[Tree]
     loss: float  # of the held-out rows
 
+    @property
+    def questions(self) -> set[tuple[int, int]]:
+        """Columns and cuts of all nodes that divide their rows."""
+        nodes = [step for tree in self.trees for step in zip(*tree[:2], strict=True)]
+        return {(int(column), int(cut)) for column, cut in nodes if cut < MOST_CODES}
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeepGrowth:
@@ -73,7 +80,7 @@ class DeepGrowth:
     problem: Problem
     limits: Limits
     progress: Progress
-    tree_rules: TreeRules
+    tree_rules: tuple[TreeRules, ...]  # which take turns
     meetings: Meetings
     max_rounds: int
     patience: int  # trees without a lower held-out loss after which a bag stops
@@ -113,7 +120,7 @@ class DeepGrowth:
         columns = self._columns(where, residual, hessian)
         nodes = self.problem.codes.by_order[1]
         codes, held_codes = columns.coded(nodes, where), columns.coded(nodes, held_where)
-        n_slots = 1 << max(self.tree_rules.depth - 1, 0)
+        n_slots = 1 << max(max(rules.depth for rules in self.tree_rules) - 1, 0)
         widest = int(columns.sizes.max(initial=1))
         space = np.empty((2, n_slots, len(codes), self._n_outputs, widest), np.int64)
         leaf_of = np.zeros(len(where), np.int32)
@@ -128,7 +135,7 @@ class DeepGrowth:
             tree = Tree(
                 *grow_tree(
                     codes, columns.sizes, columns.features, self.meetings, residual, hessian,
-                    self.tree_rules, WEIGHTS, tree_seed, space, leaf_of,
+                    self._rules_of(len(trees)), WEIGHTS, tree_seed, space, leaf_of,
                 )
             )  # fmt: skip
             if not len(tree.columns):
@@ -141,6 +148,11 @@ class DeepGrowth:
                 n_best = len(trees)
         self._tell(bag, n_best, float(stopping.best[0]), began)
         return DeepBag(columns, trees[:n_best], float(stopping.best[0]))
+
+    def _rules_of(self, tree: int) -> TreeRules:
+        """Rules of the tree with a number: where many trees are needed, their steps grow."""
+        rules = self.tree_rules[tree % len(self.tree_rules)]
+        return rules._replace(rate=rules.rate * (1 + tree / TREES_UNTIL_TWICE_THE_RATE))
 
     @property
     def _must_end(self) -> bool:
@@ -217,7 +229,7 @@ def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
     axes, weights = problem.encoder.axes[1], problem.distinct.weights
     thresholds: dict[int, set[int]] = {j: set() for j in problem.features}
     for bag in bags:
-        for column, cut in {(c, k) for tree in bag.trees for c, k in zip(*tree[:2], strict=True)}:
+        for column, cut in bag.questions:
             j = int(bag.columns.features[column])
             if not axes[j].is_nominal:
                 thresholds[j].add(_last_node(bag.columns.codes[column], axes[j], cut))
@@ -253,15 +265,15 @@ def _bag_trees(problem: Problem, bag: DeepBag, features: Sequence[TreeFeature]) 
     builder = TreeBuilder(features, problem.objective.n_outputs)
     asked: dict[tuple[int, int], int] = {}
     for tree in bag.trees:
-        questions = []
-        for column, cut in zip(tree.columns.tolist(), tree.cuts.tolist(), strict=True):
+        nodes, children, leaves = unfold(tree.columns, tree.cuts)
+        questions, steps = list[int](), (tree.columns[nodes], tree.cuts[nodes])
+        for column, cut in zip(*(array.tolist() for array in steps), strict=True):
             if (column, cut) not in asked:
                 feature = int(bag.columns.features[column])
                 right = _goes_right(problem, bag.columns.codes[column], cut, feature, features)
                 asked[column, cut] = builder.question(feature, right)
             questions.append(asked[column, cut])
-        levels, children, leaves = unfold(tree.columns, tree.cuts)
-        builder.add(np.array(questions, np.int32)[levels], children, tree.values[leaves])
+        builder.add(np.array(questions, np.int32), children, tree.values[leaves])
     return builder.trees()
 
 

@@ -17,10 +17,10 @@ from tpnn.solvers.grow.backend import current_place
 from tpnn.solvers.grow.box_trees import BoxBags
 from tpnn.solvers.grow.card.card import card_for
 from tpnn.solvers.grow.deep import MOST_DEEP_ROWS, DeepBag, DeepGrowth, as_trees, raw_scores
+from tpnn.solvers.grow.deep_trees import TreeRules, meetings_of
 from tpnn.solvers.grow.engine import BagGrower
 from tpnn.solvers.grow.forest import GENTLE_PAIR_TREE, LARGE_PAIR_TREE, SMALL_PAIR_TREE
 from tpnn.solvers.grow.judge import Judge
-from tpnn.solvers.grow.oblivious import TreeRules, meetings_of
 from tpnn.solvers.grow.stages import HigherOrders, LowerOrders, Way, with_higher
 from tpnn.solvers.grow.triple_bags import TripleBags
 from tpnn.solvers.grow.triples import VISITS_PER_ROUND
@@ -39,10 +39,12 @@ SHARP_SMOOTH = Way("smooth", LARGE_PAIR_TREE, "from the smooth start")
 GENTLE_SMOOTH = Way("smooth", GENTLE_PAIR_TREE, "from the smooth start, gently")
 BYTES_PER_CELL = 40.0  # of peak memory
 JUDGING_ROUNDS = 200
-DEEP_TREE = TreeRules(
-    depth=6, most_features=6, rate=0.1, ridge=1.0, column_share=0.5, largest_step=np.inf
-)
-DEEP_PATIENCE = 30  # trees
+OBLIVIOUS_TREE = TreeRules(
+    depth=6, is_oblivious=True, most_features=6, rate=0.1, ridge=1.0, column_share=0.5,
+    largest_step=np.inf,
+)  # fmt: skip
+DEEP_TREES = OBLIVIOUS_TREE, OBLIVIOUS_TREE._replace(depth=5, is_oblivious=False)  # in turns
+DEEP_PATIENCE = 50  # trees
 LARGEST_LOG_STEP = 2.0  # of a leaf, for losses whose curvature has no bound
 TRIPLE_PATIENCE_SHARE = 2 / 3  # of the patience of main effects and pairs
 FEWEST_TRIPLE_ROUNDS = 100  # however few the triples are
@@ -174,9 +176,11 @@ class Grow(BaseEstimator):
         progress: Progress,
     ) -> tuple[list[DeepBag], list[Event]]:
         """Grow deep trees of at most ``order`` features in all bags, and say what was done."""
-        tree_rules = DEEP_TREE._replace(most_features=order or DEEP_TREE.depth)
-        if problem.objective.steep:
-            tree_rules = tree_rules._replace(largest_step=LARGEST_LOG_STEP)
+        largest = LARGEST_LOG_STEP if problem.objective.steep else np.inf
+        tree_rules = tuple(
+            rules._replace(most_features=order or rules.depth, largest_step=largest)
+            for rules in DEEP_TREES
+        )
         growth = DeepGrowth(
             problem=problem.sampled(MOST_DEEP_ROWS),
             limits=limits,

@@ -1,8 +1,8 @@
-"""Oblivious trees on coded rows: every level of a tree asks one question of all its leaves.
+"""Deep trees on coded rows, grown level by level.
 
-A question is a column and a cut: does the code lie above the cut? The leaves of a tree of depth d
-are then numbered by d bits, and the tree is a sum of tensor products of d steps. Each level takes
-the question that lowers the loss most,
+A question is a column and a cut: does the code lie above the cut? An oblivious tree asks all leaves
+of a level the same question, so that it is a sum of tensor products of steps. A free tree asks each
+leaf its own. Either way a question is the one that lowers the loss most,
 
     gain = sum over leaves and outputs of G_left^2 / (H_left + r) + G_right^2 / (H_right + r)
 
@@ -10,6 +10,9 @@ with G and H the sums of residuals and hessians, and a ridge r. Both are whole n
 packed into one word of 64, so that one addition serves both and no sum depends on the order of the
 rows. The rows of each leaf are kept together. Of two children only the smaller one is summed; the
 other is the difference to their parent.
+
+Nodes are numbered by levels: the children of node n are 2n + 1 and 2n + 2. A node that has nothing
+to ask sends all its rows to the left, by a cut that no code lies above.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ SMALLEST_SUM = 1e-250  # what is smaller is rounding
 class TreeRules(NamedTuple):
     """What shapes a tree."""
 
-    depth: int  # number of questions
+    depth: int  # number of questions on the way to a leaf
+    is_oblivious: bool  # whether all leaves of a level ask the same question
     most_features: int  # different features in a tree
     rate: float  # share of the Newton step that a leaf takes
     ridge: float  # added to the hessian of a leaf, in rows
@@ -54,8 +58,8 @@ class Meetings(NamedTuple):
 class Tree(NamedTuple):
     """Questions and leaf values of one tree."""
 
-    columns: IntArray  # (depth,)
-    cuts: IntArray  # (depth,): codes above the cut go right, which is bit 1
+    columns: IntArray  # (2**depth - 1,): of node n, whose children are 2n + 1 and 2n + 2
+    cuts: IntArray  # (2**depth - 1,): codes above the cut go right
     values: FloatArray  # (2**depth, K)
 
 
@@ -192,11 +196,17 @@ def _best_question(
 
 
 @compiled()
-def _divide(column: Any, cut: int, n_leaves: int, rows: Any, starts: Any, right: Any) -> None:
-    """Divide the rows of all leaves, both sides in their order; ``starts`` become of children."""
+def _divide(codes: Any, tree: Any, rows: Any, starts: Any, right: Any) -> None:
+    """Divide the rows of all leaves, both sides in their order; ``starts`` become of children.
+
+    ``tree`` are the columns and cuts (n_leaves,) of the leaves.
+    """
+    asked, cuts = tree
+    n_leaves = len(asked)
     ends = starts[: n_leaves + 1].copy()
     starts[2 * n_leaves] = ends[n_leaves]
     for leaf in range(n_leaves):
+        column, cut = codes[asked[leaf]], cuts[leaf]
         n_left, n_right = ends[leaf], 0
         for i in range(ends[leaf], ends[leaf + 1]):
             row = rows[i]
@@ -253,6 +263,51 @@ def _newton_steps(residual: Any, hessian: Any, leaf_of: Any, rules: Any, values:
 
 
 @compiled()
+def _ask_level(
+    sums: Any, starts: Any, columns: Any, meetings: Any, rules: Any, seed: Any, used: Any, tree: Any
+) -> bool:
+    """Choose the questions of a level, and say whether there is any.
+
+    ``columns`` are the sizes and features of all columns, and the units of their sums. ``used``
+    (n_leaves, depth + 1) has the features on the way to each leaf, padded with -1. ``tree`` are the
+    columns and cuts of the level, which are set.
+    """
+    (sizes, features, units), (asked, cuts) = columns, tree
+    n_leaves, permitted, is_any = len(asked), np.empty(len(sizes), np.bool_), False
+    width = n_leaves if rules.is_oblivious else 1  # leaves that share a question
+    for first in range(0, n_leaves, width):
+        if starts[first + width] - starts[first] < 2:
+            continue
+        n_used = (used[first] >= 0).sum()
+        for c in range(len(sizes)):
+            permitted[c] = _is_permitted(
+                features[c], used[first], n_used, rules.most_features, meetings
+            )
+            used[first, n_used] = -1
+        some = _sampled(permitted, rules.column_share, scrambled(seed + np.uint64(first)))
+        column, cut = _best_question(
+            sums[first : first + width], width, some, sizes, units, rules.ridge
+        )
+        if column < 0:
+            continue
+        is_any = True
+        for leaf in range(first, first + width):
+            asked[leaf], cuts[leaf] = column, cut
+            if not _holds(used[leaf, :n_used], features[column : column + 1], 1):
+                used[leaf, n_used] = features[column]
+    return is_any
+
+
+@compiled()
+def _handed_down(used: Any) -> Any:
+    """Features on the way to the children of each leaf, given those on the way to the leaves."""
+    children = np.empty((2 * len(used), used.shape[1]), used.dtype)
+    for leaf in range(len(used)):
+        children[2 * leaf], children[2 * leaf + 1] = used[leaf], used[leaf]
+    return children
+
+
+@compiled()
 def grow_tree(
     codes: Any,  # (n_columns, n) uint8
     sizes: Any,  # (n_columns,): codes of each column
@@ -266,8 +321,8 @@ def grow_tree(
     space: Any,  # (2, 2**(depth - 1), n_columns, K, widest) int64, for sums
     leaf_of: Any,  # (n,): is set to the leaf of every row
 ) -> Any:
-    """Columns, cuts and leaf values of the next tree; fewer questions if no more gain anything."""
-    (n_columns, n), (_, n_outputs) = codes.shape, residual.shape
+    """Columns, cuts and leaf values of the next tree; it ends where no question gains anything."""
+    n, n_outputs = residual.shape
     packed, units = np.empty((n_outputs, n), np.int64), np.empty((n_outputs, 2))
     for output in range(n_outputs):  # a row has the same random weight in all outputs
         _pack(residual[:, output], hessian[:, output], weights, seed, packed[output], units[output])
@@ -277,32 +332,27 @@ def grow_tree(
     _sum_leaf(codes, rows, packed, some, sums[0])
     starts = np.zeros((1 << rules.depth) + 1, np.int64)
     starts[1] = n
-    used, n_used = np.full(rules.depth + 1, -1), 0
-    asked, cuts, level = np.zeros(rules.depth, np.int64), np.zeros(rules.depth, np.int64), 0
-    permitted = np.empty(n_columns, np.bool_)
+    used = np.full((1, rules.depth + 1), -1)
+    asked = np.zeros((1 << rules.depth) - 1, np.int64)
+    cuts, level = np.full(len(asked), MOST_CODES), 0
     while level < rules.depth:
         n_leaves = 1 << level
-        for c in range(n_columns):
-            permitted[c] = _is_permitted(features[c], used, n_used, rules.most_features, meetings)
-        some_columns = _sampled(permitted, rules.column_share, scrambled(seed + np.uint64(level)))
-        column, cut = _best_question(sums, n_leaves, some_columns, sizes, units, rules.ridge)
-        if column < 0:
+        here, draw = slice(n_leaves - 1, 2 * n_leaves - 1), seed + np.uint64(len(asked) * level)
+        tree, columns = (asked[here], cuts[here]), (sizes, features, units)
+        if not _ask_level(sums, starts, columns, meetings, rules, scrambled(draw), used, tree):
             break
-        asked[level], cuts[level] = column, cut
-        if not _holds(used[:n_used], features[column : column + 1], 1):
-            used[n_used] = features[column]
-            n_used += 1
-        _divide(codes[column], cut, n_leaves, rows, starts, right)
+        _divide(codes, tree, rows, starts, right)
         level += 1
         if level < rules.depth:
+            used = _handed_down(used)
             _sum_children(codes, rows, starts, n_leaves, packed, some, sums, halves)
             sums, halves = halves, sums
     for leaf in range(1 << level):
         for i in range(starts[leaf], starts[leaf + 1]):
             leaf_of[rows[i]] = leaf
-    values = np.zeros((1 << level, n_outputs))
+    values, n_nodes = np.zeros((1 << level, n_outputs)), (1 << level) - 1
     _newton_steps(residual, hessian, leaf_of, rules, values)
-    return asked[:level], cuts[:level], values
+    return asked[:n_nodes], cuts[:n_nodes], values
 
 
 @compiled()
@@ -317,10 +367,12 @@ def add_leaves(values: Any, leaf_of: Any, raw: Any) -> None:
 def add_tree(codes: Any, columns: Any, cuts: Any, values: Any, raw: Any) -> None:
     """Add the values of a tree to the raw scores (n, K) of coded rows."""
     leaf_of = np.zeros(len(raw), np.int32)
-    for level in range(len(columns)):
-        column, cut = codes[columns[level]], cuts[level]
+    first = 0
+    while first < len(columns):
         for i in range(len(raw)):
-            leaf_of[i] = 2 * leaf_of[i] + (column[i] > cut)
+            node = first + leaf_of[i]
+            leaf_of[i] = 2 * leaf_of[i] + (codes[columns[node], i] > cuts[node])
+        first = 2 * first + 1
     add_leaves(values, leaf_of, raw)
 
 
@@ -328,45 +380,47 @@ def add_tree(codes: Any, columns: Any, cuts: Any, values: Any, raw: Any) -> None
 def unfold(columns: Any, cuts: Any) -> Any:
     """Unfold a tree into nodes, without the questions whose answer is known on the way to them.
 
-    Returns the level that each node asks (n,), its children (n, 2), in which a negative number m
-    stands for leaf -1 - m of the result, and the leaf of the tree that each leaf was.
+    Returns the node of the tree that each node was (n,), its children (n, 2), in which a negative
+    number m stands for leaf -1 - m of the result, and the leaf of the tree that each leaf was.
     """
-    depth = len(columns)
-    levels, children = np.empty(1 << depth, np.int32), np.empty((1 << depth, 2), np.int32)
-    leaves, n_leaves, n_nodes = np.empty(1 << depth, np.int32), 0, 0
-    # Each entry waits to become a node or a leaf: its level, its bits so far, and its parent.
-    waiting = np.empty((2 << depth, 4), np.int64)
-    waiting[0] = 0, 0, -1, 0
+    n_whole = len(columns)
+    nodes, children = np.empty(n_whole, np.int32), np.empty((n_whole, 2), np.int32)
+    leaves, n_leaves, n_nodes = np.empty(n_whole + 1, np.int32), 0, 0
+    # Each entry waits to become a node or a leaf: its node in the tree, its parent and its side.
+    waiting = np.empty((2 * n_whole + 2, 3), np.int64)
+    waiting[0] = 0, -1, 0
     first, last = 0, 1
     while first < last:
-        level, bits, parent, side = waiting[first]
+        node, parent, side = waiting[first]
         first += 1
-        while level < depth:
-            answer = -1
-            for before in range(level):
-                bit = (bits >> (level - 1 - before)) & 1
-                if columns[before] == columns[level]:
-                    if bit == 1 and cuts[level] <= cuts[before]:
+        while node < n_whole:
+            answer = 0 if cuts[node] >= MOST_CODES else -1
+            below = node
+            while below > 0:
+                above, bit = (below - 1) // 2, (below - 1) % 2
+                if columns[above] == columns[node]:
+                    if bit == 1 and cuts[node] <= cuts[above]:
                         answer = 1
-                    elif bit == 0 and cuts[level] >= cuts[before]:
+                    elif bit == 0 and cuts[node] >= cuts[above]:
                         answer = 0
+                below = above
             if answer < 0:
                 break
-            bits, level = 2 * bits + answer, level + 1
-        if level == depth:
-            leaves[n_leaves] = bits
+            node = 2 * node + 1 + answer
+        if node >= n_whole:
+            leaves[n_leaves] = node - n_whole
             n_leaves += 1
             here = -n_leaves
         else:
             here = n_nodes
-            levels[here] = level
+            nodes[here] = node
             n_nodes += 1
             for answer in range(2):
-                waiting[last] = level + 1, 2 * bits + answer, here, answer
+                waiting[last] = 2 * node + 1 + answer, here, answer
                 last += 1
         if parent >= 0:
             children[parent, side] = here
-    return levels[:n_nodes], children[:n_nodes], leaves[:n_leaves]
+    return nodes[:n_nodes], children[:n_nodes], leaves[:n_leaves]
 
 
 def meetings_of(listed: list[tuple[int, ...]], forbidden: list[tuple[int, ...]]) -> Meetings:
