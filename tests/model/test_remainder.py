@@ -11,8 +11,8 @@ import pytest
 
 from tests import models
 from tests.models import random_model
-from tpnn import AnovaModel, Explanation
-from tpnn.model.model import changed
+from tpnn import AnovaModel, ComponentSet, Explanation
+from tpnn.model.model import pruned
 from tpnn.model.remainder import measured
 
 N_FEATURES = 4
@@ -192,7 +192,13 @@ def test_one_output_has_its_own_remainder() -> None:
 
 def test_pruning_changes_no_number() -> None:
     """Rows are drawn for the features in use alone, so that a loaded model has the same figures."""
-    model = with_remainder(random_model(3, 1))
-    assert model.remainder is not None
-    moved = changed(model, remainder=model.remainder)
-    assert Explanation(moved).importance() == Explanation(model).importance()
+    for n_features in range(3, 20):
+        whole = random_model(n_features, 1)
+        core = replace(whole, components=ComponentSet(((0,),)), tables=whole.tables[:1])
+        model = models.with_remainder(core, n_trees=3, depth=1)
+        if model.required_features[1:] > ("x1",):  # features between are left out
+            break
+    assert pruned(model).feature_names == model.required_features
+    assert len(model.required_features) < n_features
+    assert Explanation(pruned(model)).importance() == Explanation(model).importance()
+    assert str(pruned(model).summary()) == str(model.summary())

@@ -15,6 +15,7 @@ import pytest
 from tests.explain.report.browser import open_page
 from tests.explain.report.editing import choose, fill
 from tests.explain.report.pages import payload
+from tests.explain.report.test_page_content import paper
 from tests.models import random_model, with_remainder
 from tpnn import AnovaModel, Explanation
 from tpnn.explain.report import remainder, write_report
@@ -75,6 +76,8 @@ def test_it_is_one_line_that_unfolds(
         pytest.approx(model.predict(row)[0], abs=1e-5)
     )
     check_sum_of_case(model, row, driver, downloads)
+    with paper(driver):
+        assert line.is_displayed()
 
 
 def check_sum_of_case(model: AnovaModel, row: pd.DataFrame, driver: Any, downloads: Path) -> None:

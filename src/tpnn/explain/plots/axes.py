@@ -218,7 +218,7 @@ def round_places(limits: tuple[float, float], most: int) -> FloatArray:
         steps = np.outer(powers, (1.0, 2.0, 5.0)).ravel()
         inside = steps[(steps >= low) & (steps <= high)]
     if len(inside) < 2:
-        steps = MaxNLocator(max(most, 2)).tick_values(low, high)
+        steps = np.asarray(MaxNLocator(max(most, 2)).tick_values(low, high))
         inside = steps[(steps >= low) & (steps <= high)]
     return inside[:: max(math.ceil(len(inside) / most), 1)]
 

@@ -63,7 +63,7 @@ class Report:
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
     "trees.js", "model.js", "words.js", "grids.js", "charts.js", "curves.js", "parts.js",
-    "edits.js", "editor.js", "view.js",
+    "edits.js", "editor.js", "overview.js", "view.js",
 )  # fmt: skip
 
 

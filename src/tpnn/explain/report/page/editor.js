@@ -344,6 +344,7 @@ class Editor {
     this.view.tabled = null;
     this.view.relist();
     this.view.update();
+    this.view.overview.show();
     this.showEdits();
   }
 

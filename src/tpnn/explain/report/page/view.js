@@ -25,6 +25,7 @@ class View {
     this.listen();
     this.editor = new Editor(this);
     this.update();
+    this.overview = new Overview(this);
     this.showCurves();
   }
 
@@ -471,7 +472,7 @@ class View {
     byId("row").onchange = ({target: {value}}) => value === "" ? typical() : this.setAll(this.data.rows[+value], this.data.offsets[+value]);
     byId("reset").onclick = () => { byId("row").value = ""; typical(); };
     byId("export").onclick = () => this.export();
-    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); this.editor.showEdits(); };
+    byId("output").onchange = event => { this.output = +event.target.value; this.update(); this.showCurves(); this.editor.showEdits(); this.overview.show(); };
     byId("filter").oninput = () => this.filter();
     byId("list-all").onclick = () => { this.showsAll = true; this.filter(); };
     byId("previous").onclick = () => this.step(-1);
@@ -481,7 +482,7 @@ class View {
       if (by) { event.preventDefault(); this.step(by); }
     };
     byId("save").onclick = () => download(`${this.data.components[this.chosen].name.replaceAll(" × ", "_x_")}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(byId("chart").firstChild));
-    const root = document.documentElement, redraw = () => { this.showChart(); this.showCurves(); };
+    const root = document.documentElement, redraw = () => { this.showChart(); this.showCurves(); this.overview.show(); };
     byId("theme").onclick = () => {
       const dark = matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = (root.dataset.theme || (dark ? "dark" : "light")) === "dark" ? "light" : "dark";
