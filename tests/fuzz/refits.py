@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from tests.fuzz.cases import fit
-from tests.fuzz.columns import ORDERED
+from tests.fuzz.columns import FLOAT, ORDERED, Column
 from tests.fuzz.containers import CONTAINERS, NAMED, can_hold
-from tests.fuzz.laws import Trial, identical, places_of, require
+from tests.fuzz.laws import Trial, close, identical, places_of, require
 from tpnn import AnovaModel
 from tpnn.model.model import tables_by_component
 
@@ -18,7 +18,10 @@ ROUNDING = 1e-12  # relative; shapes are imposed in the order of the columns
 
 def check_one(trial: Trial) -> str:
     """Fit once more, in a way that is drawn at random; return the name of the law."""
-    laws = (again, shuffled_rows, shuffled_columns, copies, repeated, other_container)
+    laws = (
+        again, shuffled_rows, shuffled_columns, copies, repeated, other_container, renamed,
+        useless_column,
+    )  # fmt: skip
     law = laws[trial.rng.integers(len(laws))]
     law(trial)
     return law.__name__
@@ -68,6 +71,27 @@ def other_container(trial: Trial) -> None:
         if can_hold(other, case.columns):
             model = replace(case, container=other).fit().model_
             require(identical(trial.model, model), f"a table of {other}")
+
+
+def renamed(trial: Trial) -> None:
+    """Check that other names in the same order change nothing else."""
+    case = trial.case
+    if case.is_named:
+        columns = tuple(replace(column, name=f"the {column.name}") for column in case.columns)
+        model = replace(case, columns=columns).fit().model_
+        require(_same_up_to_places(trial.model, model, [*range(len(columns))], 0.0), "other names")
+
+
+def useless_column(trial: Trial) -> None:
+    """Check that a column of one value has no effect; it acts like another seed."""
+    case = trial.case
+    value = trial.rng.choice([None, 1.0])
+    constant = Column("a constant", FLOAT, [value] * case.n_rows)
+    if can_hold(case.container, (*case.columns, constant)):
+        model = replace(case, columns=(*case.columns, constant)).fit().model_
+        for component, table in tables_by_component(model).items():
+            is_useless = len(case.columns) in [places_of(model)[j] for j in component]
+            require(not is_useless or close(table, 0 * table, trial.scale), "a constant's effect")
 
 
 def shuffled_columns(trial: Trial) -> None:
