@@ -52,6 +52,19 @@ def test_classes_of_histogram_boosting(n_classes):
     np.testing.assert_allclose(read.predict_proba(other), model.predict_proba(other), atol=1e-12)
 
 
+def test_none_may_be_a_level():
+    """Where columns of objects have None, scikit-learn counts it among the levels."""
+    rows = X[["b"]].assign(c=X["c"].astype(object))
+    rows.loc[::4, "c"] = None
+    model = HistGradientBoostingRegressor(max_iter=20, categorical_features=["c"])
+    model.fit(rows, y - 2 * rows["c"].isna())
+    other = rows.assign(c=np.resize(["x", None, "new"], len(rows)))
+    for measure in (rows, other):
+        read = tpnn.read(model, measure)
+        assert gap(model.predict(rows), read.raw_scores(rows)) < 1e-12
+        assert gap(model.predict(other), read.raw_scores(other)) < 1e-12
+
+
 def test_levels_by_position():
     rows = X.assign(c=X["c"].cat.codes).to_numpy(np.float64)
     model = HistGradientBoostingRegressor(max_iter=20, categorical_features=[2]).fit(rows, y)

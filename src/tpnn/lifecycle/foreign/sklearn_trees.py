@@ -6,7 +6,8 @@ with thresholds in double precision. What is equal goes left.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -92,6 +93,21 @@ def _histograms(model: Any, table: Table, link: str | None) -> TreeSum:
     )
 
 
+class _Codes(NamedTuple):
+    """Levels of a column as HistGradientBoosting numbers them."""
+
+    place: int  # of the column in the table
+    known: frozenset[int]  # numbers of levels that some training row has
+    none: int | None  # number of None, if that is one of them
+
+    def ask(self, left: frozenset[int], missing: bool, n_levels: int) -> Question:
+        """Ask for levels; those that it does not know go where missing values go."""
+        numbers = range(n_levels)
+        right = tuple(n not in left if n in self.known else missing for n in numbers)
+        gap = missing if self.none is None else self.none not in left
+        return Question(self.place, right, gap, missing)
+
+
 class _Columns:
     """Columns of HistGradientBoosting, which may stand in another order, levels first."""
 
@@ -100,23 +116,25 @@ class _Columns:
         are_levels = np.zeros(table.n_features, bool) if are_levels is None else are_levels
         self.places = np.argsort(~are_levels, kind="stable")  # of its columns in the table
         self.levels: dict[int, tuple[Any, ...]] = {}
-        self._known: list[frozenset[int]] = []  # numbers of the levels that it has seen
+        self._codes: list[_Codes] = []
         if are_levels.any():
             encoder = model._preprocessor.named_transformers_["encoder"]
             bits, rows = model._bin_mapper.make_known_categories_bitsets()
             for column, labels in enumerate(encoder.categories_):
-                place = int(self.places[column])
-                own = [
-                    plain_label(label, table.name(place))
-                    for label in labels
-                    if not is_missing(label)
-                ]
-                self.levels[place] = levels_of(table, place, own)
-                self._known.append(set_bits(bits[rows[column]]) & set(range(len(own))))
+                self._add(table, int(self.places[column]), labels.tolist(), bits[rows[column]])
         self.features = tuple(
             Feature(NOMINAL, self.levels[j]) if j in self.levels else Feature(NUMBER)
             for j in range(table.n_features)
         )
+
+    def _add(self, table: Table, place: int, labels: Sequence[Any], bits: Any) -> None:
+        """Add a column with levels; missing values are the last ones, if there are any."""
+        present = [label for label in labels if not is_missing(label)]
+        own = [plain_label(label, table.name(place)) for label in present]
+        self.levels[place] = levels_of(table, place, own)
+        known, none = set_bits(bits), labels.index(None) if None in labels else None
+        levels = known & frozenset(range(len(own)))
+        self._codes.append(_Codes(place, levels, none if none in known else None))
 
     def tree(self, predictor: Any, output: int, n_outputs: int) -> ForeignTree:
         """Read one tree."""
@@ -128,19 +146,11 @@ class _Columns:
         questions = dict(zip(inner.tolist(), asked, strict=True))
         for node in inner[nodes["is_categorical"][inner] == 1].tolist():
             left = set_bits(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]])
-            column = int(nodes["feature_idx"][node])
-            questions[node] = self._about_levels(column, left, bool(to_right[node]))
+            codes = self._codes[nodes["feature_idx"][node]]
+            n_levels = len(self.levels[codes.place])
+            questions[node] = codes.ask(left, bool(to_right[node]), n_levels)
         left, right = (nodes[side].astype(np.intp) for side in ("left", "right"))
         return tree_of(left, right, questions, one_output(nodes["value"], output, n_outputs))
-
-    def _about_levels(self, column: int, left: frozenset[int], missing: bool) -> Question:
-        """Ask for levels; those that it has not seen go where missing values go."""
-        place, known = int(self.places[column]), self._known[column]
-        right = tuple(
-            number not in left if number in known else missing
-            for number in range(len(self.levels[place]))
-        )
-        return Question(place, right, missing, missing)
 
 
 def _staged(model: Any, table: Table, link: str | None) -> TreeSum:
