@@ -15,6 +15,7 @@ from tests.conftest import QUICK
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.path import Refits, _halves
+from tpnn.model.edit_log import digest
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Solution
@@ -275,3 +276,25 @@ def test_the_report_shows_a_path_that_was_computed(fitted: Any, tmp_path: Path) 
     assert shown["chosen"] == 10
     pickle.loads(pickle.dumps(model)).report(tmp_path / "page.html", X, y)
     assert payload(tmp_path / "page.html")["path"] is None
+
+
+# Sparser models of a fit with a remainder
+
+
+def test_a_sparser_model_does_without_the_remainder() -> None:
+    """It would hold what the model lacks; the model of full size is the fitted one."""
+    X, y = alike(600)
+    X["d"], X["e"] = np.random.default_rng(1).normal(size=(2, 600))
+    y = y + np.sign(X.c * X.d * X.e)
+    fitted = TPNNRegressor(**QUIET, remainder=True, max_components=4).fit(X, y)
+    path, n_components = fitted.path(), len(fitted.components_)
+    assert fitted.model_.remainder is not None
+    assert path.steps[-1].n_components == n_components == path.chosen
+    assert same(path.model(n_components), fitted.model_)
+    assert digest(path.model(n_components)) == digest(fitted.model_)
+    for step in path.steps[:-1]:
+        sparse = path.model(step.n_components)
+        assert sparse.remainder is None
+        assert len(sparse.components) == step.n_components
+        assert sparse.predict(X).sum() == pytest.approx(y.sum())
+        assert step.loss > path.steps[-1].loss

@@ -35,6 +35,21 @@ def test_components_of_a_known_function_are_found() -> None:
     assert np.corrcoef(values[:, 1] + values[:, 2], product)[0, 1] > 0.95
 
 
+def test_what_no_component_shows_of_a_black_box_is_in_the_remainder() -> None:
+    table = pd.DataFrame(RNG.normal(size=(600, 5)), columns=list("abcde"))
+
+    def box(rows: pd.DataFrame) -> Any:
+        return rows["a"] + 2 * np.sign(rows["b"] * rows["c"] * rows["d"])
+
+    settings = {"random_state": 0, "max_components": 2, "n_queries": 4000}
+    model = distill(box, table, remainder=True, **settings)
+    with pytest.warns(FidelityWarning):
+        alone = distill(box, table, remainder=False, **settings)
+    assert model.fidelity_ > alone.fidelity_ + 0.3
+    rest = model.model_.remainder_scores(table)
+    assert np.corrcoef(rest, box(table) - table["a"])[0, 1] > 0.9
+
+
 def test_fidelity_is_r2_on_rows_held_out() -> None:
     """Answers that are noise can be learned by heart but not predicted."""
     noise = dict(zip(X["a"], RNG.normal(size=len(X)), strict=True))

@@ -33,6 +33,14 @@ class Refits:
         fresh = Limits(n_threads=limits.n_threads, device=limits.device)
         return replace(self.fitted.solved, limits=fresh)
 
+    def _refitted(self, selection: Selection) -> Solved:
+        """Refit some components; a sparser model has no remainder, which would hold the others."""
+        solved = self.solved
+        if len(selection.kept) < len(solved.components):
+            alone = replace(solved.solution, remainder=None)
+            solved = replace(solved, solution=alone, deep=None)
+        return refit(solved, selection, NoProgress())
+
     def path(self) -> SelectionPath:
         """Refitted models of about ten sizes, their losses on rows that did not rank them.
 
@@ -74,7 +82,7 @@ class Refits:
         selection = Selection.of_all(order, n_components)
         if n_components == len(fitted.kept):
             selection = Selection.of_all(fitted.kept)
-        kept = refit(self.solved, selection, NoProgress())
+        kept = self._refitted(selection)
         kept = with_bands(kept, self.solved.limits) if fitted.has_bands else kept
         provenance = fitted.model.provenance and replace(fitted.model.provenance, scores={})
         return replace(finished(kept, fitted.task, fitted.has_bands), provenance=provenance)
@@ -107,7 +115,7 @@ class Refits:
         added: tuple[tuple[str, ...], ...],
     ) -> Step:
         """Refit some components, and score them against the full model."""
-        solved = refit(self.solved, Selection.of_all(kept), NoProgress())
+        solved = self._refitted(Selection.of_all(kept))
         with ONE_BLAS_THREAD:
             raw = HeldOut(solved.problem, solved.solution, scoring_rows).raw
             mean, error = full.change(raw)

@@ -60,7 +60,8 @@ class SelectionPath:
         """Model of the best components, of any number, fitted again without the others.
 
         It is the model of a fit with this number as ``max_components``. All held-out rows rank its
-        components; for the losses of the steps half of them do.
+        components; for the losses of the steps half of them do. If the fitted model has a
+        remainder, sparser ones do without: it would hold what they lack.
         """
         return self.refitted(n_components)
 

@@ -9,9 +9,9 @@ import pytest
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 
-from tests.models import random_model
+from tests.models import random_model, with_remainder
 from tpnn.explain.metrics import estimates as e
-from tpnn.explain.metrics.estimates import estimate
+from tpnn.explain.metrics.estimates import estimate, measure
 from tpnn.loss.formulas import tweedie_deviance
 from tpnn.loss.objectives import COX, LOG_LOSS
 from tpnn.model.task import Task
@@ -104,3 +104,12 @@ def test_several_targets_have_scores_each() -> None:
     found = {one.name: one.value for one in estimate(model.task, raw + 1.0, raw)}
     assert found["RMSE of output 1"] == pytest.approx(1)
     assert found["Mean of actual less predicted of output 0"] == pytest.approx(1)
+
+
+def test_metrics_are_those_of_the_model_with_its_remainder() -> None:
+    model, rng = with_remainder(random_model(3, 2)), np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 3))
+    y = model.raw_scores(X) + rng.normal(size=N_ROWS)
+    values = {score.name: score.value for score in measure(model, X, y).scores}
+    assert values["R2"] == pytest.approx(metrics.r2_score(y, model.predict(X)))
+    assert values["R2"] > metrics.r2_score(y, model.predict(X) - model.remainder_scores(X))
