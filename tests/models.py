@@ -180,14 +180,18 @@ def random_trees(
 
 
 def with_remainder(
-    model: AnovaModel, n_trees: int = 12, depth: int = 4, is_oblivious: bool = False
+    model: AnovaModel,
+    n_trees: int = 12,
+    depth: int = 4,
+    seed: int = 0,
+    is_oblivious: bool = False,
 ) -> AnovaModel:
     """The same model with the remainder of random trees beside every second component."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     axes = model.encoder.axes
     features = [tree_feature(axis, rng) for axis in axes[1]]
     n_outputs = len(model.intercepts)
-    trees = random_trees(features, n_outputs, n_trees, depth, is_oblivious=is_oblivious)
+    trees = random_trees(features, n_outputs, n_trees, depth, seed, is_oblivious)
     held = ComponentSet(model.components.components[::2])
     constants, grids = Boxes.of(trees).components(held.components, axes)
     remainder = Remainder(
