@@ -12,6 +12,7 @@ import pytest
 from sklearn.metrics import log_loss, mean_pinball_loss, r2_score
 
 from tests.cli.commands import run
+from tests.models import table_model, with_remainder
 from tpnn import Explanation, TPNNRegressor, load
 from tpnn.explain.metrics.estimates import concordance_estimate
 
@@ -133,3 +134,22 @@ def test_summary_in_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "link" in told.splitlines()[0]
     for names in load(folder / "model.tpnn").model_.component_names:
         assert " x ".join(names) in told
+
+
+def test_the_remainder_is_one_line_and_one_column(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=["a", "b", "c"])
+    model = with_remainder(table_model(frame, order=2))
+    model.save(tmp_path / "model.tpnn")
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    out = tmp_path / "out.csv"
+    assert run("explain", tmp_path / "model.tpnn", "-o", out) == 0
+    ranked = pd.read_csv(out).set_index("component")
+    assert ranked["variance_share"].sum() == pytest.approx(1)
+    assert ranked.loc["remainder", "importance"] == pytest.approx(
+        Explanation(model).importance()["remainder",]
+    )
+    assert run("explain", tmp_path / "model.tpnn", tmp_path / "data.csv", "-o", out) == 0
+    rows = pd.read_csv(out)
+    assert rows.columns[-1] == "remainder"
+    assert rows.sum(axis=1).to_numpy() + model.intercept == pytest.approx(model.raw_scores(frame))

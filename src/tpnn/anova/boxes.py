@@ -25,6 +25,7 @@ from tpnn.anova import trees_numpy
 from tpnn.anova.components import Component
 from tpnn.anova.measure import centre
 from tpnn.anova.trees import Trees, compiled_loops, first_nodes, ranks_of_nodes
+from tpnn.anova.trees_numpy import Leaves
 from tpnn.table.axis import Axis
 
 LARGEST_ORDER = 3  # of a component that is read onto a grid
@@ -176,7 +177,8 @@ class Boxes:
     ) -> FloatArray:
         """Add up what a loop finds in all leaves, for each row, (n_rows, *shape, K)."""
         trees, n_rows = self.trees, len(columns[0])
-        add = getattr(compiled_loops() or trees_numpy, name)
+        leaves = Leaves(self.leaf_starts, self.slots, trees.values, self.features, self.shares)
+        compiled = getattr(compiled_loops(), name, None)
         found = np.zeros((n_rows, *shape, trees.values.shape[1]))
         if not len(self.slots):
             return found
@@ -189,10 +191,11 @@ class Boxes:
         points, weights = np.polynomial.legendre.leggauss((widest + 1) // 2)
         for row in range(n_rows):
             excess = flat[firsts + codes[self.features, row]] - self.shares
-            add(
-                self.leaf_starts, self.slots, trees.values, self.features, self.shares, excess,
-                (points + 1) / 2, weights / 2, found[row],
-            )  # fmt: skip
+            of_row = excess, (points + 1) / 2, weights / 2, found[row]
+            if compiled is None:
+                getattr(trees_numpy, name)(leaves, *of_row)
+            else:
+                compiled(*leaves, *of_row)
         return found
 
 

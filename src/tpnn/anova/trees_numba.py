@@ -8,8 +8,6 @@ import numpy as np
 
 from tpnn._utils.compile import compiled
 
-MOST_SLOTS = 64  # different features on the way to a leaf
-
 
 @compiled()
 def add_scores(
@@ -134,7 +132,7 @@ def add_shapley(
     With e = 1 or 0 less the share p, feature i gets the integral over t from 0 to 1 of
     e_i prod_(j != i) (p_j + t e_j), a polynomial that the points and weights integrate exactly.
     """
-    before, product = np.empty(MOST_SLOTS), np.empty(MOST_SLOTS)
+    before, product = np.empty(len(shares)), np.empty(len(shares))
     for leaf in range(len(values)):
         own = slots[leaf_starts[leaf] : leaf_starts[leaf + 1]]
         product[: len(own)] = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,21 @@ LEAVES_AT_ONCE = 1 << 14
 Block = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
+class Leaves(NamedTuple):
+    """Leaves as products of intervals."""
+
+    starts: IntArray  # (n_leaves + 1,): slots of each leaf
+    slots: Int32Array  # (n_slots,): interval of each slot
+    values: FloatArray  # (n_leaves, K)
+    features: Int32Array  # (n_intervals,)
+    shares: FloatArray  # (n_intervals,)
+
+
 def add_shapley(
-    leaf_starts: IntArray, slots: Int32Array, values: FloatArray, features: Int32Array,
-    shares: FloatArray, excess: FloatArray, points: FloatArray, weights: FloatArray,
-    phi: FloatArray,
-) -> None:  # fmt: skip
+    leaves: Leaves, excess: FloatArray, points: FloatArray, weights: FloatArray, phi: FloatArray
+) -> None:
     """Add the Shapley values of all leaves to phi (p, K)."""
-    for block in _blocks(leaf_starts, slots, values, features, shares, excess):
+    for block in _blocks(leaves, excess):
         owners, own_shares, own_excess, own_values = block
         total = np.zeros_like(own_excess)
         for point, weight in zip(points, weights, strict=True):
@@ -32,14 +41,12 @@ def add_shapley(
 
 
 def add_interactions(
-    leaf_starts: IntArray, slots: Int32Array, values: FloatArray, features: Int32Array,
-    shares: FloatArray, excess: FloatArray, points: FloatArray, weights: FloatArray,
-    found: FloatArray,
-) -> None:  # fmt: skip
+    leaves: Leaves, excess: FloatArray, points: FloatArray, weights: FloatArray, found: FloatArray
+) -> None:
     """Add half of the interaction index of every pair (i, j) to found[i, j] and found[j, i]."""
     n_features, _, n_outputs = found.shape
     flat = np.zeros((n_features * n_features, n_outputs))
-    for block in _blocks(leaf_starts, slots, values, features, shares, excess):
+    for block in _blocks(leaves, excess):
         owners, own_shares, own_excess, own_values = block
         for a, b in combinations(range(len(owners)), 2):
             total = np.zeros(len(own_values))
@@ -52,23 +59,20 @@ def add_interactions(
     found += flat.reshape(found.shape)
 
 
-def _blocks(
-    leaf_starts: IntArray, slots: Int32Array, values: FloatArray, features: Int32Array,
-    shares: FloatArray, excess: FloatArray,
-) -> Iterator[Block]:  # fmt: skip
+def _blocks(leaves: Leaves, excess: FloatArray) -> Iterator[Block]:
     """Features, shares and excess (d, n) of the slots of some leaves, and their values (n, K).
 
     Leaves with fewer slots are padded by slots with share 1 and excess 0, which change nothing.
     """
-    counts, padding = np.diff(leaf_starts), len(features)
-    features = np.append(features, 0).astype(np.int32)
-    shares, excess = np.append(shares, 1.0), np.append(excess, 0.0)
+    counts, padding = np.diff(leaves.starts), len(leaves.features)
+    features = np.append(leaves.features, 0).astype(np.intp)
+    shares, excess = np.append(leaves.shares, 1.0), np.append(excess, 0.0)
     for first in range(0, len(counts), LEAVES_AT_ONCE):
         some = slice(first, first + LEAVES_AT_ONCE)
         depth = np.arange(counts[some].max())[:, None]
-        places = np.minimum(leaf_starts[:-1][some] + depth, len(slots) - 1)
-        own = np.where(depth < counts[some], slots[places], padding)
-        yield features[own].astype(np.intp), shares[own], excess[own], values[some]
+        places = np.minimum(leaves.starts[:-1][some] + depth, len(leaves.slots) - 1)
+        own = np.where(depth < counts[some], leaves.slots[places], padding)
+        yield features[own], shares[own], excess[own], leaves.values[some]
 
 
 def _add_by_feature(

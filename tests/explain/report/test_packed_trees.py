@@ -18,9 +18,10 @@ from tests.explain.report.pages import payload
 from tests.explain.report.test_page_content import paper
 from tests.models import random_model, with_remainder
 from tpnn import AnovaModel, Explanation
-from tpnn.explain.report import remainder, write_report
+from tpnn.explain.report import packed_trees as module
+from tpnn.explain.report import write_report
+from tpnn.explain.report.packed_trees import packed_trees
 from tpnn.explain.report.packing import MAX_ERROR
-from tpnn.explain.report.remainder import packed_trees
 
 TASKS = ("regression", "two classes", "three classes", "quantiles")
 RAW = "return report.data.rows.map(row => report.model.explain(row).raw)"
@@ -100,7 +101,7 @@ def check_sum_of_case(model: AnovaModel, row: pd.DataFrame, driver: Any, downloa
 def test_trees_that_are_too_large_leave_recorded_numbers(
     driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remainder, "LARGEST_PACKED", 100)
+    monkeypatch.setattr(module, "LARGEST_PACKED", 100)
     model, X = with_remainder(random_model(3, 2)), np.random.default_rng(0).normal(size=(30, 3))
     write_report(model, tmp_path / "page.html", X)
     assert payload(tmp_path / "page.html")["remainder"]["trees"] is None
