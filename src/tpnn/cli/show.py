@@ -185,7 +185,9 @@ def run_log(options: argparse.Namespace) -> None:
     if options.expect is not None:
         check_last_hash(model, options.expect, "--expect")
     if not options.json:
-        print(f"{counted(len(records), 'edit')}, the chain is whole; the model is {digest(model)}")
+        again = 0 if model.edits is None else len(model.edits.formers)
+        whole = f"{counted(len(records), 'edit')}, {again} made again, the chain is whole"
+        print(f"{whole}; the model is {digest(model)}")
 
 
 def _fault(model: tpnn.AnovaModel) -> ValueError | None:

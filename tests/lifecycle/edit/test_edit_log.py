@@ -93,10 +93,12 @@ def test_the_effect_on_held_out_rows_is_measured(
     assert effect["after"] == pytest.approx(0.0, abs=1e-20)
 
 
-def test_json_keeps_the_log(edited: AnovaModel, tmp_path: Path) -> None:
+def test_json_keeps_the_log(edited: AnovaModel, tmp_path: Path, capsys: Any) -> None:
     edited.to_json(tmp_path / "model.json")
     loaded = load(tmp_path / "model.json").model_
     assert loaded.log() == edited.log()
+    assert run("log", tmp_path / "model.json") == 0
+    assert "3 edits, 0 made again, the chain is whole" in capsys.readouterr().out
     with pytest.raises(
         ValueError, match=r"^undo: this model has no earlier version, as after merge or in J"
     ):
@@ -198,7 +200,7 @@ def test_the_command_prints_the_log(edited: AnovaModel, tmp_path: Path, capsys: 
     assert "why: too low" in output
     assert "by: Ada, 20" in output
     assert "held-out loss: unknown, no held-out rows were given" in output
-    assert f"3 edits, the chain is whole; the model is {digest(edited)}" in output
+    assert f"3 edits, 3 made again, the chain is whole; the model is {digest(edited)}" in output
     code = run("log", tmp_path / "model.tpnn", "--json")
     output, errors = capsys.readouterr()
     found = json.loads(output)

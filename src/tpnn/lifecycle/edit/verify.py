@@ -29,7 +29,10 @@ def first_fault(model: AnovaModel) -> str | None:
     records = model.edits.records[len(model.edits.records) - len(model.edits.formers) :]
     for record, (before, after) in zip(records, pairwise(states), strict=True):
         if not _is_outcome(before, after, record):
-            return f"record {record['number']} says something else than what was done to the model"
+            return (
+                f"record {record['number']} says something else than what was done to the model "
+                f"(tpnn {record['version']} wrote it)"
+            )
     return None
 
 
