@@ -34,7 +34,7 @@ assert not {"pandas", "narwhals", "numba", "sklearn", "scipy"} & {*sys.modules}
 folder = sys.argv[1]
 answers = {}
 columns = dict(np.load(f"{folder}/columns.npz", allow_pickle=True))
-for name in ("regressor", "classifier", "survival", "regressor_json"):
+for name in ("regressor", "classifier", "survival", "deep", "regressor_json", "deep_json"):
     model = tpnn.load(f"{folder}/{name.replace('_', '.') if 'json' in name else name + '.tpnn'}")
     answers[name] = model.predict(columns)
     explanation = model.explain({key: values[:50] for key, values in columns.items()})
@@ -93,6 +93,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = X.n + X.x.fillna(0) + (X.town == "Ulm")
     TPNNRegressor(**QUICK).fit(X, y).model_.save(path / "regressor.tpnn")
     tpnn.load(path / "regressor.tpnn").model_.to_json(path / "regressor.json")
+    deep = TPNNRegressor(**QUICK | {"remainder": True}).fit(X, y + X.n * X.x.fillna(0)).model_
+    assert deep.remainder is not None
+    deep.save(path / "deep.tpnn")
+    deep.to_json(path / "deep.json")
     TPNNClassifier(**QUICK).fit(X, np.where(y > 4, "high", "low")).model_.save(
         path / "classifier.tpnn"
     )
@@ -127,7 +131,7 @@ def test_the_runtime_equals_the_library(bare: Path, folder: Path) -> None:
     answers = np.load(folder / "answers.npz", allow_pickle=True)
     columns = dict(np.load(folder / "columns.npz", allow_pickle=True))
     few = {name: values[:50] for name, values in columns.items()}
-    for name in ("regressor", "classifier", "survival"):
+    for name in ("regressor", "classifier", "survival", "deep"):
         model = tpnn.load(folder / f"{name}.tpnn")
         assert np.array_equal(answers[name], model.predict(columns))
         assert np.array_equal(answers[f"{name}_scores"], model.explain(few).scores)
@@ -135,7 +139,8 @@ def test_the_runtime_equals_the_library(bare: Path, folder: Path) -> None:
         importance = list(model.explain().importance().values())
         assert np.array_equal(answers[f"{name}_importance"], importance)
         assert answers[f"{name}_summary"] == str(model.summary())
-    assert np.array_equal(answers["regressor_json"], answers["regressor"])
+    for name in ("regressor", "deep"):
+        assert np.array_equal(answers[f"{name}_json"], answers[name])
     assert answers["one"] == answers["regressor"][:1]
     classifier = tpnn.load(folder / "classifier.tpnn")
     assert np.array_equal(answers["proba"], classifier.predict_proba(columns))
@@ -145,7 +150,7 @@ def test_the_runtime_equals_the_library(bare: Path, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["regressor", "classifier", "survival"])
+@pytest.mark.parametrize("name", ["regressor", "classifier", "survival", "deep"])
 def test_its_command_equals_that_of_the_library(
     bare: Path, folder: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
