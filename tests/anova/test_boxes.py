@@ -162,3 +162,16 @@ def test_shapley_values_without_compiled_loops(case, name, monkeypatch):
     expected = getattr(boxes, name)(list(X[:20].T))
     monkeypatch.setattr("tpnn.anova.boxes.compiled_loops", lambda: None)
     np.testing.assert_allclose(getattr(boxes, name)(list(X[:20].T)), expected, atol=1e-13)
+
+
+def test_shapley_values_of_a_way_through_many_features():
+    n = 90
+    builder = TreeBuilder([TreeFeature(np.array([0.5]), None, np.ones(4) / 4)] * n, 1)
+    place = builder.leaf(np.array([1.0]))
+    for feature in range(n):
+        question = builder.question(feature, np.array([False, True, True, True]))
+        place = builder.node(question, builder.leaf(np.array([0.0])), place)
+    builder.root(place)
+    row = list(np.ones((n, 1)))
+    phi = Boxes.of(builder.trees()).shapley(row)
+    np.testing.assert_allclose(phi, (1 - 0.75**n) / n, rtol=1e-10)

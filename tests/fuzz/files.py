@@ -24,12 +24,14 @@ from tests.fuzz.edits import edited_often
 from tests.fuzz.faults import argument_of
 from tests.fuzz.laws import FOLDER, all_compiled, require
 from tests.fuzz.outcome import Outcome, failure
+from tests.models import with_remainder
 from tpnn import AnovaModel, load
 from tpnn.lifecycle.edit import digest
 from tpnn.model.archive import _digest, read_document, write_archive
 
 LONGEST_PROVENANCE = 1_000_000  # characters
 PROVENANCE_SHARE = 0.2  # of the damages to a header
+TREES_SHARE = 0.3  # of the damages to the document of a model with a remainder
 N_MODELS = 12  # that are damaged
 ODD_NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 1e308, 65535.0, 0.0)
 ODD_PARTS: tuple[Any, ...] = (
@@ -51,6 +53,8 @@ def originals() -> tuple[tuple[bytes, Any, Numbers], ...]:
         with warnings.catch_warnings(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
             warnings.simplefilter("ignore")
             model, path = case.fit().model_, Path(folder, "model")
+            if len(found) % 4 > 1:
+                model = with_remainder(model, is_oblivious=len(found) % 4 == 2)
             if len(found) % 2:
                 model = edited_often(model, np.random.default_rng([seed, 7]))
             model.save(path)
@@ -123,8 +127,13 @@ def _check(model: AnovaModel, table: Any, raw: Numbers) -> None:
     require(np.isfinite(model.predict(table, np.zeros(len(raw)))).all(), "predictions are finite")
     with all_compiled():
         fast = model.raw_scores(table, np.zeros(len(raw)))
-    scale = float(np.abs(raw).max(initial=0)) + sum(float(np.abs(t).max()) for t in model.tables)
+    tables = [*model.tables, *(() if model.remainder is None else model.remainder.tables)]
+    scale = float(np.abs(raw).max(initial=0)) + sum(float(np.abs(t).max()) for t in tables)
     require(np.allclose(fast, raw, rtol=0, atol=1e-9 * scale), "compiled scores are those of NumPy")
+    if model.remainder is not None:
+        few = [column[:3] for column in model.encoder.columns(model.encoder.read(table))]
+        shapley = model.remainder.shapley(model.encoder.axes, few)
+        require(np.isfinite(shapley).all(), "Shapley values of the remainder are finite")
     require(repr(model) and model.component_names is not None, "repr")
     if model.provenance is not None:
         require(len(str(model.provenance.as_dict())) < LONGEST_PROVENANCE, "it is of moderate size")
@@ -169,6 +178,9 @@ def craft(data: bytes, rng: np.random.Generator) -> bytes:
 
 def damage(document: dict[str, Any], rng: np.random.Generator) -> None:
     """Change one number of an array, its length or type, or one plain part of a document."""
+    if document.get("remainder") and rng.random() < TREES_SHARE:
+        rewire(document["remainder"], rng)
+        return
     kind = rng.integers(4)
     places = list(_arrays_in(document))
     if kind == 3 or not places:
@@ -190,6 +202,25 @@ def damage(document: dict[str, Any], rng: np.random.Generator) -> None:
         with np.errstate(invalid="ignore"):
             array = array.astype(rng.choice(["f4", "i8", "u1", "c16", "U3"]))
     parent[key] = array
+
+
+def rewire(remainder: Any, rng: np.random.Generator) -> None:
+    """Lead ways in trees elsewhere: into circles, to nowhere, to nodes that others lead to."""
+    trees = remainder.get("trees") if isinstance(remainder, dict) else None
+    wired = trees.get("children") if isinstance(trees, dict) else None
+    if not isinstance(wired, np.ndarray) or wired.dtype != np.int32 or not wired.size:
+        return  # after an earlier damage
+    children, n_nodes = wired.copy(), len(wired)
+    places = rng.integers(children.size, size=rng.integers(1, 4))
+    kind = rng.integers(3)
+    if kind == 0:
+        children.flat[places] = rng.integers(-n_nodes - 3, n_nodes + 3, len(places))
+    elif kind == 1:
+        children.flat[places] = np.roll(children.flat[places], 1)
+    else:  # a circle of its own, with as many ways as nodes and leaves
+        circle = rng.choice(n_nodes, size=min(int(rng.integers(1, 4)), n_nodes), replace=False)
+        children[circle, 0] = np.roll(circle, 1)
+    trees["children"] = children
 
 
 def _arrays_in(part: Any) -> Iterator[tuple[Any, Any]]:

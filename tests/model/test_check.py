@@ -623,8 +623,9 @@ def test_a_tree_as_deep_as_a_file_is_long(with_trees: Path, tmp_path: Path) -> N
         ("ends", np.zeros(3), "ends must increase"),
         ("ends", np.array([np.nan]), "ends must increase"),
         ("ends", np.arange(9.0), "every code must have a mass"),
-        ("masses", np.ones(2), "every code must have a mass"),
+        ("masses", np.ones(2) / 2, "every code must have a mass"),
         ("masses", -np.ones(4), "masses of codes must not be negative"),
+        ("masses", np.ones(4), "masses of codes must sum to one"),
         ("groups", np.zeros(0, np.int32), "every level must have a code"),
     ],
 )

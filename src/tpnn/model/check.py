@@ -402,6 +402,8 @@ def _check_codes(codes: TreeFeature, feature: Feature) -> None:
     _require(increasing, "ends must increase")
     shared = _is_finite(masses) and masses.ndim == 1 and bool((masses >= 0).all())
     _require(shared, "masses of codes must not be negative")
+    whole = abs(masses.sum() - 1) < MASS_TOLERANCE
+    _require(bool(whole), "masses of codes must sum to one")
     if groups is None:
         _require(len(masses) == len(ends) + 3, "every code must have a mass")
     else:
