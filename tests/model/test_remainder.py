@@ -162,6 +162,8 @@ def test_without_held_out_rows_nothing_is_said_about_its_worth() -> None:
     assert model.remainder is not None
     unknown = replace(model, remainder=replace(model.remainder, worth=0.0))
     assert "held-out loss +" not in str(unknown.summary())
+    assert "held-out" in repr(model.remainder)
+    assert "held-out" not in repr(unknown.remainder)
 
 
 def test_it_is_one_reason_beside_those_of_the_components() -> None:

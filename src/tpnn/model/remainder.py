@@ -58,7 +58,8 @@ class Remainder:
     share : float
         Share of the variance of the raw score under the product of the marginals.
     worth : float
-        How much larger the held-out loss is without the remainder, relative to the loss.
+        How much larger the held-out loss is without the remainder, relative to the loss; 0 if no
+        held-out rows have said it.
     largest : tuple of RemainderSet
         Sets of features with the largest components in the remainder, largest first.
     """
@@ -75,10 +76,9 @@ class Remainder:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
-        return (
-            f"Remainder({len(self.trees.roots)} trees, share {self.share:.1%} of the variance, "
-            f"held-out loss {self.worth:+.1%} without it)"
-        )
+        worth = "" if self.worth == 0 else f", held-out loss {self.worth:+.1%} without it"
+        share = f"share {self.share:.1%} of the variance"
+        return f"Remainder({len(self.trees.roots)} trees, {share}{worth})"
 
     @property
     def features(self) -> list[int]:
