@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from benchmarks.common.environment import ROOT, say
 
 PAGES = ROOT / "benchmarks"
-RESULTS = PAGES / "results"
+RESULTS = PAGES / "results"  # of the pages, in the repository
+RECOMPUTED = PAGES.parent / "recomputed"  # where a run begins anew
 
 Line = dict[str, Any]
 
@@ -61,6 +62,7 @@ def append(path: Path, line: Line) -> None:
     """Add a line, whole, whatever other processes do."""
     from fcntl import LOCK_EX, flock  # which Windows has not
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         flock(file, LOCK_EX)
         file.write(json.dumps(line) + "\n")

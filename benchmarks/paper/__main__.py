@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.common.cells import RESULTS, Cell
+from benchmarks.common.cells import RECOMPUTED, RESULTS, Cell
 from benchmarks.paper import specs, writing
 from benchmarks.paper.results import Lines, Results
 from benchmarks.paper.runner import add_stability, run
@@ -28,9 +28,16 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--seconds", type=float, default=float("inf"), metavar="S", help="then begin no more cells"
     )
-    running.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER")
+    running.add_argument(
+        "--results", type=Path, default=RECOMPUTED, metavar="FOLDER",
+        help=f"of the lines, {RECOMPUTED.name} by default; {RESULTS} has those of docs/paper.md",
+    )  # fmt: skip
     writing = commands.add_parser("table", help="print a table, or write docs/paper.md")
     writing.add_argument("name", metavar="NAME", help="a table or figure, or all")
+    writing.add_argument(
+        "--results", type=Path, default=RESULTS, metavar="FOLDER",
+        help="of the lines; by default those of docs/paper.md, which all writes",
+    )  # fmt: skip
     return parser
 
 
@@ -76,10 +83,10 @@ def main() -> int:
         for name in specs.names():
             spec = specs.read(name)
             print(f"{name:28}{spec.paper:28}{len(spec.cells()):5} cells  {spec.title}")
-    elif arguments.name == "all":
+    elif arguments.name == "all" and arguments.results == RESULTS:
         writing.write(Results())
     else:
-        _print(arguments.name, Results())
+        _print(arguments.name, Results(arguments.results))
     return 0
 
 

@@ -112,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     measuring.add_argument(
         "--quick", action="store_true", help="few tables, one split; stores nothing, prints all"
     )
+    measuring.add_argument(
+        "--results", type=Path, default=LINES, metavar="FILE",
+        help="of the lines, by default those of the page; a new file begins anew",
+    )  # fmt: skip
     commands.add_parser("page", help=f"write {PAGE.name} and the figures of the README")
     return parser
 
@@ -151,7 +155,7 @@ def main() -> None:
     else:
         models = {name: ALL_MODELS[name] for name in names}
         data, limit = _named(arguments.data or TABLES), arguments.limit
-        run(Plan(LINES, data, models, arguments.splits, arguments.timing, limit))
+        run(Plan(arguments.results, data, models, arguments.splits, arguments.timing, limit))
 
 
 def _named(data: Iterable[str]) -> list[str]:

@@ -32,8 +32,9 @@ BEGIN, END = "<!-- figures of benchmarks/peers.md -->", "<!-- end of the figures
 SHOWN = "calhousing"
 INTRODUCTION = """# Peers
 
-`python -m benchmarks.peers run` measures, `python -m benchmarks.peers page` writes this page and
-the figures of the README.
+`python -m benchmarks.peers run` measures what is not measured yet, with `--results FILE` everything
+again in a file of your own; `python -m benchmarks.peers page` writes this page and the figures of
+the README.
 
 Every split is a random 80 : 20 of the rows; every model is fitted to the 80 % with the default
 settings of its library, two threads and the number of the split as its seed, and tested on the

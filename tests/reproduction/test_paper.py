@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from benchmarks.common.models.nid import strongest_pairs  # noqa: E402
 from benchmarks.common.models.nodegam import NodeGam, entmax, entmoid  # noqa: E402
 from benchmarks.common.models.sum_to_zero import SumToZero  # noqa: E402
 from benchmarks.paper import coded, formats, runner, specs, writing  # noqa: E402
+from benchmarks.paper.__main__ import main  # noqa: E402
 from benchmarks.paper.families import Setting, build, members  # noqa: E402
 from benchmarks.paper.results import FILE, Lines, Results  # noqa: E402
 from benchmarks.paper.special import attributes, concepts  # noqa: E402
@@ -28,6 +30,7 @@ from benchmarks.paper.special.images import CONCEPTS, draw  # noqa: E402
 from benchmarks.paper.special.rate import measure as measure_rate  # noqa: E402
 from benchmarks.paper.special.shap_values import anova_shap  # noqa: E402
 from benchmarks.paper.tables import Summary, _cell  # noqa: E402
+from benchmarks.paper.writing import HEAD  # noqa: E402
 from tpnn import stability_scores  # noqa: E402
 
 TASKS = {"regression": Task("regression"), "binary": Task("binary"), "multi": Task("multiclass", 3)}
@@ -228,6 +231,25 @@ def test_a_killed_run_continues_where_it_stopped(
     ran.clear()
     runner.run(cells, results)
     assert ran == [cells[1], cells[2], cells[3]]  # what failed, and what was never begun
+
+
+def test_the_documented_command_measures_every_cell_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines that the repository has do not count as measured."""
+    (command,) = re.findall(r"python -m benchmarks.paper (run .*?)\s*#", HEAD.read_text())
+    started: list[Cell] = []
+
+    def start(cells: list[Cell], results: Results, *_: Any, **__: Any) -> int:
+        started.extend(set(cells) - results.finished())
+        return 0
+
+    monkeypatch.setattr("benchmarks.paper.__main__.run", start)
+    monkeypatch.setattr("benchmarks.paper.__main__.add_stability", lambda *_: None)
+    monkeypatch.setattr("benchmarks.paper.__main__.RECOMPUTED", tmp_path)
+    monkeypatch.setattr("sys.argv", ["paper", *command.split()])
+    assert main() == 0
+    assert len(started) == len(specs.read("stability").cells(10)) > 100
 
 
 def test_quick_run_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
