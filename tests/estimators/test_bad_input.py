@@ -175,6 +175,27 @@ def test_features_have_no_importances() -> None:
         TPNNRegressor().feature_importances_  # noqa: B018
 
 
+@pytest.mark.parametrize("labels", [[1, "a"] * 15, [("a", 1), ("b", 2)] * 15, Y.tolist()])
+def test_odd_labels(labels: list[Any]) -> None:
+    with pytest.raises(
+        ValueError, match=r"^y: labels must be all text, or all whole numbers or bo"
+    ):
+        TPNNClassifier(**QUICK).fit(X, pd.Series(labels, dtype=None))
+
+
+def test_a_class_for_each_row_warns_at_the_users_line() -> None:
+    with pytest.warns(UserWarning, match=r"^y: there are 30 classes in 30 rows") as caught:
+        TPNNClassifier(**QUICK, order=1).fit(X, np.arange(30))
+    assert caught[0].filename == __file__
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_targets_near_the_largest_number() -> None:
+    rng = np.random.default_rng(1)
+    TPNNRegressor(random_state=0).fit(rng.normal(size=(40, 2)), rng.normal(size=40) * 1e307)
+
+
 def test_more_components_than_memory() -> None:
     wide = np.random.default_rng(0).normal(size=(20, 3000))
     with pytest.raises(MemoryError, match=r"^interactions: .* GB are needed\. Lower order, n_bags"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -13,6 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from tpnn._utils.arrays import FloatArray
+from tpnn._utils.rules import warn
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
 from tpnn.estimators.inputs import (
     checked_target,
@@ -27,6 +30,8 @@ from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
 from tpnn.table.columns import array_of
 from tpnn.table.files.training_rows import read_training
+
+FEW_LABELS = 20  # of so few rows each may have a class of its own
 
 
 @documented
@@ -80,7 +85,7 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
             X, y, sample_weight, groups, memory_for_tables()
         )
         labels = checked_target(_plain_labels(y), None)
-        check_classification_targets(labels)
+        _check_labels(labels)
         weights = checked_weights(sample_weight, len(labels))
         if self.class_weight is not None:
             by_class = _class_weights(self.class_weight, labels, weights)
@@ -114,6 +119,27 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         labels, predicted = _plain_labels(y), self.predict(X, offset)
         weights = checked_weights(sample_weight, len(predicted))
         return float(accuracy_score(labels, predicted, sample_weight=weights))
+
+
+def _check_labels(labels: NDArray[Any]) -> None:
+    """Refuse labels of several types, and amounts; warn where most rows have their own class."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it would name our line, not that of the user
+            check_classification_targets(labels)
+    except ValueError as error:
+        types = sorted({type(label).__name__ for label in labels.tolist()})
+        raise ValueError(
+            f"y: labels must be all text, or all whole numbers or booleans, found "
+            f"{' and '.join(types)} such as {reprlib.repr(labels[:3].tolist())}. Convert them, for "
+            f"example with y.astype(str), or use TPNNRegressor for amounts. ({error})"
+        ) from error
+    n_classes = len(np.unique(labels))
+    if len(labels) > FEW_LABELS and n_classes > len(labels) / 2:
+        warn(
+            f"y: there are {n_classes} classes in {len(labels)} rows. If these are amounts, use "
+            "TPNNRegressor.",
+        )
 
 
 def _class_weights(

@@ -14,6 +14,7 @@ from tpnn.lifecycle.merge import as_model
 from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.table.axis import Axis
 from tpnn.table.encoder import Feature
+from tpnn.table.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,9 +214,11 @@ def monitor(
             f"{false_alarm_rate!r}. Pass 0.05 for one false alarm in twenty."
         )
     frozen = as_model(model)
-    features = _features(frozen, X_reference, X_new)
-    components, score = _shifts(frozen, X_reference, X_new)
-    calibration, scores = _targets(frozen, X_new, y_new, offset)
+    new = frozen.encoder.read(X_new)
+    reference = None if X_reference is None else frozen.encoder.read(X_reference)
+    features = _features(frozen, reference, new)
+    components, score = _shifts(frozen, reference, new)
+    calibration, scores = _targets(frozen, new, y_new, offset)
     frames = {"feature": features, "score": score, "calibration": calibration}
     p_values = np.concatenate([frame["p_value"].to_numpy(float) for frame in frames.values()])
     is_alarm = holm(p_values, false_alarm_rate)
@@ -254,13 +257,11 @@ def _reference_rows(model: AnovaModel) -> float:
     return np.inf if model.provenance is None else float(model.provenance.n_rows)
 
 
-def _features(model: AnovaModel, X_reference: Any, X_new: Any) -> pd.DataFrame:
+def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.DataFrame:
     """Stability index and p-value of every feature."""
     import pandas as pd
 
     encoder = model.encoder
-    new = encoder.read(X_new)
-    reference = None if X_reference is None else encoder.read(X_reference)
     shares: list[Shares] = []
     for feature in range(encoder.n_features):
         column = encoder.numbers(new, feature)
@@ -277,7 +278,9 @@ def _features(model: AnovaModel, X_reference: Any, X_new: Any) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _shifts(model: AnovaModel, X_reference: Any, X_new: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _shifts(
+    model: AnovaModel, X_reference: Table | None, X_new: Table
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Shift of each component's mean, and of the mean raw score."""
     import pandas as pd
 

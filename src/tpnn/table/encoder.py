@@ -340,7 +340,10 @@ class TableEncoder:
         )
 
     def columns(self, table: Table) -> list[FloatArray]:
-        """All columns as numbers; one warning names those with values that fit has not seen."""
+        """All columns as numbers; one warning names those with values that fit has not seen.
+
+        A table that is used again is not warned about again.
+        """
         if table.is_finite and self._knows_every_number():
             return table.finite_columns()
         columns = [self.numbers(table, feature) for feature in range(self.n_features)]
@@ -350,11 +353,13 @@ class TableEncoder:
             for feature, column in enumerate(columns)
             if (count := _n_unseen(column, finest[feature]))
         ]
-        if unseen:
-            warn(
-                f"X: levels or missing values that fit has not seen contribute 0 to the score, "
-                f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}.",
-            )
+        message = (
+            f"X: levels or missing values that fit has not seen contribute 0 to the score, "
+            f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}."
+        )
+        if unseen and message not in table.told:
+            table.told.add(message)
+            warn(message)
         return columns
 
     def _is_empty(self, feature: int) -> bool:

@@ -79,6 +79,7 @@ class Table:
         self.names = checked_names(labels)  # of the features
         self.labels = distinct_texts(labels)  # of all columns, numbers and dates as text
         self.offset_column: OffsetColumn | None = None  # the column that is set aside
+        self.told: set[str] = set()  # warnings about it that were given, also of its copies
         self.picked: tuple[int, ...] | None = None  # positions of the features that ``pick`` kept
         self._labelled: dict[int, Column] = {}  # slow to read, so read once
         self._as_levels: dict[int, Column] = {}

@@ -13,6 +13,7 @@ from tpnn.loss.objectives import weighted_quantiles
 from tpnn.model.evidence import Calibration, GroupScores, Scale
 from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel, tables_by_component
+from tpnn.model.task import unit_of
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.row_scores import interpolated, training_columns
 from tpnn.solvers.solution import Solution
@@ -324,10 +325,10 @@ def _filled(values: FloatArray, size: int) -> FloatArray:
 
 def _scale_features(model: AnovaModel) -> list[int]:
     """Features of the largest effects, at most ``MOST_SCALE_FEATURES``, in order."""
-    sizes = np.zeros(model.encoder.n_features)
+    sizes, unit = np.zeros(model.encoder.n_features), unit_of(*model.tables)
     for component, table in tables_by_component(model).items():
         for feature in component:
-            sizes[feature] += np.abs(table).mean()
+            sizes[feature] += np.abs(table / unit).mean()  # sums of huge numbers overflow
     largest = np.argsort(-sizes, kind="stable")[:MOST_SCALE_FEATURES]
     return sorted(int(feature) for feature in largest if sizes[feature] > 0)
 

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.lifecycle.test_monitor import TARGETS, additive, rows
 from tests.models import random_model, with_evidence, with_remainder
-from tpnn import TPNNClassifier, validate
+from tpnn import TPNNClassifier, monitor, validate
 from tpnn.explain.metrics.estimates import estimate
 from tpnn.lifecycle.validate.slices import weak_slices
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2
@@ -67,6 +67,17 @@ def test_a_weak_group_of_missing_values_is_found() -> None:
     with pytest.warns(UserWarning, match="fit has not seen"):
         found = validate(model, X, y)
     assert "a: missing" in set(found.slices["slice"])
+
+
+def test_values_that_fit_has_not_seen_are_warned_about_once() -> None:
+    rng = np.random.default_rng(0)
+    model, X = additive("log"), rows(rng, 400)
+    y = rng.poisson(model.predict(X))
+    X.loc[:9, "g"] = "new"
+    for check in (lambda: validate(model, X, y), lambda: monitor(model, None, X, y)):
+        with pytest.warns(UserWarning, match="fit has not seen") as caught:
+            check()
+        assert len(caught) == 1
 
 
 def test_differences_of_groups_are_sums_of_components() -> None:

@@ -25,6 +25,7 @@ from tpnn.lifecycle.validate.slices import weak_slices
 from tpnn.lifecycle.validate.validation_page import ANNEX_IV, SR_26_2, validation_page
 from tpnn.model.model import AnovaModel, part_names, part_scores
 from tpnn.model.task import Task
+from tpnn.table.table import Table
 from tpnn.table.words import MISSING_WORD
 
 if TYPE_CHECKING:
@@ -145,15 +146,17 @@ def validate(
             "range of each feature, such as 0.05."
         )
     frozen = as_model(model)
-    raw, task = frozen.raw_scores(X, offset), with_power(frozen.task, power).told(y)
-    slices, n_slices = weak_slices(frozen, X, y, raw, false_alarm_rate)
-    groups, parts = _group_differences(frozen, X, y, raw, protected)
+    table = frozen.encoder.read(X)
+    raw, task = frozen.raw_scores(table, offset), with_power(frozen.task, power).told(y)
+    slices, n_slices = weak_slices(frozen, table, y, raw, false_alarm_rate)
+    attributes = _attributes(X, protected, len(raw))
+    groups, parts = _group_differences(frozen, table, raw, attributes)
     return Validation(
         scores=_scores(task, y, raw),
-        calibration=_calibration(frozen, X, y, offset, power),
+        calibration=_calibration(frozen, table, y, offset, power),
         slices=slices,
         n_slices=n_slices,
-        robustness=robustness(frozen, X, y, raw, task=task, noise=noise),
+        robustness=robustness(frozen, table, y, raw, task=task, noise=noise),
         groups=groups,
         group_components=parts,
         facts=_facts(frozen, len(raw)),
@@ -208,7 +211,7 @@ def _facts(model: AnovaModel, n_rows: int) -> dict[str, Any]:
 
 
 def _group_differences(
-    model: AnovaModel, X: Any, y: Any, raw: FloatArray, protected: Any
+    model: AnovaModel, X: Table, raw: FloatArray, attributes: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Difference of each group's mean raw score from that of all other rows, and its parts."""
     import pandas as pd
@@ -218,7 +221,7 @@ def _group_differences(
     scores = part_scores(model, columns).reshape(n_rows, len(names), len(outputs))
     means = model.link.inverse(raw).reshape(n_rows, -1)
     lines, by_component = [], []
-    for attribute, labels in _attributes(X, protected, n_rows).items():
+    for attribute, labels in attributes.items():
         for label in sorted(set(labels.tolist()), key=str):
             inside = labels == label
             if inside.all():
