@@ -118,6 +118,18 @@ def test_false_alarms_from_the_file_alone() -> None:
     assert 0.08 < alarms / 150 < 0.3
 
 
+def test_features_that_no_prediction_needs_are_no_alarm() -> None:
+    """A feature that has a shape stays in a model without a component of it."""
+    rng = np.random.default_rng(1)
+    old, new = rows(rng, 1000), rows(rng, 500)
+    new["b"] += 2.0
+    model = replace(table_model(old, 1).restrict([(0,), (2,)]), shapes={"b": "increasing"})
+    for reference in (old, None):
+        found = monitor(model, reference, new)
+        assert found.features["feature"].tolist() == ["a", "g"]
+        assert found.alarms == ()
+
+
 @pytest.mark.parametrize("reference", ["rows", "file"])
 def test_drift_is_found_where_it_is(reference: str) -> None:
     rng = np.random.default_rng(1)

@@ -130,7 +130,8 @@ class Drift:
     Parameters
     ----------
     features : DataFrame
-        For each feature its stability index ``psi``, the ``p_value`` of no drift, and ``alarm``.
+        For each feature that the model depends on its stability index ``psi``, the ``p_value`` of
+        no drift, and ``alarm``.
     components : DataFrame
         For each component, the remainder, and output, the ``shift`` of its mean from the reference
         to the new rows and its ``standard_error``. The shifts sum to that of the mean raw score.
@@ -258,12 +259,12 @@ def _reference_rows(model: AnovaModel) -> float:
 
 
 def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.DataFrame:
-    """Stability index and p-value of every feature."""
+    """Stability index and p-value of every feature that the model depends on."""
     import pandas as pd
 
-    encoder = model.encoder
+    encoder, names = model.encoder, model.required_features
     shares: list[Shares] = []
-    for feature in range(encoder.n_features):
+    for feature in map(model.feature_names.index, names):
         column = encoder.numbers(new, feature)
         if reference is None:
             axis = encoder.axes[min(encoder.axes)][feature]
@@ -272,7 +273,7 @@ def _features(model: AnovaModel, reference: Table | None, new: Table) -> pd.Data
             before = encoder.numbers(reference, feature)
             shares.append(shares_of_rows(encoder.features[feature], before, column))
     return pd.DataFrame({
-        "feature": model.feature_names,
+        "feature": names,
         "psi": [one.psi() for one in shares],
         "p_value": [one.p_value() for one in shares],
     })  # fmt: skip
