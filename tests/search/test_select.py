@@ -67,6 +67,21 @@ def test_heredity_holds_for_every_model_of_the_path() -> None:
         few.set_params(max_components=2).fit(X, y)
 
 
+def test_components_that_shapes_leave_nothing_of_are_not_kept() -> None:
+    """What is zero everywhere takes no place of ``max_components``, unless it is required."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(3000, 5)), columns=list("abcde"))
+    y = rng.poisson(np.exp(0.3 * X.a - 0.3 * X.b * (X.c > 0)))
+    settings = {**QUIET, "objective": "poisson", "bands": False, "remainder": False}
+    rules = {"shapes": {"b": "increasing", "d": "increasing"}, "max_components": 9}
+    model = TPNNRegressor(**settings, **rules).fit(X, y).model_
+    assert 1 < len(model.components) <= 9
+    assert all(table.any() for table in model.tables)
+    required = {"interactions": {"required": [("a", "b")]}}
+    model = TPNNRegressor(**settings, **rules, **required).fit(X, y).model_
+    assert ("a", "b") in model.component_names
+
+
 def rule(**changes: Any) -> Keep:
     usual: dict[str, Any] = {
         "method": "none", "most": None, "heredity": False, "screened": False, "certain": (),

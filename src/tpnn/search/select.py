@@ -99,6 +99,7 @@ class HeldOut:
         return losses
 
 
+SMALLEST_SIZE = 1e-9  # of the largest component; less is the rounding of zero
 N_STANDARD_ERRORS_CLEAR = 3.0  # a contribution of at least this size is not noise
 
 
@@ -184,6 +185,7 @@ class Ranked:
     indices: list[int]  # positions of the components in the solution
     clarity: FloatArray  # (n_components,): contribution in standard errors; raised if certain
     noise: FloatArray  # (n_components,): loss that its noise adds to each bag, not to their mean
+    n_useful: int  # those after them are zero everywhere, and nobody asked for them
 
 
 def select(
@@ -206,7 +208,7 @@ def select(
     order = [components[index] for index in ranked.indices]
     losses, errors = held_out.loss + changes[:, 0], changes[:, 1]
     whole = Selection(order, losses, errors, len(order))
-    return replace(whole, chosen=_chosen(whole, ranked.clarity, keep))
+    return replace(whole, chosen=_chosen(whole, ranked, keep))
 
 
 def ranking(held_out: HeldOut, keep: Keep) -> list[Component]:
@@ -237,18 +239,22 @@ def _ranked(
     known = [s in evident for s in components] & (own > 0)
     known |= [s in keep.certain | keep.required for s in components]
     clarity = np.where(known, np.maximum(own, N_STANDARD_ERRORS_CLEAR), own)
+    sizes = np.array([np.abs(table).max() for table in held_out.tables])
+    is_useful = sizes > SMALLEST_SIZE * sizes.max(initial=0.0)
+    is_useful |= [s in keep.required for s in components]
     if keep.heredity:  # subsets become as good as what contains them, and come first
         clarity, gain = _inherited(components, clarity), _inherited(components, gain)
+        is_useful = _inherited(components, is_useful)
     is_clear = (clarity >= N_STANDARD_ERRORS_CLEAR) | (keep.method != "noise")
     order = sorted(
         indices,
         key=lambda i: (
-            components[i] not in keep.required, not is_clear[i], -gain[i],
+            components[i] not in keep.required, not is_useful[i], not is_clear[i], -gain[i],
             keep.heredity * len(components[i]), -own[i],
             i,  # in canonical order, whatever the places of the columns
         ),
     )  # fmt: skip
-    return Ranked(order, clarity[order], noise[order])
+    return Ranked(order, clarity[order], noise[order], int(is_useful.sum()))
 
 
 def _changes(held_out: HeldOut, ranked: Ranked, limits: Limits) -> list[tuple[float, float]]:
@@ -268,8 +274,9 @@ def _changes(held_out: HeldOut, ranked: Ranked, limits: Limits) -> list[tuple[fl
     return changes[::-1]
 
 
-def _chosen(whole: Selection, clarity: FloatArray, keep: Keep) -> int:
+def _chosen(whole: Selection, ranked: Ranked, keep: Keep) -> int:
     """Count the components that ``keep`` asks for: at least one, and at least the required ones."""
+    clarity = ranked.clarity
     losses, errors, chosen = whole.losses, whole.errors, len(whole.order)
     if keep.method == "one_se":
         chosen = int(np.argmax(losses <= np.nanmin(losses) + errors)) + 1
@@ -279,7 +286,7 @@ def _chosen(whole: Selection, clarity: FloatArray, keep: Keep) -> int:
         fits[: clear - 1] = False
         chosen = int(np.argmax(fits)) + 1
     n_required = sum(component in keep.required for component in whole.order)
-    return max(min(chosen, keep.most or chosen), n_required)
+    return max(min(chosen, keep.most or chosen, max(ranked.n_useful, 1)), n_required)
 
 
 def _inherited(components: list[Component], values: FloatArray) -> FloatArray:
