@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.conftest import QUICK
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 
 QUANTILES = {"name": "quantile", "levels": [0.1, 0.9]}
@@ -62,6 +63,18 @@ def test_a_file_and_a_pickle_hold_the_same_bits(fitted: Any, tmp_path: Path) -> 
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.history_ == model.history_
+
+
+def test_a_pickle_with_a_remainder_holds_the_same_bits() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] * X[:, 1] * np.sign(X[:, 2]) + X[:, 3]
+    model = TPNNRegressor(**QUICK | {"remainder": True}).fit(X, y)
+    assert model.model_.remainder is not None
+    expected = model.predict(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), expected)
+    assert np.array_equal(again.shap_values(X[:5]).values, model.shap_values(X[:5]).values)
 
 
 def test_the_path_ends_with_the_whole_model(fitted: Any) -> None:
