@@ -31,8 +31,8 @@ from tpnn.solvers.problem.rows import in_lanes
 from tpnn.solvers.solution import Event, Limits, Progress, Solution
 from tpnn.solvers.solver import DeepBag
 
-CORE_SHARE, MOST_IN_CORE = 0.98, 24  # of the variance; components
-WHOLE_SHARE, MOST_IN_WHOLE = 0.998, 150  # likewise, if the core has to do without a remainder
+CORE_SHARE = 0.998  # of the variance, after which a core is complete
+MOST_IN_CORE, MOST_IN_WHOLE = 24, 150  # components, beside a remainder and without one
 N_RANKING_BAGS = 2  # whose trees rank the components
 LARGEST_CORE_ORDER = 3
 DEEP_TIME_SHARE = 0.5  # of a limited time
@@ -107,9 +107,9 @@ class Mixture:
             boxes = workers.map(Boxes.of, trees[:N_RANKING_BAGS])
             order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
             sizes = variances(boxes, self.problem.encoder.axes[1], order, workers)
-        share, most = (CORE_SHARE, MOST_IN_CORE) if has_rest else (WHOLE_SHARE, MOST_IN_WHOLE)
+        most = MOST_IN_CORE if has_rest else MOST_IN_WHOLE
         most = min(most, settings.max_components or most)
-        core = core_of(sizes, CoreRules(share, most, order, self.rules.required))
+        core = core_of(sizes, CoreRules(CORE_SHARE, most, order, self.rules.required))
         if not len(core):  # trees without questions: all features are constant, or noise
             core = ComponentSet.up_to(self.problem.encoder.n_features, 1)
         note = "core: the largest components of deep trees"
@@ -203,7 +203,8 @@ class Candidates:
     """Mixtures of two solutions with candidate weights, and their loss on held-out rows.
 
     The mean of the bags has less noise than a single bag, but every row is held out by few bags. So
-    the loss of single bags is lowered by what the variance between bags adds to it.
+    the loss of single bags is lowered by what the variance between bags adds to it. Only bags that
+    have seen a row are compared on it: what they learned by heart is no noise.
     """
 
     def __init__(self, problem: Problem, fit: Solution, deep: Solution) -> None:
@@ -213,17 +214,16 @@ class Candidates:
             held_out.with_raw(_held_out_scores(problem, deep, held_out)),
         )
         rows = held_out.rows
-        one, other = (self._around_mean(problem, each, rows) for each in (fit, deep))
+        has_seen = (problem.rows.training[rows] > 0)[:, :, None]  # (n_held_out, n_bags, 1)
+        n_seen = np.maximum(has_seen.sum(1), 1)
+        one, other = (
+            has_seen * (raw - (has_seen * raw).sum(1, keepdims=True) / n_seen[:, None])
+            for raw in (problem.by_output(problem.raw_scores(each, rows)) for each in (fit, deep))
+        )
         self.noise = [
-            0.5 * float(held_out.weights @ (self.other.curvature * product.mean(1)).sum(1))
+            0.5 * float(held_out.weights @ (self.other.curvature * product.sum(1) / n_seen).sum(1))
             for product in (one * one, one * other, other * other)
         ]
-
-    @staticmethod
-    def _around_mean(problem: Problem, solution: Solution, rows: IntArray) -> FloatArray:
-        """Raw scores of all bags less their mean, (n_held_out, n_bags, K)."""
-        raw = problem.by_output(problem.raw_scores(solution, rows))
-        return np.asarray(raw - raw.mean(1, keepdims=True))
 
     def at(self, share: float) -> HeldOut:
         """Held-out rows of the mixture in which the first solution has this weight."""
@@ -236,10 +236,19 @@ class Candidates:
         return self.at(share).loss - noise
 
     def best(self) -> tuple[float, float]:
-        """Weight with the lowest loss, and that loss."""
-        losses = {share: self.loss(share) for share in FIT_SHARES}
-        share = min(losses, key=losses.__getitem__)
-        return share, losses[share]
+        """Weight of the first solution, and its loss.
+
+        It is the mean of all candidates, in which those count less that are worse by more than the
+        standard error of the difference: few held-out rows do not decide for one side alone.
+        """
+        losses = np.array([self.loss(share) for share in FIT_SHARES])
+        lowest = int(losses.argmin())
+        best = self.at(FIT_SHARES[lowest])
+        errors = np.array([best.change(self.at(share).raw)[1] for share in FIT_SHARES])
+        z = (losses - losses[lowest]) / np.maximum(errors, SMALLEST_LOSS)
+        chances = np.exp(-0.5 * z**2)
+        share = float(chances @ FIT_SHARES / chances.sum())
+        return share, self.loss(share)
 
 
 def _held_out_scores(problem: Problem, solution: Solution, held_out: HeldOut) -> FloatArray:
