@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._utils.arrays import Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import Float32Array, FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, split
 from tpnn.anova.boxes import Boxes
 from tpnn.anova.components import Component, ComponentSet, InteractionRules
