@@ -110,8 +110,24 @@ class Trees:
     def coded_scores(self, codes: Codes, n_rows: int) -> FloatArray:
         """Sum of the trees on rows of codes, by feature, (n_rows, K)."""
         scores = np.zeros((n_rows, self.values.shape[1]))
-        if not len(self.roots):
-            return scores
+        for part in self._parts:
+            scores += part._part_scores(codes, n_rows)
+        return scores
+
+    @cached_property
+    def _parts(self) -> list[Trees]:
+        """Trees that ask few questions, and the others; either may be missing."""
+        nodes, trees = self._reached
+        asked = np.unique(trees * len(self.asked) + self.questions[nodes])
+        n_asked = np.bincount(asked // max(len(self.asked), 1), minlength=len(self.roots))
+        n_leaves = 1 + np.bincount(trees, minlength=len(self.roots))
+        is_few = n_asked <= MOST_QUESTIONS
+        is_few &= 1 << np.minimum(n_asked, MOST_QUESTIONS) <= MOST_PADDING * n_leaves
+        parts = [replace(self, roots=self.roots[chosen]) for chosen in (is_few, ~is_few)]
+        return [part for part in parts if len(part.roots)]
+
+    def _part_scores(self, codes: Codes, n_rows: int) -> FloatArray:
+        scores = np.zeros((n_rows, self.values.shape[1]))
         widest = max(len(self.roots) * scores.shape[1], len(self.asked))
         step = min(max(LARGEST_BLOCK // widest, 1), ROWS_PER_BLOCK)
         loops = compiled_loops() if n_rows >= FEWEST_COMPILED_ROWS and not self.tables else None
@@ -176,10 +192,10 @@ class Trees:
         Returns the questions (d, n_trees) of each tree, and its value (n_trees * 2**d, K) for each
         number whose bits are the answers; None if the tables would be much larger than the trees.
         """
-        tree_of = np.zeros(len(self.questions), np.intp)
-        for nodes, its_trees in self.levels:
-            tree_of[nodes] = its_trees
-        keys, place = np.unique(tree_of * len(self.asked) + self.questions, return_inverse=True)
+        nodes, tree_of = self._reached
+        keys, place = np.unique(
+            tree_of * len(self.asked) + self.questions[nodes], return_inverse=True
+        )
         trees, questions = np.divmod(keys, max(len(self.asked), 1))
         slots = np.arange(len(keys)) - np.searchsorted(trees, trees)
         depth = int(slots.max(initial=0)) + 1
@@ -189,7 +205,9 @@ class Trees:
         asked = np.zeros((depth, len(self.roots)), np.intp)
         asked[slots, trees] = questions
         every = (np.arange(1 << depth) >> np.arange(depth)[:, None] & 1).astype(np.bool_)
-        by_slot = replace(self, questions=slots[place].astype(np.int32))
+        slot_of = np.zeros(len(self.questions), np.int32)
+        slot_of[nodes] = slots[place]
+        by_slot = replace(self, questions=slot_of)
         return asked, self.values.take(by_slot._leaves(every).reshape(-1), 0)
 
     @cached_property
@@ -201,6 +219,15 @@ class Trees:
             levels.append((nodes, tree := tree[is_node]))
             here, tree = self.children[nodes].reshape(-1), np.repeat(tree, 2)
         return levels
+
+    @property
+    def _reached(self) -> tuple[IntArray, IntArray]:
+        """All nodes of the trees, and the trees that they are in."""
+        nodes, trees = (
+            np.concatenate([np.zeros(0, np.intp), *(level[k] for level in self.levels)])
+            for k in range(2)
+        )
+        return nodes, trees
 
     def pick(self, features: Sequence[int]) -> Trees:
         """Keep some features only; the others must not be asked about."""
