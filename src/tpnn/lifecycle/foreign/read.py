@@ -89,7 +89,8 @@ def read(
     --------
     >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> from tpnn import datasets
-    >>> X, y = datasets.make_synthetic("f1", n_samples=500, random_state=0)[:2]
+    >>> data = datasets.make_synthetic("f1", n_samples=500, random_state=0)
+    >>> X, y = data.X, data.y
     >>> boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
     >>> model = read(boosted, X)
     >>> bool(abs(model.raw_scores(X) - boosted.predict(X)).max() < 1e-9)
