@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn._utils.compile import compiled
+from tpnn.anova.components import Component, InteractionRules
 from tpnn.solvers.problem.rows import scrambled
 
 MOST_CODES = 256  # of a column: a code is one byte
@@ -52,7 +53,7 @@ class Meetings(NamedTuple):
     listed: (
         IntArray  # (n_sets, longest): all features of a tree are in one of these, if there are any
     )
-    forbidden: IntArray  # (n_sets, longest): no tree has all of one of these and another feature
+    forbidden: IntArray  # (n_sets, longest): no tree has all features of one of these
 
 
 class Tree(NamedTuple):
@@ -423,12 +424,13 @@ def unfold(columns: Any, cuts: Any) -> Any:
     return nodes[:n_nodes], children[:n_nodes], leaves[:n_leaves]
 
 
-def meetings_of(listed: list[tuple[int, ...]], forbidden: list[tuple[int, ...]]) -> Meetings:
-    """Turn sets of features into arrays."""
-    return Meetings(_padded(listed), _padded(forbidden))
+def meetings_of(rules: InteractionRules) -> Meetings:
+    """Turn rules into arrays. Features that are required together may meet outside the groups."""
+    listed = (*rules.groups, *rules.required) if rules.groups else ()
+    return Meetings(_padded(listed), _padded(rules.forbidden))
 
 
-def _padded(sets: list[tuple[int, ...]]) -> NDArray[np.int64]:
+def _padded(sets: tuple[Component, ...]) -> NDArray[np.int64]:
     padded = np.full((len(sets), max(map(len, sets), default=1)), -1)
     for row, features in zip(padded, sets, strict=True):
         row[: len(features)] = features

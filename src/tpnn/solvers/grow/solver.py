@@ -186,7 +186,7 @@ class Grow(BaseEstimator):
             limits=limits,
             progress=progress,
             tree_rules=tree_rules,
-            meetings=meetings_of([*rules.groups, *rules.required], list(rules.forbidden)),
+            meetings=meetings_of(rules),
             max_rounds=self.max_rounds,
             patience=DEEP_PATIENCE,
         )
