@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import QUICK, QUICK_DESCENT, with_solver
+from tests.conftest import BY_SOLVER, QUICK, QUICK_DESCENT, with_solver
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor
 
 torch = pytest.importorskip("torch", reason="half of the laws are about gradient descent")
@@ -44,6 +44,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module", params=[*BY_SOLVER, "deep"])
+def settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Quick settings of either solver, and of deep trees whose remainder stays."""
+    return dict({**BY_SOLVER, "deep": {**QUICK, "remainder": True}}[request.param])
+
+
 @pytest.fixture(scope="module", params=["regression", "classification"])
 def task(request: pytest.FixtureRequest, table: Any, labels: pd.Series) -> tuple[Any, Any, Any]:
     X, y = table
@@ -64,11 +70,18 @@ def fit(kind: Any, settings: dict[str, Any], X: Any, y: Any, **weights: Any) -> 
     return kind(**settings).fit(X, y, **weights)
 
 
+def arrays(model: AnovaModel) -> list[np.ndarray]:
+    """Every number of a model, those of its remainder included."""
+    rest = model.remainder
+    of_rest = [] if rest is None else [*rest.trees.arrays, rest.constants, *rest.tables]
+    return [model.intercepts, *model.tables, *of_rest]
+
+
 def identical(one: AnovaModel, other: AnovaModel) -> bool:
-    if one.components != other.components:
+    numbers, others = arrays(one), arrays(other)
+    if one.components != other.components or len(numbers) != len(others):
         return False
-    same = [np.array_equal(a, b) for a, b in zip(one.tables, other.tables, strict=True)]
-    return all(same) and np.array_equal(one.intercepts, other.intercepts)
+    return all(np.array_equal(a, b) for a, b in zip(numbers, others, strict=True))
 
 
 def test_components_sum_to_zero_along_each_axis(fitted: Any) -> None:
@@ -233,7 +246,11 @@ def test_permuting_columns_permutes_the_answer(
     for component, table in zip(one.model_.components, one.model_.tables, strict=True):
         moved = [place[j] for j in component]
         found = tables[tuple(sorted(moved))]
-        assert np.array_equal(found.transpose(*np.argsort(np.argsort(moved)), -1), table)
+        same = found.transpose(*np.argsort(np.argsort(moved)), -1)
+        if settings.get("remainder"):  # components are read off leaves in the order of the table
+            assert np.allclose(same, table, rtol=0, atol=1e-12)
+        else:
+            assert np.array_equal(same, table)
 
 
 def test_integer_weights_equal_repeated_rows(task: Any, settings: dict[str, Any]) -> None:
