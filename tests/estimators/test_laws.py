@@ -107,11 +107,12 @@ def test_something_was_learned(fitted: Any) -> None:
     assert largest > 0.05
 
 
-def test_intercept_and_components_are_the_raw_score(fitted: Any) -> None:
+def test_intercept_components_and_remainder_are_the_raw_score(fitted: Any) -> None:
     model, X = fitted
     scores = model.model_.component_scores(X)
     assert scores.shape == (len(X), len(model.components_))
-    assert np.allclose(model.intercept_ + scores.sum(1), raw(model, X), rtol=1e-12)
+    parts = scores.sum(1) + model.model_.remainder_scores(X)
+    assert np.allclose(model.intercept_ + parts, raw(model, X), rtol=1e-12, atol=1e-12)
 
 
 def test_shap_values_sum_to_raw_score(fitted: Any) -> None:
@@ -247,7 +248,9 @@ def test_permuting_columns_permutes_the_answer(
         moved = [place[j] for j in component]
         found = tables[tuple(sorted(moved))]
         same = found.transpose(*np.argsort(np.argsort(moved)), -1)
-        if settings.get("remainder"):  # components are read off leaves in the order of the table
+        if settings[
+            "solver"
+        ].grows_deep:  # components are read off leaves in the order of the table
             assert np.allclose(same, table, rtol=0, atol=1e-12)
         else:
             assert np.array_equal(same, table)
