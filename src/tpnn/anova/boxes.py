@@ -68,23 +68,33 @@ class Boxes:
         )
 
     @cached_property
+    def flat(self) -> tuple[BoolArray, IntArray]:
+        """Members of all intervals one after the other, and where each begins."""
+        sizes = [len(own) for own in self.members]
+        return np.concatenate([np.zeros(0, bool), *self.members]), np.cumsum([0, *sizes])[:-1]
+
+    @cached_property
     def shares(self) -> FloatArray:
         """Share of the training rows in each interval, (n_intervals,)."""
+        if not self.members:
+            return np.zeros(0)
+        members, firsts = self.flat
         masses = [self.trees.features[j].masses for j in self.features.tolist()]
-        return np.array([m[own].sum() for m, own in zip(masses, self.members, strict=True)])
+        return np.add.reduceat(np.concatenate(masses) * members, firsts)
 
     @cached_property
     def runs(self) -> tuple[IntArray, Int32Array, Int32Array]:
         """Intervals as runs of codes: starts (n_intervals + 1,), lows and highs (n_runs,)."""
-        counts, lows, highs = [0], list[IntArray](), list[IntArray]()
-        for own in self.members:
-            edges = np.flatnonzero(np.diff(np.concatenate([[False], own, [False]])))
-            lows.append(edges[::2])
-            highs.append(edges[1::2])
-            counts.append(len(edges) // 2)
-        none = [np.zeros(0, np.intp)]
-        low, high = (np.concatenate(ends + none).astype(np.int32) for ends in (lows, highs))
-        return np.cumsum(counts), low, high
+        members, firsts = self.flat
+        n, sizes = len(firsts), np.diff(np.append(firsts, len(members)))
+        owner = np.repeat(np.arange(n), sizes)
+        apart = np.zeros(len(members) + n + 1, bool)  # a gap before each interval ends its runs
+        apart[np.arange(len(members)) + owner + 1] = members
+        edges = np.flatnonzero(apart[1:] != apart[:-1])
+        own = np.searchsorted(firsts + np.arange(n), edges[::2], side="right") - 1
+        low, high = (ends - (firsts + np.arange(n))[own] for ends in (edges[::2], edges[1::2]))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=n))])
+        return starts, low.astype(np.int32), high.astype(np.int32)
 
     @cached_property
     def together(self) -> dict[Component, int]:
@@ -149,12 +159,16 @@ class Boxes:
         """Return the first node of each run and the first one after it, (n_orders, n_runs, 2)."""
         starts, lows, highs = self.runs
         features, nodes = self.trees.features, np.zeros((len(axes), len(lows), 2), np.intp)
-        owners = np.repeat(self.features, np.diff(starts))
-        for j in self.trees.used:
-            own = owners == j
-            for of_order, table in zip(nodes, axes, strict=True):
-                first = first_nodes(features[j], table[j].numbers)
-                of_order[own, 0], of_order[own, 1] = first[lows[own]], first[highs[own]]
+        owners, used = np.repeat(self.features, np.diff(starts)), self.trees.used
+        for of_order, table in zip(nodes, axes, strict=True):
+            firsts = [first_nodes(features[j], table[j].numbers) for j in used]
+            begins = np.zeros(len(features), np.intp)
+            begins[used] = np.cumsum([0, *map(len, firsts)])[:-1]
+            flat = np.concatenate([np.zeros(0, np.int32), *firsts])
+            of_order[:, 0], of_order[:, 1] = (
+                flat[begins[owners] + lows],
+                flat[begins[owners] + highs],
+            )
         return nodes
 
     def shapley(self, columns: Sequence[FloatArray]) -> FloatArray:
@@ -185,8 +199,7 @@ class Boxes:
         codes = np.zeros((len(trees.features), n_rows), np.intp)
         for j in trees.used:
             codes[j] = trees.features[j].codes(columns[j])
-        flat = np.concatenate(self.members)
-        firsts = np.cumsum([0, *map(len, self.members[:-1])])
+        flat, firsts = self.flat
         widest = int(np.diff(self.leaf_starts).max())
         points, weights = np.polynomial.legendre.leggauss((widest + 1) // 2)
         for row in range(n_rows):
