@@ -12,7 +12,7 @@ import pytest
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
 from tpnn.estimators import pipeline
-from tpnn.estimators.pipeline import seconds_of_components, time_budget
+from tpnn.estimators.budget import seconds_of_components, time_budget
 from tpnn.solvers.solution import Limits
 
 
