@@ -11,7 +11,7 @@ import pytest
 
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
-from tpnn.estimators import pipeline
+from tpnn.estimators import budget
 from tpnn.estimators.budget import seconds_of_components, time_budget
 from tpnn.solvers.solution import Limits
 
@@ -26,7 +26,7 @@ def test_without_a_limit_nothing_is_timed(problem: Any, monkeypatch: pytest.Monk
     def refuse(*arguments: Any) -> float:
         raise AssertionError("timed")
 
-    monkeypatch.setattr(pipeline, "seconds_of_components", refuse)
+    monkeypatch.setattr(budget, "seconds_of_components", refuse)
     limits = Limits()
     found = time_budget(problem, 8, limits)
     assert (found.n_bags, found.limits, found.events) == (8, limits, [])
@@ -53,7 +53,7 @@ def test_bags_and_deadline(
 ) -> None:
     """All work on the components, 4 times what is timed, must fit into half of the time left."""
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(pipeline, "seconds_of_components", lambda problem, count: 2.0 + count)
+    monkeypatch.setattr(budget, "seconds_of_components", lambda problem, count: 2.0 + count)
     found = time_budget(problem, 8, Limits(deadline=seconds))
     assert found.n_bags == n_bags
     assert found.limits.deadline == pytest.approx(deadline)
