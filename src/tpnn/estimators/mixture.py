@@ -30,6 +30,7 @@ from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
 from tpnn.solvers.problem.rows import in_lanes
 from tpnn.solvers.solution import Event, Limits, Progress, Solution
 from tpnn.solvers.solver import DeepBag
+from tpnn.table.axis import Axis
 
 CORE_SHARE = 0.998  # of the variance, after which a core is complete
 MOST_IN_CORE, MOST_IN_WHOLE = 24, 150  # components, beside a remainder and without one
@@ -38,6 +39,7 @@ LARGEST_CORE_ORDER = 3
 DEEP_TIME_SHARE = 0.5  # of a limited time
 FIT_SHARES = tuple(share / 10 for share in range(11))  # candidate weights of the fitted core
 SMALLEST_LOSS = 1e-300
+FARTHEST = 30.0  # standard errors: such a candidate counts for nothing
 SMALLEST_WORTH = 0.002  # of the held-out loss: a remainder that is worth less is left out
 
 
@@ -102,11 +104,12 @@ class Mixture:
         self, trees: Sequence[Trees], has_rest: bool
     ) -> tuple[dict[Component, float], ComponentSet]:
         """Variances of the components of the trees, and the core."""
-        began, settings = time.monotonic(), self.settings
+        began, settings, features = time.monotonic(), self.settings, self.problem.features
+        order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
         with self.limits.workers() as workers:
-            boxes = workers.map(Boxes.of, trees[:N_RANKING_BAGS])
-            order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
-            sizes = variances(boxes, self.problem.encoder.axes[1], order, workers)
+            boxes = workers.map(self._boxes, trees[:N_RANKING_BAGS])
+            ranked = variances(boxes, self._axes[1], order, workers)
+        sizes = {tuple(sorted(features[c] for c in s)): size for s, size in ranked.items()}
         most = MOST_IN_CORE if has_rest else MOST_IN_WHOLE
         most = min(most, settings.max_components or most)
         core = core_of(sizes, CoreRules(CORE_SHARE, most, order, self.rules.required))
@@ -167,20 +170,28 @@ class Mixture:
         self, problem: Problem, trees: Sequence[Trees]
     ) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Read the core off the trees: constants (n_bags * K,), grids (M_1, ..., n_bags * K)."""
-        wanted = [tuple(sorted(s)) for s in problem.ordered]
+        number = {feature: place for place, feature in enumerate(problem.features)}
+        wanted = [tuple(number[feature] for feature in s) for s in problem.ordered]
 
         def read(bag: Trees) -> tuple[FloatArray, dict[Component, FloatArray]]:
-            return Boxes.of(bag).components(wanted, problem.encoder.axes)
+            return self._boxes(bag).components(wanted, self._axes)
 
         with self.limits.workers() as workers:
             by_bag = workers.map(read, trees)
         constants = np.concatenate([constant for constant, _ in by_bag])
-        tables = {}
-        for component, sorted_one in zip(problem.ordered, wanted, strict=True):
-            grid = np.concatenate([grids[sorted_one] for _, grids in by_bag], -1)
-            axes = [sorted_one.index(feature) for feature in component]
-            tables[component] = grid.transpose(*axes, -1)
+        pairs = zip(problem.ordered, wanted, strict=True)
+        tables = {s: np.concatenate([grids[w] for _, grids in by_bag], -1) for s, w in pairs}
         return constants, tables
+
+    def _boxes(self, bag: Trees) -> Boxes:
+        """Boxes over the features in canonical order: no bit depends on the order of columns."""
+        return Boxes.of(bag.pick(self.problem.features))
+
+    @property
+    def _axes(self) -> dict[int, list[Axis]]:
+        """Axes of all orders, in canonical order."""
+        features = self.problem.features
+        return {d: [axes[j] for j in features] for d, axes in self.problem.encoder.axes.items()}
 
     def _rest(self, problem: Problem, core: Solution, bags: Sequence[DeepBag]) -> Float32Array:
         """Trees less their part in the core, on all rows in all bags, (n, n_bags * K)."""
@@ -246,7 +257,7 @@ class Candidates:
         best = self.at(FIT_SHARES[lowest])
         errors = np.array([best.change(self.at(share).raw)[1] for share in FIT_SHARES])
         z = (losses - losses[lowest]) / np.maximum(errors, SMALLEST_LOSS)
-        chances = np.exp(-0.5 * z**2)
+        chances = np.exp(-0.5 * np.minimum(z, FARTHEST) ** 2)
         share = float(chances @ FIT_SHARES / chances.sum())
         return share, self.loss(share)
 
