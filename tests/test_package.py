@@ -169,6 +169,12 @@ def test_the_address_of_the_repository_stands_in_one_file() -> None:
     assert [path.name for path in sources() if address in path.read_bytes()] == ["hatch_build.py"]
 
 
+def headings(page: Path) -> list[str]:
+    """Headings of a Markdown page as links name them."""
+    lines = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines]
+
+
 @pytest.mark.parametrize("folder", ["", "runtime"])
 def test_package_indexes_get_absolute_links(folder: str) -> None:
     """They show the README without the files beside it."""
@@ -180,7 +186,9 @@ def test_package_indexes_get_absolute_links(folder: str) -> None:
     for image, address in links:
         beginning = f"{build['ADDRESS']}/{'raw' if image else 'blob'}/main/"
         assert address.startswith(beginning), address
-        assert (ROOT / address.removeprefix(beginning)).is_file(), address
+        path, _, heading = address.removeprefix(beginning).partition("#")
+        assert (ROOT / path).is_file(), address
+        assert not heading or heading in headings(ROOT / path), address
     assert all(address.startswith(build["ADDRESS"]) for address in build["URLS"].values())
 
 

@@ -242,7 +242,8 @@ def test_labels_are_those_of_the_classifier(labels: list[Any]) -> None:
     y = np.array(labels)[rng.integers(0, len(labels), 120)]
     model = TPNNClassifier(**QUICK).fit(X, y)
     found = outputs(model.model_, X)
-    assert list(found) == ["label", "probabilities", "raw_score", "contributions"]
+    names = ["label", "probabilities", "raw_score", "contributions", "remainder"]
+    assert list(found) == names[: 4 if model.model_.remainder is None else 5]
     assert found["label"].dtype == (object if isinstance(labels[0], str) else np.int64)
     assert found["label"].tolist() == model.predict(X).tolist()
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-14)
