@@ -176,3 +176,22 @@ def test_no_leaf_joins_features_that_may_not_meet(rules: dict[str, Any]) -> None
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r'^remainder.*"auto", True or False'):
         TPNNRegressor(**{**QUICK, "remainder": value}).fit(*mixed(50))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"shapes": {0: "increasing"}}, {"interactions": [(0, 1)]}, {"selection": "noise"}],
+)
+def test_a_remainder_that_cannot_be_had_is_an_error(settings: dict[str, Any]) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.raises(ValueError, match=f"remainder: True .* '{next(iter(settings))}'"):
+        TPNNRegressor(remainder=True, **settings).fit(X, X[:, 0])
+
+
+def test_an_order_limits_the_core_beside_a_remainder() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.sign(X[:, 0] * X[:, 1]) + X[:, 2]
+    model = TPNNRegressor(order=1, remainder=True, n_bags=2, random_state=0).fit(X, y).model_
+    assert max(map(len, model.components)) == 1
+    assert model.remainder is not None
+    assert model.remainder.largest[0].features == ("x0", "x1")

@@ -56,16 +56,25 @@ class DeepPart:
 
 
 def is_deep(settings: Settings, problem: Problem) -> bool:
-    """Whether a fit grows deep trees: if it has to find the components by itself."""
-    return (
-        settings.remainder is not None
-        and settings.solver.grows_deep
-        and settings.interactions.has_noise_floor
-        and not settings.is_order_given
-        and settings.selection == "auto"
-        and not problem.shapes
-        and problem.base is None
-    )
+    """Whether a fit grows deep trees: if it has to find the components by itself.
+
+    A remainder that was asked for, but cannot be had, is an error.
+    """
+    obstacles = {
+        "solver": not settings.solver.grows_deep,
+        "interactions": not settings.interactions.has_noise_floor,
+        "selection": settings.selection != "auto",
+        "shapes": bool(problem.shapes),
+    }
+    asks, found = settings.remainder is True, [name for name, has in obstacles.items() if has]
+    if asks and found and problem.base is None:
+        raise ValueError(
+            "remainder: True needs deep trees, which grow where the fit finds all components by "
+            f"itself, but {found[0]!r} says otherwise. Leave it at its default, or pass "
+            'remainder="auto".'
+        )
+    is_free = asks or not settings.is_order_given
+    return is_free and not found and problem.base is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +117,7 @@ class Mixture:
         order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
         with self.limits.workers() as workers:
             boxes = workers.map(self._boxes, trees[:N_RANKING_BAGS])
-            ranked = variances(boxes, self._axes[1], order, workers)
+            ranked = variances(boxes, self._axes[1], LARGEST_CORE_ORDER, workers)
         sizes = {tuple(sorted(features[c] for c in s)): size for s, size in ranked.items()}
         most = MOST_IN_CORE if has_rest else MOST_IN_WHOLE
         most = min(most, settings.max_components or most)
