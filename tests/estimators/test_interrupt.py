@@ -41,7 +41,10 @@ STAGES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         "tpnn.solvers.grow.triples", "CuboidForest", "visit",
         {**QUICK, "interactions": [(0, 1, 3)]},
     ),
-    "judging triples": ("tpnn.solvers.grow.triples", "CuboidForest", "visit", QUICK),
+    "judging triples": (
+        "tpnn.solvers.grow.triples", "CuboidForest", "visit", {**QUICK, "order": 3},
+    ),
+    "deep trees": ("tpnn.solvers.grow.deep", "DeepGrowth", "_rules_of", ENDLESS_GROWTH),
     "four features": (
         "tpnn.solvers.grow.box_trees", "BoxForest", "visit",
         {**QUICK, "interactions": [(0, 1, 2, 3)]},
@@ -116,13 +119,14 @@ def test_control_c_ends_the_process(solver: str) -> None:
     if solver.startswith("Descent"):
         pytest.importorskip("torch")
     code = (
+        "import threading\n"
         "import numpy as np\n"
         "from tpnn import Descent, Grow, TPNNRegressor\n"
         "from tpnn.solvers import solution as stopping\n"
-        "is_reached, said = stopping.Limits.are_reached, []\n"
+        "is_reached, first = stopping.Limits.are_reached, threading.Lock()\n"
         "def spy(limits):\n"
-        "    if not said:\n"
-        "        said.append(print('under way', flush=True))\n"
+        "    if first.acquire(blocking=False):\n"  # one of the threads
+        "        print('under way', flush=True)\n"
         "    return is_reached(limits)\n"
         "stopping.Limits.are_reached = spy\n"
         "X = np.random.default_rng(0).normal(size=(2000, 3))\n"

@@ -98,6 +98,7 @@ def test_nothing_is_required_and_forbidden(forbidden: tuple[str, str]) -> None:
         Interactions.read(asked).rules(NAMES, 3)
 
 
+@pytest.mark.parametrize("order", [2, "auto"])
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -109,12 +110,14 @@ def test_nothing_is_required_and_forbidden(forbidden: tuple[str, str]) -> None:
     ],
 )
 def test_interactions_that_may_and_must_be(
-    table: Any, asked: dict[str, Any], expected: int
+    table: Any, asked: dict[str, Any], expected: int, order: int | str
 ) -> None:
+    """The search includes all that is permitted; deep trees what of it they ask about."""
     X, y = table
-    model = TPNNRegressor(**QUICK, interactions=asked).fit(X, y)
+    model = TPNNRegressor(**QUICK, order=order, interactions=asked).fit(X, y)
     pairs = [component for component in model.components_ if len(component) == 2]
-    assert expected - ("count" in asked and asked["count"] == 1) <= len(pairs) <= expected
+    fewest = expected - (asked.get("count") == 1) if order == 2 else 1
+    assert fewest <= len(pairs) <= expected
     for forbidden in asked.get("forbidden", []):
         names = {X.columns[j] if isinstance(j, int) else j for j in forbidden}
         assert not any(names <= set(pair) for pair in pairs)
