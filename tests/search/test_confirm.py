@@ -22,6 +22,7 @@ from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Event, Limits, Verdict
 
 SMALL: dict[str, Any] = {"n_bags": 4, "max_nodes": {1: 32, 2: 12, 3: 6}, "verbose": 0}
+SEARCHED: dict[str, Any] = {**SMALL, "order": 3}  # without deep trees, which find by themselves
 ALL_OF_FIVE = list(combinations(range(5), 3))
 
 
@@ -205,7 +206,7 @@ def verdicts(model: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_planted_triple_is_found(seed: int) -> None:
     X, y = surface("triple", seed)
-    model = TPNNRegressor(**SMALL, random_state=seed).fit(X, y)
+    model = TPNNRegressor(**SEARCHED, random_state=seed).fit(X, y)
     pairs = TPNNRegressor(order=2, **SMALL, random_state=seed).fit(X, y)
     assert ("x1", "x2", "x3") in triples_of(model)
     assert len(triples_of(model)) <= 3
@@ -215,13 +216,16 @@ def test_a_planted_triple_is_found(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("order", ["auto", 3])
 @pytest.mark.parametrize(("n_rows", "n_features"), [(1000, 12), (1500, 20), (1500, 33)])
-def test_one_triple_is_found_among_many_features(n_rows: int, n_features: int) -> None:
+def test_one_triple_is_found_among_many_features(
+    n_rows: int, n_features: int, order: int | str
+) -> None:
     """Hundreds of useless triples that grow at once would drown it, and come along with it."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, n_features))
     y = 2 * X[:, 1] * X[:, 2] * X[:, 3] + X[:, 4] + 0.5 * rng.normal(size=n_rows)
-    model = TPNNRegressor(random_state=0, verbose=0, n_bags=4).fit(X, y)
+    model = TPNNRegressor(order=order, random_state=0, verbose=0, n_bags=4).fit(X, y)
     assert triples_of(model) == [("x1", "x2", "x3")]
 
 
@@ -232,20 +236,20 @@ def test_without_triples_the_model_is_that_of_order_two(
 ) -> None:
     """Bit for bit, in memory and as a file, although candidates were tried."""
     X, y = surface(name, seed)
-    auto = TPNNRegressor(**SMALL, random_state=seed).fit(X, y)
+    triples = TPNNRegressor(**SEARCHED, random_state=seed).fit(X, y)
     pairs = TPNNRegressor(order=2, **SMALL, random_state=seed).fit(X, y)
-    assert [record["note"] for record in verdicts(auto)] == ["triples: not confirmed"]
-    assert auto.components_ == pairs.components_
-    np.testing.assert_array_equal(auto.predict(X), pairs.predict(X))
-    for model, file in ((auto, "auto"), (pairs, "pairs")):
+    assert [record["note"] for record in verdicts(triples)] == ["triples: not confirmed"]
+    assert triples.components_ == pairs.components_
+    np.testing.assert_array_equal(triples.predict(X), pairs.predict(X))
+    for model, file in ((triples, "triples"), (pairs, "pairs")):
         replace(model.model_, provenance=None).save(tmp_path / file)
-    assert (tmp_path / "auto").read_bytes() == (tmp_path / "pairs").read_bytes()
+    assert (tmp_path / "triples").read_bytes() == (tmp_path / "pairs").read_bytes()
 
 
 def test_noise_in_classes_gives_no_triple() -> None:
     for seed in range(4):
         X, y = surface("noise", seed, n_rows=300)
-        assert not triples_of(TPNNClassifier(**SMALL, random_state=seed).fit(X, y > 0))
+        assert not triples_of(TPNNClassifier(**SEARCHED, random_state=seed).fit(X, y > 0))
 
 
 def test_a_parity_of_levels_is_found_in_classes() -> None:
@@ -269,7 +273,7 @@ def test_a_parity_of_levels_is_found_in_classes() -> None:
 )
 def test_rules_hold_for_triples_that_are_found(interactions: Any, expected: Any) -> None:
     X, y = surface("triple", 0)
-    model = TPNNRegressor(**SMALL, random_state=0, interactions=interactions).fit(X, y)
+    model = TPNNRegressor(**SEARCHED, random_state=0, interactions=interactions).fit(X, y)
     assert triples_of(model) == expected
 
 
@@ -279,7 +283,7 @@ def test_found_triples_leave_a_required_one_as_good_as_it_was() -> None:
     X = rng.uniform(-1, 1, (800, 5))
     y = 6 * X[:, 0] * X[:, 1] * X[:, 4] + 6 * X[:, 1] * X[:, 2] * X[:, 3]
     y += 0.3 * rng.normal(size=800)
-    settings = {**SMALL, "random_state": 0}
+    settings = {**SEARCHED, "random_state": 0}
     free = TPNNRegressor(**settings).fit(X[:500], y[:500])
     asked = TPNNRegressor(**settings, interactions={"required": [(0, 1, 4)]}).fit(X[:500], y[:500])
     for model in (free, asked):
@@ -293,7 +297,7 @@ def test_no_more_triples_than_the_memory_holds(monkeypatch: pytest.MonkeyPatch) 
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (500, 5))
     y = 6 * X[:, 0] * X[:, 1] * X[:, 4] + 6 * X[:, 1] * X[:, 2] * X[:, 3]
-    settings = {**SMALL, "random_state": 0}
+    settings = {**SEARCHED, "random_state": 0}
     one_triple, free = 40.0 * 4 * 6**3, 1e9  # bytes, in four bags
     monkeypatch.setattr("tpnn.estimators.pipeline.available_memory", lambda: free)
     for count in (0, 1, 2):
@@ -310,4 +314,4 @@ def test_no_more_triples_than_the_memory_holds(monkeypatch: pytest.MonkeyPatch) 
         ]
     free = 10 * one_triple
     with pytest.raises(MemoryError, match=r"^interactions: the components of 5 features up to or"):
-        TPNNRegressor(**settings, order=3, interactions="all").fit(X, y)
+        TPNNRegressor(**settings, interactions="all").fit(X, y)
