@@ -43,7 +43,7 @@ def survival() -> Any:
 CALLS: dict[str, Callable[[Any], Any]] = {
     "predict": lambda model: model.predict(UNSEEN),
     "predict with errors": lambda model: model.predict(UNSEEN, return_std=True),
-    "predict_interval": lambda model: model.predict_interval(UNSEEN),
+    "predict_interval": lambda model: model.predict_interval(UNSEEN, 0.8),
     "score": lambda model: model.score(UNSEEN, Y),
     "explain": lambda model: model.explain(UNSEEN).scores,
     "transform": lambda model: model.transform(UNSEEN),
@@ -79,7 +79,7 @@ def test_warnings_of_a_classifier(classifier: Any) -> None:
     assert only_file(lambda model: model.predict(UNSEEN), classifier) == __file__
     assert only_file(lambda model: model.predict_proba(UNSEEN), classifier) == __file__
     assert only_file(lambda model: model.decision_function(UNSEEN), classifier) == __file__
-    assert only_file(lambda model: model.predict_interval(UNSEEN), classifier) == __file__
+    assert only_file(lambda model: model.predict_interval(UNSEEN, 0.8), classifier) == __file__
 
 
 def test_warnings_of_survival(survival: Any) -> None:

@@ -40,6 +40,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "max_nodes": [1, 70000, {1: 1}, {"2": 8}],
     "validation_fraction": [0.0, 1.0],
     "bands": [1, "simultaneous"],
+    "remainder": ["some", 1, None],
     "device": ["tpu", 0],
     "n_jobs": [0, 1.5, True],
     "time_limit": [0, -3],

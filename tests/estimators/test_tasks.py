@@ -173,11 +173,11 @@ def test_custom_loss() -> None:
     ("function", "message"),
     [
         (lambda y, raw: ((raw - y) ** 2).mean(), "the loss of each row, found shape ()"),
-        (lambda y, raw: 0 * raw.detach(), "a loss with a gradient in raw, found none"),
+        (lambda y, raw: 0 * raw.detach(), "a loss with a gradient in raw, and this one has none"),
         (lambda y, raw: (raw.detach() - y).numpy(), "a torch tensor, found ndarray"),
         (
             lambda y, raw: np.abs(raw - y),
-            "compute the loss from y and raw by torch, found the error",
+            "compute the loss from y and raw by torch, and it failed: ",
         ),
         (lambda y, raw: 1.0, "a torch tensor, found float"),
     ],

@@ -79,7 +79,7 @@ def test_a_classifier(rows: Any, tmp_path: Path, form: str, labels: Any) -> None
 def test_survival(rows: Any, tmp_path: Path, form: str) -> None:
     X, y = rows
     targets = pd.DataFrame({"time": np.exp(-y), "died": y > 0})
-    estimator = TPNNSurvival(**QUICK).fit(X, targets)
+    estimator = TPNNSurvival(**QUICK, order=2).fit(X, targets)
     model = loaded(estimator, tmp_path, form)
     assert type(model) is tpnn.LoadedSurvival
     times = [0.1, 0.5, 2.0]

@@ -106,7 +106,7 @@ def test_neither_file_nor_report_knows_them(
 
 def test_pruning_changes_no_value(rows: Any) -> None:
     X, y = rows
-    full = TPNNRegressor(**QUICK).fit(X, y).model_
+    full = TPNNRegressor(**QUICK, order=2).fit(X, y).model_
     assert pruned(full) is full
     few = full.restrict([(0,), (0, 3)])
     assert few.feature_names == ("a", "b", "c", "d")
