@@ -95,6 +95,12 @@ def test_no_trees_add_nothing(columns: list[FloatArray]) -> None:
     assert np.array_equal(leaf.scores(columns), np.tile(leaf.values, (N_ROWS, 1)))
 
 
+def test_columns_that_are_not_asked_for_may_be_empty(columns: list[FloatArray]) -> None:
+    trees = mixed_trees(2)
+    shifted = replace(trees, features=(FEATURES[0], *trees.features), asked=trees.asked + 1)
+    assert np.array_equal(shifted.scores([np.empty(0), *columns]), trees.scores(columns))
+
+
 def test_a_pickle_has_no_tables(columns: list[FloatArray]) -> None:
     trees = oblivious_trees(1)
     before = len(pickle.dumps(trees))

@@ -51,7 +51,8 @@ def test_components_are_unique_and_sum_to_the_raw_score(fitted: Any) -> None:
     frozen = model.model_
     assert frozen.identifiability_error() < 1e-6
     raw = frozen.raw_scores(X)
-    assert np.allclose(frozen.intercept + frozen.component_scores(X).sum(1), raw)
+    parts = frozen.component_scores(X).sum(1) + frozen.remainder_scores(X)
+    assert np.allclose(frozen.intercept + parts, raw)
     assert np.allclose(np.asarray(model.shap_values(X).values).sum(1), raw - frozen.intercept)
 
 

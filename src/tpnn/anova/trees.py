@@ -103,9 +103,12 @@ class Trees:
             yield feature, self.right[self.starts[question] : self.starts[question + 1]]
 
     def scores(self, columns: Sequence[FloatArray]) -> FloatArray:
-        """Sum of the trees on rows whose columns are numbers of the encoder, (n_rows, K)."""
+        """Sum of the trees on rows whose columns are numbers of the encoder, (n_rows, K).
+
+        Columns of features that the trees do not ask for may be empty.
+        """
         codes = {j: self.features[j].codes(columns[j]) for j in self.used}
-        return self.coded_scores(codes, len(columns[0]))
+        return self.coded_scores(codes, max(map(len, columns)))
 
     def coded_scores(self, codes: Codes, n_rows: int) -> FloatArray:
         """Sum of the trees on rows of codes, by feature, (n_rows, K)."""
