@@ -15,7 +15,7 @@ from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.parameters import RULES
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
-MOST_PARAMETERS = 20
+MOST_PARAMETERS = 21
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:, 0] + X[:, 1] * X[:, 2]
