@@ -102,9 +102,10 @@ def test_no_interaction_is_a_possible_answer() -> None:
     model = TPNNRegressor(order=3, **QUIET).fit(X, X[:, 0] + 0.1 * noise)
     assert ("x0",) in model.components_
     assert len(model.components_) <= 3
-    nothing = TPNNRegressor(**QUIET).fit(X, noise)
-    assert 1 <= len(nothing.components_) <= 8
-    assert np.var(nothing.predict(X)) < 0.2
+    for order, most in ((3, 8), ("auto", 24)):
+        nothing = TPNNRegressor(order=order, **QUIET).fit(X, noise)
+        assert 1 <= len(nothing.components_) <= most
+        assert np.var(nothing.predict(X)) < 0.2
 
 
 def test_higher_orders_step_aside_without_signal(table: Any) -> None:
@@ -148,7 +149,7 @@ def test_a_number_of_pairs(asked: Any) -> None:
 
 def test_few_main_effects_are_all_kept() -> None:
     X, y = wide(n_features=30)
-    model = TPNNRegressor(**QUIET).fit(X, y)
+    model = TPNNRegressor(order=2, **QUIET).fit(X, y)
     mains = [s for s in model.components_ if len(s) == 1]
     assert len(mains) == 30
     assert ("x2", "x3") in model.components_
@@ -157,7 +158,7 @@ def test_few_main_effects_are_all_kept() -> None:
 def test_all_pairs_where_they_are_few(table: Any) -> None:
     X, y = table
     auto, every = (
-        TPNNRegressor(interactions=asked, **QUIET).fit(X, y) for asked in ("auto", "all")
+        TPNNRegressor(order=2, interactions=asked, **QUIET).fit(X, y) for asked in ("auto", "all")
     )
     assert auto.components_ == every.components_
     np.testing.assert_array_equal(auto.predict(X), every.predict(X))
@@ -218,7 +219,8 @@ def test_all_pairs_of_features_with_few_values_where_rows_are_many(
     X, y = rng.integers(0, 2, size=(2000, 33)).astype(float), rng.normal(size=2000)
 
     def n_pairs(X: Any) -> int:
-        model = TPNNRegressor(**{**QUIET, "n_bags": 1}, solver=Grow(max_rounds=1)).fit(X, y)
+        quick = {**QUIET, "n_bags": 1, "order": 2, "solver": Grow(max_rounds=1)}
+        model = TPNNRegressor(**quick).fit(X, y)
         return len(model.components_) - X.shape[1]
 
     assert n_pairs(X) < 20  # 528 free cells need 52,800 rows

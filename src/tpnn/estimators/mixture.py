@@ -123,7 +123,7 @@ class Mixture:
         most = min(most, settings.max_components or most)
         core = core_of(sizes, CoreRules(CORE_SHARE, most, order, self.rules.required))
         if not len(core):  # trees without questions: all features are constant, or noise
-            core = ComponentSet.up_to(self.problem.encoder.n_features, 1)
+            core = ComponentSet(tuple((feature,) for feature in features[:most]))
         note = "core: the largest components of deep trees"
         event = Event(
             stage="search", note=note, n_components=len(core), n_candidates=len(sizes),
