@@ -2,8 +2,8 @@
 Serving: save, load and predict with NumPy alone
 ================================================
 
-A fitted model is a set of grids of values. ``save`` writes them to one file without pickle, so
-loading it cannot run code, and a service needs nothing but NumPy to answer.
+A fitted model is a set of grids of values, and trees if it has a remainder. ``save`` writes them to
+one file without pickle, so loading it cannot run code, and a service needs nothing but NumPy to answer.
 """
 
 import subprocess

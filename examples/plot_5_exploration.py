@@ -3,8 +3,8 @@ Exploring a model in a notebook
 ===============================
 
 California housing: what drives the price of a house, how sure is the model of it, and why is this
-house more expensive than that one? Every figure below is read off the fitted model, exactly: nothing
-is sampled.
+house more expensive than that one? Components and Shapley values are read off the fitted model,
+exactly. Only the size of the remainder, the many small effects beside them, is measured on drawn rows.
 """
 
 import matplotlib.pyplot as plt
