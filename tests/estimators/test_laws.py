@@ -148,9 +148,8 @@ def test_shap_values_equal_brute_force(order: int, settings: dict[str, Any]) -> 
     rng = np.random.default_rng(order)
     X = rng.integers(0, 5, (12, 3)) + rng.normal(size=(12, 3))
     y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) * X[:, 0]
-    model = TPNNRegressor(
-        **{**settings, "order": order, "max_nodes": 32, "interactions": "all"}
-    ).fit(X, y)
+    all_of_them = {"order": order, "interactions": "all", "remainder": "auto"}
+    model = TPNNRegressor(**{**settings, **all_of_them, "max_nodes": 32}).fit(X, y)
     exact = model.shap_values(X[:3]).values
     brute = np.array([brute_force_shapley(model.model_, row, X) for row in X[:3]])
     assert np.abs(exact).max() > 0.1

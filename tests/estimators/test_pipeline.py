@@ -278,7 +278,7 @@ def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_time_for_a_refit_is_said(table: Any) -> None:
     X, y = table
-    model = TPNNRegressor(**QUICK, max_components=2, time_limit=1e-6).fit(X, y)
+    model = TPNNRegressor(**QUICK, order=2, max_components=2, time_limit=1e-6).fit(X, y)
     assert len(model.components_) == 2
     notes = [record["note"] for record in model.history_]
     assert "the time limit left no time for a refit" in notes
