@@ -63,12 +63,13 @@ def drawn(title: str, width: float = 4.0) -> str:
 
 
 def test_a_picture_is_text_and_lines_and_the_same_each_time() -> None:
+    open_before = pyplot.get_fignums()
     svg = drawn("age")
     assert svg.count("age") == 3  # heading, label for screen readers, label of the axis
     assert ">age</text>" in svg
     assert "http" not in svg
     assert svg == drawn("age")
-    assert not pyplot.get_fignums()
+    assert pyplot.get_fignums() == open_before
 
 
 def test_wide_pictures_stand_alone() -> None:
