@@ -87,14 +87,15 @@ def _offsets() -> set[str]:
 
 
 def fuzzed_rows(model: AnovaModel, n_rows: int = 2000) -> pd.DataFrame:
-    """Rows on nodes, just beside and far beyond them, with missing, unseen and odd values."""
+    """Rows on nodes and ends of trees, just beside and far beyond, missing, unseen and odd ones."""
     rng = np.random.default_rng(2)
     frame = training_table(n_rows).sample(n_rows, random_state=3, ignore_index=True)
     for feature, name in enumerate(model.feature_names):
         known = model.encoder.features[feature]
         if known.kind == "number" and name != "flag":
-            nodes = model.encoder.axes[1][feature]
-            nodes = nodes.values
+            nodes = model.encoder.axes[1][feature].values
+            if model.remainder is not None:
+                nodes = np.append(nodes, model.remainder.trees.features[feature].ends)
             near = [np.nextafter(nodes, -np.inf), nodes, np.nextafter(nodes, np.inf)]
             odd = np.concatenate([*near, [-0.0, 0.0, 1e300, -1e300, np.nan, np.inf * 0]])
             pick = rng.random(n_rows) < 0.6

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 
 import numpy as np
@@ -39,7 +39,8 @@ class Boxes:
     leaf_starts: IntArray  # (n_leaves + 1,): slots of each leaf
     slots: Int32Array  # (n_slots,): interval of each slot; the features of a leaf increase
     features: Int32Array  # (n_intervals,)
-    members: tuple[BoolArray, ...]  # (n_codes,) of each interval
+    members: BoolArray  # flat: for each interval, for each code of its feature, whether it is in it
+    firsts: IntArray  # (n_intervals,): where each interval begins in ``members``
 
     @classmethod
     def of(cls, trees: Trees) -> Boxes:
@@ -56,36 +57,33 @@ class Boxes:
         asked, questions, sides = asked[is_step], questions[is_step], sides[is_step]
         is_first = np.ones(len(asked), bool)
         is_first[1:] = (leaves[1:] != leaves[:-1]) | (asked[1:] != asked[:-1])
-        slots, steps = _intervals(questions, sides, np.flatnonzero(is_first))
+        firsts = np.flatnonzero(is_first)
+        slots, examples = _alike(questions, sides, firsts)
         counts = np.bincount(leaves[is_first], minlength=len(trees.values))
-        members = tuple(_members(trees, *step) for step in steps)
+        begins = firsts[examples]
+        ends = np.append(firsts[1:], len(questions))[examples]
+        sizes = trees.sizes[questions[begins]]
         return cls(
             trees=trees,
             leaf_starts=np.concatenate([[0], np.cumsum(counts)]),
             slots=slots,
-            features=np.array([trees.asked[step[0][0]] for step in steps], np.int32),
-            members=members,
+            features=asked[begins].astype(np.int32),
+            members=_members(trees, questions, sides, (begins, ends)),
+            firsts=np.cumsum(sizes) - sizes,
         )
-
-    @cached_property
-    def flat(self) -> tuple[BoolArray, IntArray]:
-        """Members of all intervals one after the other, and where each begins."""
-        sizes = [len(own) for own in self.members]
-        return np.concatenate([np.zeros(0, bool), *self.members]), np.cumsum([0, *sizes])[:-1]
 
     @cached_property
     def shares(self) -> FloatArray:
         """Share of the training rows in each interval, (n_intervals,)."""
-        if not self.members:
+        if not len(self.members):
             return np.zeros(0)
-        members, firsts = self.flat
         masses = [self.trees.features[j].masses for j in self.features.tolist()]
-        return np.add.reduceat(np.concatenate(masses) * members, firsts)
+        return np.add.reduceat(np.concatenate(masses) * self.members, self.firsts)
 
     @cached_property
     def runs(self) -> tuple[IntArray, Int32Array, Int32Array]:
         """Intervals as runs of codes: starts (n_intervals + 1,), lows and highs (n_runs,)."""
-        members, firsts = self.flat
+        members, firsts = self.members, self.firsts
         n, sizes = len(firsts), np.diff(np.append(firsts, len(members)))
         owner = np.repeat(np.arange(n), sizes)
         apart = np.zeros(len(members) + n + 1, bool)  # a gap before each interval ends its runs
@@ -145,13 +143,17 @@ class Boxes:
             cells, constant,
         )  # fmt: skip
         grids = {}
+
+        @cache
+        def ranks(order: int, j: int) -> IntArray:
+            return ranks_of_nodes(self.trees.features[j], axes[order][j].numbers)
+
         for place, component in enumerate(ordered):
             shape, d = shapes[place], len(component)
             grid = cells[offsets[place] : offsets[place + 1]].reshape(*shape, n_outputs)
             for axis in range(d):
                 grid = np.cumsum(grid, axis)
-            ranks = [ranks_of_nodes(self.trees.features[j], axes[d][j].numbers) for j in component]
-            grid = grid[np.ix_(*ranks)]
+            grid = grid[np.ix_(*(ranks(d, j) for j in component))]
             grids[component] = centre(grid, [axes[d][j].weights for j in component])
         return constant, {component: grids[component] for component in wanted}
 
@@ -199,11 +201,10 @@ class Boxes:
         codes = np.zeros((len(trees.features), n_rows), np.intp)
         for j in trees.used:
             codes[j] = trees.features[j].codes(columns[j])
-        flat, firsts = self.flat
         widest = int(np.diff(self.leaf_starts).max())
         points, weights = np.polynomial.legendre.leggauss((widest + 1) // 2)
         for row in range(n_rows):
-            excess = flat[firsts + codes[self.features, row]] - self.shares
+            excess = self.members[self.firsts + codes[self.features, row]] - self.shares
             of_row = excess, (points + 1) / 2, weights / 2, found[row]
             if compiled is None:
                 getattr(trees_numpy, name)(leaves, *of_row)
@@ -252,32 +253,32 @@ def _scrambled(numbers: Int32Array) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(32))
 
 
-Step = tuple[list[int], list[bool]]
-
-
-def _intervals(
+def _alike(
     questions: Int32Array, sides: BoolArray, firsts: IntArray
-) -> tuple[Int32Array, list[Step]]:
-    """Interval of each slot, and the questions and sides of each interval.
+) -> tuple[Int32Array, IntArray]:
+    """Interval of each slot, and a slot of each interval.
 
     Slots with the same answers to the same questions share an interval.
     """
     if not len(firsts):
-        return np.zeros(0, np.int32), []
+        return np.zeros(0, np.int32), np.zeros(0, np.intp)
     keys = np.add.reduceat(_scrambled(2 * questions + sides), firsts)
     _, examples, slots = np.unique(keys, return_index=True, return_inverse=True)
-    ends = np.append(firsts[1:], len(questions))
-    steps = [
-        (questions[firsts[e] : ends[e]].tolist(), sides[firsts[e] : ends[e]].tolist())
-        for e in examples
-    ]
-    return slots.astype(np.int32), steps
+    return slots.astype(np.int32), examples
 
 
-def _members(trees: Trees, questions: list[int], sides: list[bool]) -> BoolArray:
-    """Codes of a feature that give these answers."""
-    starts, inside = trees.starts, None
-    for question, side in zip(questions, sides, strict=True):
-        goes = trees.right[starts[question] : starts[question + 1]] == side
-        inside = goes if inside is None else inside & goes
-    return np.ones(0, bool) if inside is None else inside
+def _members(
+    trees: Trees, questions: Int32Array, sides: BoolArray, steps: tuple[IntArray, IntArray]
+) -> BoolArray:
+    """Codes that give all answers from the first step of each interval to its last, flat."""
+    begins, ends = steps
+    sizes = trees.sizes[questions[begins]]
+    inside, firsts = np.ones(int(sizes.sum()), np.bool_), np.cumsum(sizes) - sizes
+    for step in range(int((ends - begins).max(initial=0))):
+        some = np.flatnonzero(ends - begins > step)
+        answered, n_codes = begins[some] + step, sizes[some]
+        code = np.arange(int(n_codes.sum())) - np.repeat(np.cumsum(n_codes) - n_codes, n_codes)
+        right = trees.right[np.repeat(trees.starts[questions[answered]], n_codes) + code]
+        place = np.repeat(firsts[some], n_codes) + code
+        inside[place] &= right == np.repeat(sides[answered], n_codes)
+    return inside

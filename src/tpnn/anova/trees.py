@@ -92,10 +92,15 @@ class Trees:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
+    def sizes(self) -> IntArray:
+        """Number of codes that each question is about, (n_questions,)."""
+        n_codes = np.array([feature.n_codes for feature in self.features], np.intp)
+        return n_codes[self.asked]
+
+    @cached_property
     def starts(self) -> IntArray:
         """Where the answers to each question begin in ``right``, (n_questions + 1,)."""
-        sizes = np.array([feature.n_codes for feature in self.features])[self.asked]
-        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
     def each_question(self) -> Iterator[tuple[int, BoolArray]]:
         """Feature that each question asks about, and which of its codes go right."""

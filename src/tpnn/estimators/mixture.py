@@ -93,13 +93,15 @@ class Mixture:
         solver, has_rest = self.settings.solver, self.settings.remainder is not False
         bags = self._grown(LARGEST_CORE_ORDER if not has_rest else None)
         trees = solver.deep_trees(self.problem, bags)
-        sizes, core = self._core(trees, has_rest)
+        with self.limits.workers() as workers:
+            boxes = workers.map(self._boxes, trees)
+        sizes, core = self._core(boxes, has_rest)
         lower = ComponentSet(tuple(s for s in core if len(s) <= 2))
         whole = self.problem.with_components(lower)
         fitted = solver.solve(whole, self.limits, self.progress)
         problem = self.problem.with_components(core)
         with ONE_BLAS_THREAD:
-            return self._mixed(problem, fitted, bags, trees, sizes)
+            return self._mixed(problem, fitted, bags, trees, boxes, sizes)
 
     def _grown(self, order: int | None) -> list[DeepBag]:
         limits = self.limits.share(DEEP_TIME_SHARE)
@@ -110,14 +112,13 @@ class Mixture:
         return bags
 
     def _core(
-        self, trees: Sequence[Trees], has_rest: bool
+        self, boxes: Sequence[Boxes], has_rest: bool
     ) -> tuple[dict[Component, float], ComponentSet]:
         """Variances of the components of the trees, and the core."""
         began, settings, features = time.monotonic(), self.settings, self.problem.features
         order = min(LARGEST_CORE_ORDER, max(self.problem.encoder.axes))
         with self.limits.workers() as workers:
-            boxes = workers.map(self._boxes, trees[:N_RANKING_BAGS])
-            ranked = variances(boxes, self._axes[1], LARGEST_CORE_ORDER, workers)
+            ranked = variances(boxes[:N_RANKING_BAGS], self._axes[1], LARGEST_CORE_ORDER, workers)
         sizes = {tuple(sorted(features[c] for c in s)): size for s, size in ranked.items()}
         most = MOST_IN_CORE if has_rest else MOST_IN_WHOLE
         most = min(most, settings.max_components or most)
@@ -138,10 +139,11 @@ class Mixture:
         fitted: Solution,
         bags: Sequence[DeepBag],
         trees: Sequence[Trees],
+        boxes: Sequence[Boxes],
         sizes: Mapping[Component, float],
     ) -> tuple[Problem, Solution, DeepPart | None]:
         """Mix the fitted core and the trees by what held-out rows say."""
-        constants, tables = self._read(problem, trees)
+        constants, tables = self._read(problem, boxes)
         fit = padded(problem, fitted)
         core = replace(
             fit, intercepts=constants + deep_constants(problem), tables=list(tables.values())
@@ -176,17 +178,14 @@ class Mixture:
         return rise > max(error, SMALLEST_WORTH * abs(whole.loss))
 
     def _read(
-        self, problem: Problem, trees: Sequence[Trees]
+        self, problem: Problem, boxes: Sequence[Boxes]
     ) -> tuple[FloatArray, dict[Component, FloatArray]]:
         """Read the core off the trees: constants (n_bags * K,), grids (M_1, ..., n_bags * K)."""
         number = {feature: place for place, feature in enumerate(problem.features)}
         wanted = [tuple(number[feature] for feature in s) for s in problem.ordered]
 
-        def read(bag: Trees) -> tuple[FloatArray, dict[Component, FloatArray]]:
-            return self._boxes(bag).components(wanted, self._axes)
-
         with self.limits.workers() as workers:
-            by_bag = workers.map(read, trees)
+            by_bag = workers.map(lambda bag: bag.components(wanted, self._axes), boxes)
         constants = np.concatenate([constant for constant, _ in by_bag])
         pairs = zip(problem.ordered, wanted, strict=True)
         tables = {s: np.concatenate([grids[w] for _, grids in by_bag], -1) for s, w in pairs}

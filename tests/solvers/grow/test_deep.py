@@ -11,12 +11,14 @@ import pandas as pd
 import pytest
 
 from tpnn.anova.components import InteractionRules
+from tpnn.anova.trees import TreeFeature
 from tpnn.loss.objectives import OBJECTIVES
 from tpnn.solvers.grow.deep import (
     LEVEL_PRIOR_ROWS,
     DeepBag,
     DeepGrowth,
     as_trees,
+    goes_right,
     level_codes,
     ordered_codes,
     raw_scores,
@@ -282,6 +284,19 @@ def test_trees_of_values_are_those_of_codes(
                               raw_scores(problem, bag, slice(None))[some])  # fmt: skip
 
 
+def test_a_value_in_the_middle_of_two_nodes_goes_as_it_did_in_training() -> None:
+    """Whole numbers that are farther apart than nodes: many lie exactly between two of these."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"a": rng.integers(0, 300, 900), "b": rng.integers(0, 90, 900)})
+    problem = problem_of(frame, ((frame.a % 50 > 20) * frame.b).to_numpy(float))
+    middles = [axis.ends for axis in problem.encoder.axes[1]]
+    assert min(np.isin(ends, x).sum() for ends, x in zip(middles, frame.T.values, strict=True)) > 5
+    grown = growth_of(problem).grow()
+    found = scores_of(problem, grown, frame.iloc[problem.distinct.rows])
+    for bag, scores in zip(grown, found, strict=True):
+        assert np.allclose(scores, raw_scores(problem, bag, slice(None)), rtol=0, atol=1e-12)
+
+
 def test_values_between_nodes_go_with_the_nearest_one(
     problem: Problem, bags: Any, frame: pd.DataFrame
 ) -> None:
@@ -314,8 +329,18 @@ def test_what_fit_has_not_seen_goes_with_the_most_rows(
             feature = trees.features[j]
             of_rows = right[feature.codes(columns[j])]
             for code in (-2, -1):
-                if feature.masses[code] == 0 and of_rows.mean() != 0.5:
+                if feature.masses[code] == 0:
                     assert right[code] == (of_rows.mean() > 0.5)
+
+
+def test_no_rounding_decides_where_each_side_has_half_of_the_rows() -> None:
+    """What fit has not seen goes left then."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        parts = rng.multinomial(50, np.ones(12) / 12, size=2).ravel() / 100
+        feature = TreeFeature(np.empty(0), np.arange(24, dtype=np.int32), np.append(parts, [0, 0]))
+        right = goes_right(feature, np.arange(24), np.arange(24) >= 12)
+        assert not right[24:].any()
 
 
 def test_a_column_with_one_value_or_no_residual_grows_nothing() -> None:

@@ -36,9 +36,10 @@ class Leaves:
     def of(cls, boxes: Boxes, row: FloatArray, movable: Sequence[int], most: int) -> Leaves:
         """Leaves that a row (n_features,) can reach if at most so many features change."""
         features = boxes.trees.features
-        codes = {j: int(features[j].codes(row[j : j + 1])[0]) for j in boxes.trees.used}
-        pairs = zip(boxes.features.tolist(), boxes.members, strict=True)
-        is_inside = np.array([own[codes[j]] for j, own in pairs], bool)
+        codes = np.zeros(len(features), np.intp)
+        for j in boxes.trees.used:
+            codes[j] = features[j].codes(row[j : j + 1])[0]
+        is_inside = boxes.members[boxes.firsts + codes[boxes.features]]
         leaf = np.repeat(np.arange(len(boxes.trees.values)), np.diff(boxes.leaf_starts))
         column_of = np.full(len(features), -1)
         column_of[list(movable)] = np.arange(len(movable))
@@ -99,7 +100,8 @@ class Leaves:
     def _indicators(self, choice: Choice, intervals: IntArray) -> FloatArray:
         """Whether each value of a feature is in each interval (n,): 0 or 1, (n, n_values)."""
         known, which = np.unique(intervals, return_inverse=True)
+        is_asked = known >= 0
         codes = self.boxes.trees.features[choice.feature].codes(choice.values)
-        everywhere = np.ones(len(codes), bool)
-        inside = [everywhere if k < 0 else self.boxes.members[k][codes] for k in known.tolist()]
-        return np.array(inside, np.float64)[which.ravel()]
+        inside = np.ones((len(known), len(codes)))
+        inside[is_asked] = self.boxes.members[self.boxes.firsts[known[is_asked], None] + codes]
+        return inside[which.ravel()]

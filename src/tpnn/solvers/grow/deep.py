@@ -41,6 +41,7 @@ MOST_LEVEL_ORDERS = 3  # of one feature: levels are sorted once for each output,
 MOST_DEEP_ROWS = 250_000  # more rows hardly choose better questions
 TREES_UNTIL_TWICE_THE_RATE = 300
 SEEDS_PER_BAG = 1 << 32
+SMALLEST_MAJORITY = 1e-9  # of the mass beyond one half; less is rounding
 
 
 class Columns(NamedTuple):
@@ -233,13 +234,14 @@ def as_trees(problem: Problem, bags: Sequence[DeepBag]) -> list[Trees]:
             j = int(bag.columns.features[column])
             if not axes[j].is_nominal:
                 thresholds[j].add(_last_node(bag.columns.codes[column], axes[j], cut))
-    features = list[TreeFeature]()
+    features, node_codes = list[TreeFeature](), list[IntArray]()
     for j, axis in enumerate(axes):
-        node_codes, feature = _tree_feature(axis, sorted(thresholds[j]))
+        codes, feature = _tree_feature(axis, sorted(thresholds[j]))
         masses = np.bincount(problem.codes.by_order[1][j], weights, axis.n_nodes)
-        by_code = np.bincount(node_codes, masses, feature.n_codes)
+        by_code = np.bincount(codes, masses, feature.n_codes)
         features.append(feature._replace(masses=by_code / by_code.sum()))
-    return [_bag_trees(problem, bag, features) for bag in bags]
+        node_codes.append(codes)
+    return [_bag_trees(problem, bag, features, node_codes) for bag in bags]
 
 
 def _last_node(codes: CodeArray, axis: Axis, cut: int) -> int:
@@ -261,7 +263,12 @@ def _tree_feature(axis: Axis, thresholds: list[int]) -> tuple[IntArray, TreeFeat
     return np.append(codes, last).astype(np.intp), TreeFeature(ends, groups, np.ones(n_codes + 2))
 
 
-def _bag_trees(problem: Problem, bag: DeepBag, features: Sequence[TreeFeature]) -> Trees:
+def _bag_trees(
+    problem: Problem,
+    bag: DeepBag,
+    features: Sequence[TreeFeature],
+    node_codes: Sequence[IntArray],  # of each feature: code of each node
+) -> Trees:
     builder = TreeBuilder(features, problem.objective.n_outputs)
     asked: dict[tuple[int, int], int] = {}
     for tree in bag.trees:
@@ -269,30 +276,25 @@ def _bag_trees(problem: Problem, bag: DeepBag, features: Sequence[TreeFeature]) 
         questions, steps = list[int](), (tree.columns[nodes], tree.cuts[nodes])
         for column, cut in zip(*(array.tolist() for array in steps), strict=True):
             if (column, cut) not in asked:
-                feature = int(bag.columns.features[column])
-                right = _goes_right(problem, bag.columns.codes[column], cut, feature, features)
-                asked[column, cut] = builder.question(feature, right)
+                j = int(bag.columns.features[column])
+                right = goes_right(features[j], node_codes[j], bag.columns.codes[column] > cut)
+                asked[column, cut] = builder.question(j, right)
             questions.append(asked[column, cut])
         builder.add(np.array(questions, np.int32), children, tree.values[leaves])
     return builder.trees()
 
 
-def _goes_right(
-    problem: Problem, codes: CodeArray, cut: int, j: int, features: Sequence[TreeFeature]
+def goes_right(
+    feature: TreeFeature, node_codes: IntArray, nodes_go: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which codes of a feature go right; what fit has not seen goes with the most rows."""
-    axis, feature = problem.encoder.axes[1][j], features[j]
-    node_codes = _tree_feature_codes(axis, feature)
-    right = np.zeros(feature.n_codes, np.bool_)
-    right[node_codes] = codes > cut
-    is_known = np.zeros(feature.n_codes, np.bool_)
-    is_known[node_codes] = True
-    right[~is_known] = float(feature.masses @ right) > 0.5
+    """Which codes of a feature go right, given which nodes do.
+
+    What fit has not seen goes with the most rows, and left if each side has half of them.
+    """
+    right, is_known = np.zeros((2, feature.n_codes), np.bool_)
+    right[node_codes], is_known[node_codes] = nodes_go, True
+    right[~is_known] = float(feature.masses @ right) > 0.5 + SMALLEST_MAJORITY
     return right
-
-
-def _tree_feature_codes(axis: Axis, feature: TreeFeature) -> IntArray:
-    return feature.codes(axis.numbers).astype(np.intp)
 
 
 def raw_scores(problem: Problem, bag: DeepBag, rows: slice) -> FloatArray:
