@@ -121,7 +121,7 @@ def test_a_cached_file_that_cannot_be_read_is_compiled_again(
     monkeypatch.setattr("numba.core.caching.FunctionCache.save_overload", refuse)
     _compile._say_uncached.cache_clear()
 
-    @_compile.compiled(fastmath=True)
+    @_compile.compiled()
     def doubled(x: float) -> float:
         return 2 * x
 

@@ -54,7 +54,8 @@ class _ForgivingCache(FunctionCache):
 def compiled(**options: Any) -> Callable[[Function], Function]:
     """Decorate a function that numba compiles, without the interpreter lock.
 
-    The options are those of ``numba.njit``, such as ``fastmath=True``.
+    The options are those of ``numba.njit``. With ``fastmath`` the order of sums, and so the bits of
+    a model, would depend on the processor.
     """
 
     def decorated(function: Function) -> Function:

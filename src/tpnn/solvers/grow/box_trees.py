@@ -79,7 +79,7 @@ def _node_sums(codes: Any, inside: Any, bottom: int, top: int, growth: Any) -> A
     return sums / scales[0], masses / scales[1]
 
 
-@compiled(fastmath=True)
+@compiled()
 def _best_cut(
     codes: Any, rows: Any, low: int, high: int, box: Any, growth: Any, settings: Any
 ) -> Any:
@@ -140,7 +140,7 @@ def _random_cuts(codes: Any, rows: Any, ends: Any, boxes: Any, state: Any, n_lea
     return n_boxes
 
 
-@compiled(fastmath=True)
+@compiled()
 def _add_to_table(table: Any, box: Any, n_nodes: int, value: Any) -> None:
     """Add a value to all cells of a box; grids are flat, with cells in row-major order."""
     node = box[:, 0].copy()
@@ -168,7 +168,7 @@ def _subtract(growth: Any, inside: Any, value: Any) -> None:
         growth.residual[row] -= growth.hessian[row] * value
 
 
-@compiled(fastmath=True)
+@compiled()
 def visit(codes: Any, sizes: Any, growth: Any, table: Any, n_nodes: int, settings: Any) -> Any:
     """Add one tree to a component's grid; return its gain.
 

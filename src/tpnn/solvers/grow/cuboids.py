@@ -87,7 +87,7 @@ def _cell_sums(cells: Any, side: Any, n_entries: int) -> Any:
     return sums
 
 
-@compiled(fastmath=True)
+@compiled()
 def _summed_volume(sums: Any, scales: Any, sizes: Any) -> Any:
     """Add up the cells (0, 0, 0) to (a, b, c), given the sums of cells as whole numbers."""
     volume = np.zeros(sums.shape)
@@ -109,7 +109,7 @@ def _summed_volume(sums: Any, scales: Any, sizes: Any) -> Any:
     return volume
 
 
-@compiled(fastmath=True, inline="always")
+@compiled(inline="always")
 def _face(volume: Any, low: int, high: int, wide: int, deep: int) -> Any:
     """Add up everything before one plane of a cuboid, from its four corners in that plane.
 
@@ -121,7 +121,7 @@ def _face(volume: Any, low: int, high: int, wide: int, deep: int) -> Any:
     return residual, mass
 
 
-@compiled(fastmath=True)
+@compiled()
 def _sums_below(volume: Any, strides: Any, box: Any, axis: int, place: int) -> Any:
     """Residual and mass of the part of a box with nodes before ``place``, from the grid's edge."""
     u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -131,7 +131,7 @@ def _sums_below(volume: Any, strides: Any, box: Any, axis: int, place: int) -> A
     return _face(volume, low, low + wide + deep, wide, deep)
 
 
-@compiled(fastmath=True)
+@compiled()
 def _box_sums(volume: Any, strides: Any, box: Any) -> Any:
     """Residual and mass of a box."""
     above = _sums_below(volume, strides, box, 0, box[1])
@@ -139,7 +139,7 @@ def _box_sums(volume: Any, strides: Any, box: Any) -> Any:
     return above[0] - below[0], above[1] - below[1]
 
 
-@compiled(fastmath=True)
+@compiled()
 def _best_cut(volume: Any, strides: Any, box: Any, settings: Any, state: Any) -> Any:
     """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     best, best_axis, best_place = 0.0, 0, 0
@@ -189,7 +189,7 @@ def _random_cuts(boxes: Any, state: Any) -> Any:
     return n_boxes
 
 
-@compiled(fastmath=True)
+@compiled()
 def _grow_tree(volume: Any, strides: Any, sizes: Any, settings: Any, state: Any, boxes: Any) -> Any:
     """Cut the grid best-first into ``boxes`` (n_leaves, 6); return their number and the gain."""
     boxes[0] = 0
@@ -214,7 +214,7 @@ def _grow_tree(volume: Any, strides: Any, sizes: Any, settings: Any, state: Any,
     return n_boxes, total_gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def _fill_step(
     volume: Any, strides: Any, boxes: Any, n_boxes: int, settings: Any, step: Any
 ) -> None:
@@ -272,7 +272,7 @@ def _entries(orders: Any, strides: Any, sizes: Any) -> Any:
     return entries
 
 
-@compiled(fastmath=True)
+@compiled()
 def grow_cuboids(
     sums: Any, scales: Any, sizes: Any, kinds: Any, state: Any, settings: Any, step: Any
 ) -> Any:
@@ -313,7 +313,7 @@ def _take_step(cells: Any, side: Any, step: Any) -> Any:
     return fall / scale
 
 
-@compiled(fastmath=True)
+@compiled()
 def add_to_table(step: Any, sizes: Any, table: Any) -> None:
     """Add the cells of a flat volume to a grid of values."""
     for a in range(sizes[0]):

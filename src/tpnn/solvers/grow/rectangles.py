@@ -75,7 +75,7 @@ def cell_sums(rows: Any, columns: Any, values: Any, scale: Any, sums: Any) -> No
         sums[rows[i], columns[i]] += np.int64(np.rint(values[i] * scale))
 
 
-@compiled(fastmath=True)
+@compiled()
 def summed_area(sums: Any, unit: float, area: Any) -> None:
     """Set ``area[a, b]`` to the sum of ``unit * sums[:a, :b]``; it has one more row and column."""
     n_rows, n_columns = sums.shape
@@ -88,12 +88,12 @@ def summed_area(sums: Any, unit: float, area: Any) -> None:
             area[a + 1, b + 1] = unit * running + area[a, b + 1]
 
 
-@compiled(fastmath=True, inline="always")
+@compiled(inline="always")
 def _box_sum(area: Any, top: int, bottom: int, left: int, right: int) -> Any:
     return area[bottom, right] - area[top, right] - area[bottom, left] + area[top, left]
 
 
-@compiled(fastmath=True)
+@compiled()
 def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> Any:
     """Gain, axis and place of the best of some random cuts of a box; gain 0 if none is allowed."""
     top, bottom, left, right = box[0], box[1], box[2], box[3]
@@ -127,7 +127,7 @@ def _best_cut(residual: Any, mass: Any, box: Any, settings: Any, state: Any) -> 
     return best, best_axis, best_place
 
 
-@compiled(fastmath=True)
+@compiled()
 def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     """Cut a box in two: ``leaf`` keeps the lower part, ``new`` gets the upper part."""
     for side in range(4):
@@ -136,7 +136,7 @@ def _cut(boxes: Any, leaf: int, new: int, axis: int, place: int) -> None:
     boxes[new, 2 * axis] = place
 
 
-@compiled(fastmath=True)
+@compiled()
 def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -> Any:
     """Cut the grid best-first into ``boxes`` (n_leaves, 4); return their number and the gain."""
     n_rows, n_columns = residual.shape[0] - 1, residual.shape[1] - 1
@@ -165,7 +165,7 @@ def grow_tree(residual: Any, mass: Any, settings: Any, state: Any, boxes: Any) -
     return n_boxes, total_gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def fill_step(residual: Any, mass: Any, boxes: Any, n_boxes: int, settings: Any, step: Any) -> None:
     """Write the value of each box into the cells of ``step``."""
     for leaf in range(n_boxes):

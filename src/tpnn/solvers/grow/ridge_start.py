@@ -265,11 +265,11 @@ class MainDictionary:
 
     def tables(self, coefficients: RealArray) -> RealArray:
         """Grids of values (n_features, M, n_bags)."""
-        return self.bases @ coefficients
+        return _products(self.bases, coefficients)
 
     def adjoint(self, tables: RealArray) -> RealArray:
         """Transpose of the linear map ``tables``."""
-        return self.bases.transpose(0, 2, 1) @ tables
+        return _products(self.bases.transpose(0, 2, 1), tables)
 
 
 class PairDictionary:
@@ -299,18 +299,28 @@ class PairDictionary:
         """Grids of values (n_pairs, M * M, n_bags)."""
         n_pairs, nodes, size = self.first.shape
         swapped = coefficients.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
-        along_second = (self.second @ swapped).reshape(n_pairs, nodes, size, -1)
+        along_second = _products(self.second, swapped).reshape(n_pairs, nodes, size, -1)
         swapped = along_second.transpose(0, 2, 1, 3).reshape(n_pairs, size, -1)
-        return (self.first @ swapped).reshape(n_pairs, nodes * nodes, -1)
+        return _products(self.first, swapped).reshape(n_pairs, nodes * nodes, -1)
 
     def adjoint(self, tables: RealArray) -> RealArray:
         """Transpose of the linear map ``tables``."""
         n_pairs, nodes, size = self.first.shape
         cells = tables.reshape(n_pairs, nodes, -1)
-        along_first = (self.first.transpose(0, 2, 1) @ cells).reshape(n_pairs, size, nodes, -1)
+        along_first = _products(self.first.transpose(0, 2, 1), cells)
+        along_first = along_first.reshape(n_pairs, size, nodes, -1)
         swapped = along_first.transpose(0, 2, 1, 3).reshape(n_pairs, nodes, -1)
-        back = (self.second.transpose(0, 2, 1) @ swapped).reshape(n_pairs, size, size, -1)
-        return back.transpose(0, 2, 1, 3)
+        back = _products(self.second.transpose(0, 2, 1), swapped)
+        return back.reshape(n_pairs, size, size, -1).transpose(0, 2, 1, 3)
+
+
+def _products(matrices: Float32Array, others: RealArray) -> RealArray:
+    """Products of matrices (n, M, D) and (n, D, R), added up in the same order on every processor.
+
+    A BLAS adds in another order on another processor, and growth would make much of it.
+    """
+    products: RealArray = np.einsum("nij,njk->nik", matrices, others)
+    return products
 
 
 Dictionary = MainDictionary | PairDictionary

@@ -143,7 +143,7 @@ def answer(rows: Any, slopes: Any, plan: Any, asked: Any, sums: Any) -> None:
         _sum(rows.coarse[a], rows.coarse[b], slopes, shape, with_masses, sums)
 
 
-@compiled(fastmath=True)
+@compiled()
 def _grow_unordered(
     sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
 ) -> Any:
@@ -168,7 +168,7 @@ def _grow_unordered(
     return gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def _grow_step(
     sums: Any, unit: float, mass: Any, tree: Any, kinds: Any, sign: float, state: Any, step: Any
 ) -> Any:
@@ -184,7 +184,7 @@ def _grow_step(
     return gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def _visit(
     growth: Any, plan: Any, units: Any, shape: Any, table: Any, mass: Any, kinds: Any
 ) -> Any:
@@ -208,7 +208,7 @@ def _visit(
     return gain
 
 
-@compiled(fastmath=True)
+@compiled()
 def _take_answer(growth: Any, plan: Any, units: Any) -> None:
     """Turn the last answer into a step of the intercept or of a component."""
     component, n_pairs = growth.asked[0], len(plan.pairs)
@@ -246,7 +246,7 @@ def _ask_next(growth: Any, first: int) -> None:
     growth.asked[0] = NOTHING
 
 
-@compiled(fastmath=True)
+@compiled()
 def begin_round(growth: Any, plan: Any, with_pairs: bool) -> None:
     """Ask about the intercept, which every round moves first."""
     first = 0 if with_pairs else len(plan.pairs)
@@ -254,7 +254,7 @@ def begin_round(growth: Any, plan: Any, with_pairs: bool) -> None:
     growth.asked[0], growth.asked[1] = INTERCEPT, 1
 
 
-@compiled(fastmath=True)
+@compiled()
 def decide(growth: Any, plan: Any, scales: Any, with_pairs: bool) -> None:
     """Turn the last answer into ``growth.step`` and choose the next question of the round.
 
