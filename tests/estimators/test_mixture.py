@@ -12,9 +12,9 @@ import pytest
 
 from tests.conftest import QUICK
 from tests.table.files.tables import write_parts
-from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
+from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn._utils import shelf
-from tpnn.estimators import inputs
+from tpnn.estimators import inputs, mixture
 
 N_ROWS = 500
 DEEP: dict[str, Any] = {**QUICK, "remainder": True}
@@ -195,3 +195,24 @@ def test_an_order_limits_the_core_beside_a_remainder() -> None:
     assert max(map(len, model.components)) == 1
     assert model.remainder is not None
     assert model.remainder.largest[0].features == ("x0", "x1")
+
+
+def test_where_trees_find_nothing_the_core_has_what_held_out_rows_miss_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mixture, "core_of", lambda *_: ComponentSet(()))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 40))
+    model = TPNNRegressor(**QUICK).fit(X, X[:, 30:] @ np.arange(1.0, 11.0))
+    assert len(model.components_) == mixture.MOST_IN_CORE
+    assert {(f"x{j}",) for j in range(31, 40)} <= set(model.components_)
+
+
+def test_the_history_speaks_of_trees_only_where_they_found_something() -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        model = TPNNRegressor(**QUICK).fit(rng.normal(size=(60, 3)), rng.normal(size=60))
+        notes = [event["note"] for event in model.history_ if event["stage"] == "mix"]
+        has_trees = any(e["step"] for e in model.history_ if e["note"] == "deep trees")
+        assert len(notes) == 1
+        assert ("no deep trees" in notes[0]) != has_trees

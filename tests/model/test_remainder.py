@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,6 +165,31 @@ def test_without_held_out_rows_nothing_is_said_about_its_worth() -> None:
     assert "held-out loss +" not in str(unknown.summary())
     assert "held-out" in repr(model.remainder)
     assert "held-out" not in repr(unknown.remainder)
+
+
+@pytest.mark.parametrize(
+    "edit", [{"scale": 3.0}, {"without": True}, {"between": (0.0, 0.4), "add": 1.0}], ids=str
+)
+def test_after_an_edit_its_shares_are_those_beside_the_new_components(
+    edit: dict[str, Any], model: AnovaModel
+) -> None:
+    edited = model.edit("x0", **edit)
+    old, new, expected = model.remainder, edited.remainder, measured(edited).remainder
+    assert old is not None
+    assert new is not None
+    assert expected is not None
+    assert new.share != pytest.approx(old.share)
+    assert new.share == pytest.approx(expected.share)
+    assert [each.features for each in new.largest] == [each.features for each in old.largest]
+    shares = [each.share / new.share for each in new.largest]
+    assert shares == pytest.approx([each.share / old.share for each in old.largest])
+    assert new.worth == 0  # no held-out rows have seen the edited model
+
+
+def test_the_same_reasons_are_equal(model: AnovaModel) -> None:
+    explanation = Explanation(model, some_rows(model))
+    one = explanation.of("output 1") if model.output_names else explanation
+    assert one.reasons(9) == one.reasons(9)
 
 
 def test_it_is_one_reason_beside_those_of_the_components() -> None:

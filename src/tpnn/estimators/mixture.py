@@ -25,10 +25,10 @@ from tpnn.anova.trees import Trees, joined
 from tpnn.estimators.inputs import Settings
 from tpnn.model.model import AnovaModel
 from tpnn.model.remainder import Remainder, measured
-from tpnn.search.select import HeldOut
+from tpnn.search.select import KEEP_ALL, HeldOut, ranking
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
 from tpnn.solvers.problem.rows import in_lanes
-from tpnn.solvers.solution import Event, Limits, Progress, Solution
+from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution
 from tpnn.solvers.solver import DeepBag
 from tpnn.table.axis import Axis
 
@@ -123,15 +123,25 @@ class Mixture:
         most = MOST_IN_CORE if has_rest else MOST_IN_WHOLE
         most = min(most, settings.max_components or most)
         core = core_of(sizes, CoreRules(CORE_SHARE, most, order, self.rules.required))
-        if not len(core):  # trees without questions: all features are constant, or noise
-            core = ComponentSet(tuple((feature,) for feature in features[:most]))
         note = "core: the largest components of deep trees"
+        if not len(core):  # trees without questions: all features are constant, or noise
+            core, note = self._main_effects(most), "core: main effects, deep trees found nothing"
         event = Event(
             stage="search", note=note, n_components=len(core), n_candidates=len(sizes),
             seconds=time.monotonic() - began,
         )  # fmt: skip
         self.events.append(event)
         return sizes, core
+
+    def _main_effects(self, most: int) -> ComponentSet:
+        """All main effects or, where these are too many, those that held-out rows miss most."""
+        mains = ComponentSet(tuple((feature,) for feature in self.problem.features))
+        if len(mains) <= most:
+            return mains
+        problem, limits = self.problem.with_components(mains), self.limits.share(DEEP_TIME_SHARE)
+        fitted = self.settings.solver.solve(problem, limits, NoProgress())
+        with ONE_BLAS_THREAD:
+            return ComponentSet(tuple(ranking(HeldOut(problem, fitted), KEEP_ALL)[:most]))
 
     def _mixed(
         self,
@@ -157,10 +167,10 @@ class Mixture:
             worth=(alone.loss(share) - best) / max(abs(best), SMALLEST_LOSS),
         )  # fmt: skip
         if self._keeps(whole.at(share), alone.at(share_alone), part):
-            self._note(problem, f"{part.share:.0%} deep trees, with a remainder", best)
+            self._note(problem, f"{_words(part.share, sizes)}, with a remainder", best)
             rest *= np.float32(part.share)
             return problem, replace(mixed(fit, core, share), remainder=rest), part
-        self._note(problem, f"{1 - share_alone:.0%} deep trees, no remainder", best_alone)
+        self._note(problem, f"{_words(1 - share_alone, sizes)}, no remainder", best_alone)
         return problem, mixed(fit, core, share_alone), None
 
     def _note(self, problem: Problem, note: str, loss: float) -> None:
@@ -276,6 +286,11 @@ def _held_out_scores(problem: Problem, solution: Solution, held_out: HeldOut) ->
 
 def _mean(one: FloatArray, other: FloatArray, share: float) -> FloatArray:
     return share * one + (1 - share) * other
+
+
+def _words(share: float, sizes: Mapping[Component, float]) -> str:
+    """Say what a mixture is made of; trees that found nothing are one constant."""
+    return f"{share:.0%} deep trees" if sizes else f"{1 - share:.0%} main effects, no deep trees"
 
 
 def deep_constants(problem: Problem) -> FloatArray:

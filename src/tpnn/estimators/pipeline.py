@@ -31,6 +31,7 @@ from tpnn.estimators.inputs import FitInputs, Settings, available_memory
 from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, with_remainder
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
+from tpnn.model.remainder import measured
 from tpnn.model.task import Task
 from tpnn.search.rescale import rescaled
 from tpnn.search.search import Search
@@ -500,6 +501,8 @@ def freeze(solved: Solved, task: Task) -> AnovaModel:
     model, posteriors = solved.problem.freeze(solved.solution, task), solved.posteriors
     if solved.deep is not None:
         model = with_remainder(model, solved.problem, solved.deep)
+    elif model.remainder is not None:  # that of the model from which the fit started
+        model = measured(model)
     if posteriors is None:
         return model
     tests = component_tests(

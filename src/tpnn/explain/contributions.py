@@ -131,6 +131,7 @@ def _node_weights(axis: Axis, place: Place) -> FloatArray:
 
 
 REMAINDER_SUBJECT = "The remainder, many small effects together,"
+LARGEST_SHARE_SAID = 0.99  # of the rows; a larger one would be rounded to all of them
 SCORE_NAMES = {"numbers": "score", "classes": "log-odds"}  # of models with one output
 
 
@@ -229,9 +230,14 @@ def _reason(
         value=value,
         contribution=float(shown),
         words=f"{words}.",
-        lower=float(ends[0]),
-        upper=float(ends[1]),
+        lower=_or_nan(ends[0]),
+        upper=_or_nan(ends[1]),
     )
+
+
+def _or_nan(number: float) -> float:
+    """Same number, or the one NaN that is equal to itself within records that are compared."""
+    return math.nan if math.isnan(number) else float(number)
 
 
 def _subject(
@@ -251,6 +257,8 @@ def _standing(axis: Axis, number: float) -> str:
 
     >>> _standing(Axis(np.array([1.0, 2.0]), np.array([0.8, 0.2])), 2.0)
     ', higher than in 80 % of cases,'
+    >>> _standing(Axis(np.array([1.0, 2.0]), np.array([0.998, 0.002])), 2.0)
+    ', higher than in more than 99 % of cases,'
     """
     if axis.is_nominal or not np.isfinite(number):
         return ""
@@ -260,4 +268,5 @@ def _standing(axis: Axis, number: float) -> str:
         for side in (axis.values < number, axis.values > number)
     )
     side, share = ("higher", below) if below >= above else ("lower", above)
-    return f", {side} than in {100 * share:.0f} % of cases," if share >= 0.5 else ""
+    words = "more than 99" if share > LARGEST_SHARE_SAID else f"{100 * share:.0f}"
+    return f", {side} than in {words} % of cases," if share >= 0.5 else ""

@@ -59,9 +59,11 @@ class SelectionPath:
     def model(self, n_components: int) -> AnovaModel:
         """Model of the best components, of any number, fitted again without the others.
 
-        It is the model of a fit with this number as ``max_components``. All held-out rows rank its
-        components; for the losses of the steps half of them do. If the fitted model has a
-        remainder, sparser ones do without: it would hold what they lack.
+        All held-out rows rank its components; for the losses of the steps half of them do. A model
+        that a search found is that of a fit with this number as ``max_components``. Where deep
+        trees found the components, it is another one: ``max_components`` takes the components with
+        the largest variance in the trees and may keep a remainder, which holds the others; here
+        held-out rows choose among the core, and the model does without trees and remainder.
         """
         return self.refitted(n_components)
 

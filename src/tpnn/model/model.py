@@ -15,6 +15,7 @@ from tpnn._utils.arrays import FloatArray
 from tpnn._utils.files import write_file
 from tpnn._utils.rules import warn
 from tpnn.anova.components import Component, ComponentSet, resolve_feature
+from tpnn.anova.importance import variance
 from tpnn.anova.measure import worst_mean
 from tpnn.anova.shapes import Certificate, certificate, check_shape
 from tpnn.anova.terms import Terms, step_terms
@@ -377,8 +378,10 @@ class AnovaModel:
         return None
 
 
-def restricted(model: AnovaModel, components: Iterable[Component]) -> AnovaModel:
-    """Intercept and some of the components, without a remainder and without a log."""
+def restricted(
+    model: AnovaModel, components: Iterable[Component], remainder: Remainder | None = None
+) -> AnovaModel:
+    """Intercept, some of the components and the given remainder, without a log."""
     chosen = ComponentSet(tuple(components))
     places = [place for place, s in enumerate(model.components) if s in set(chosen)]
     terms = model.basis.terms
@@ -388,7 +391,7 @@ def restricted(model: AnovaModel, components: Iterable[Component]) -> AnovaModel
         tables=tuple(model.tables[place] for place in places),
         basis=model.basis._replace(terms=terms and tuple(terms[place] for place in places)),
         evidence=model.evidence.of_components(places),
-        remainder=None,
+        remainder=remainder,
     )
 
 
@@ -396,7 +399,8 @@ def changed(model: AnovaModel, **other: Any) -> AnovaModel:
     """Model with other fields, without what is known about the old one only.
 
     Evidence, terms behind the tables, scores in the provenance and the log of edits belong to
-    the model that they came with. They are left out, unless they are passed.
+    the model that they came with. They are left out, unless they are passed. The same trees have
+    another share of the variance beside other components, and nobody knows their worth.
 
     Parameters
     ----------
@@ -411,7 +415,24 @@ def changed(model: AnovaModel, **other: Any) -> AnovaModel:
         "evidence": Evidence(),
         "edits": None,
     }
-    return replace(model, **void | other)
+    new, old = replace(model, **void | other), model.remainder
+    rest = new.remainder
+    if old is None or rest is None or not np.array_equal(old.trees.values, rest.trees.values):
+        return new
+    return replace(new, remainder=rest.beside(*core_variances(model, new)))
+
+
+def core_variances(*models: AnovaModel) -> list[float]:
+    """Sum of the variances of the components of each model, in one unit."""
+    tables = [table for model in models for table in model.tables]
+    unit = max((float(np.abs(table).max(initial=0.0)) for table in tables), default=0.0) or 1.0
+    return [
+        sum(
+            variance(table, [axis.weights for axis in model.axes(s)], unit)
+            for s, table in tables_by_component(model).items()
+        )
+        for model in models
+    ]
 
 
 def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray | None:

@@ -103,7 +103,10 @@ def regridded(model: AnovaModel, encoder: TableEncoder) -> AnovaModel:
 
 
 def lifted_remainder(model: AnovaModel, encoder: TableEncoder) -> Remainder | None:
-    """Remainder of a model over the features of another encoder, which has its nodes."""
+    """Remainder of a model over the features of another encoder, which has its nodes.
+
+    What it was worth to the old model is left out.
+    """
     rest, (trees,) = model.remainder, lifted_trees([model], encoder)
     if rest is None or trees is None:
         return None
@@ -111,7 +114,7 @@ def lifted_remainder(model: AnovaModel, encoder: TableEncoder) -> Remainder | No
     tables = lifted_tables(model, held, encoder)
     components = ComponentSet(tuple(tables))
     in_order = tuple(tables[s] for s in components)
-    return replace(rest, trees=trees, components=components, tables=in_order)
+    return replace(rest, trees=trees, components=components, tables=in_order, worth=0.0)
 
 
 LARGEST_NUMBER = float(np.finfo(np.float64).max)

@@ -197,6 +197,18 @@ class Remainder:
         """Leaves of the trees as products of intervals."""
         return Boxes.of(self.trees)
 
+    def beside(self, before: float, after: float) -> Remainder:
+        """Same remainder beside components whose sum has another variance than before.
+
+        What held-out rows said of its worth is void.
+        """
+        if before == 0 or self.share == 0:  # its own variance is not known
+            return replace(self, worth=0.0)
+        own = before * self.share / (1 - self.share)
+        share = own / (own + after)
+        sets = (s._replace(share=s.share * share / self.share) for s in self.largest)
+        return replace(self, share=share, worth=0.0, largest=tuple(sets))
+
     def _predictor(self, axes: Axes) -> Predictor:
         known = vars(self).get("_made")
         if known is None or known[0] is not axes:
@@ -230,15 +242,17 @@ def weighted_parts(model: AnovaModel) -> list[tuple[tuple[str, ...], FloatArray,
     return parts
 
 
-def measured(model: AnovaModel, candidates: Iterable[Component]) -> AnovaModel:
+def measured(model: AnovaModel, candidates: Iterable[Component] | None = None) -> AnovaModel:
     """Model whose remainder knows its share of the variance, and its largest sets of features.
 
     The sets are the largest of the candidates, whose features increase, that are no components of
-    the model.
+    the model. By default these are the sets that were the largest before.
     """
     remainder, names = model.remainder, model.feature_names
     if remainder is None:
         return model
+    if candidates is None:
+        candidates = [tuple(map(names.index, each.features)) for each in remainder.largest]
     parts = weighted_parts(model)
     unit = max(float(np.abs(values).max()) for _, values, _ in parts) or 1.0
     variances = [variance(values, masses, unit) for _, values, masses in parts]

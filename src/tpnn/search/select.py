@@ -163,6 +163,16 @@ class Keep:
         )
 
 
+KEEP_ALL = Keep(
+    method="none",
+    most=None,
+    heredity=False,
+    tolerance=0.0,
+    certain=frozenset(),
+    required=frozenset(),
+)
+
+
 def required_components(
     required: tuple[Component, ...], heredity: bool, most: int | None
 ) -> ComponentSet:

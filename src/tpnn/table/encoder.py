@@ -354,7 +354,8 @@ class TableEncoder:
             if (count := _n_unseen(column, finest[feature]))
         ]
         message = (
-            f"X: levels or missing values that fit has not seen contribute 0 to the score, "
+            f"X: levels or missing values that fit has not seen contribute 0 in every component "
+            f"(a remainder has a value for them), "
             f"found in {', '.join(unseen[:5])}{', ...' if len(unseen) > 5 else ''}."
         )
         if unseen and message not in table.told:

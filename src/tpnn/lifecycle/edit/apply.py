@@ -49,8 +49,8 @@ def _without(model: AnovaModel, component: Component) -> AnovaModel:
             f"{tuple(model.feature_names[j] for j in component)!r}. It has "
             f"{model.component_names[:10]!r}."
         )
-    rest = restricted(model, [s for s in model.components if s != component])
-    return _after(replace(rest, remainder=model.remainder), set(), model)
+    others = [s for s in model.components if s != component]
+    return _after(restricted(model, others, model.remainder), set(), model)
 
 
 def _refined_for(model: AnovaModel, edit: Edit) -> AnovaModel:
