@@ -236,7 +236,7 @@ def _reason(
 
 
 def _or_nan(number: float) -> float:
-    """Same number, or the one NaN that is equal to itself within records that are compared."""
+    """Return the number, or the one NaN that compares equal within records."""
     return math.nan if math.isnan(number) else float(number)
 
 

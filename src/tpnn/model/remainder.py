@@ -198,7 +198,7 @@ class Remainder:
         return Boxes.of(self.trees)
 
     def beside(self, before: float, after: float) -> Remainder:
-        """Same remainder beside components whose sum has another variance than before.
+        """Put the remainder beside components whose sum has another variance than before.
 
         What held-out rows said of its worth is void.
         """

@@ -8,7 +8,6 @@ zero along each of their features.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
