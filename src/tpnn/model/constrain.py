@@ -36,8 +36,8 @@ def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
     linear = {index for index, shape in indices.items() if shape == LINEAR}
     bent = [s for s in model.components if len(s) > 1 and not linear.isdisjoint(s)]
     if bent:
-        kept = [s for s in model.components if s not in bent]
-        model = restricted(model, kept, model.remainder)
+        straight = [s for s in model.components if s not in bent]
+        model = restricted(model, straight, model.remainder)
     wider = _with_subsets(model)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     results = [_shaped(wider, tables, indices, by_name) for tables in tables_by_output(wider)]
