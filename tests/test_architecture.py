@@ -221,7 +221,12 @@ def test_few_modules_know_which_node_is_that_of_missing_values() -> None:
     """All others ask the axis for ``regular``, ``seen``, ``unseen``, ``missing`` and the like."""
     word = re.compile(r"\b(missing|unseen)_node\b")
     knowing = [name for name, path in FILES.items() if word.search(path.read_text("utf-8"))]
-    assert knowing == ["export.sheets.workbook", "model.locate", "model.locate_numba", "table.axis"]
+    assert knowing == [
+        "export.sheets.workbook",
+        "model.interpolate_numba",
+        "model.locate",
+        "table.axis",
+    ]
 
 
 def test_no_module_counts_where_regular_nodes_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tpnn.datasets.functions import FUNCTIONS, SyntheticFunction, Term, get_function
+from tpnn.datasets.synthetic import FUNCTIONS, SyntheticFunction, Term, get_function
 
 
 def points(function: SyntheticFunction, n: int = 50) -> np.ndarray:

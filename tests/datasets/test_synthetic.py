@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tpnn.datasets import Synthetic, make_synthetic
-from tpnn.datasets.functions import get_function
+from tpnn.datasets.synthetic import get_function
 
 NAMES = ("f1", "f2", "f3")
 

@@ -10,8 +10,7 @@ import pytest
 from scipy.special import erf
 
 from tpnn.datasets import make_synthetic, true_component, true_importance, true_variance
-from tpnn.datasets.functions import get_function
-from tpnn.datasets.synthetic import _rule, mean_and_variance
+from tpnn.datasets.synthetic import _rule, get_function, mean_and_variance
 
 NAMES = ("f1", "f2", "f3")
 

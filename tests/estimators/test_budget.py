@@ -11,8 +11,8 @@ import pytest
 
 from tests.solvers.problem.test_problem import problem_of
 from tpnn import ComponentSet
-from tpnn.estimators import budget
-from tpnn.estimators.budget import seconds_of_components, time_budget
+from tpnn.estimators import inputs as budget
+from tpnn.estimators.inputs import seconds_of_components, time_budget
 from tpnn.solvers.solution import Limits
 
 

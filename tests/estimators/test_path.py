@@ -14,7 +14,7 @@ from sklearn.base import clone
 from tests.conftest import QUICK
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.path import Refits, _halves
+from tpnn.estimators.base import Refits, _halves
 from tpnn.model.edit_log import digest
 from tpnn.search.select import HeldOut
 from tpnn.solvers.problem.problem import Problem

@@ -14,7 +14,7 @@ from scipy.stats import binom, f
 from tests.models import with_evidence
 from tpnn import AnovaModel, monitor, purify, validate
 from tpnn.lifecycle.calibration import calibration_tests, mean_p_value
-from tpnn.lifecycle.validate.slices import weak_slices
+from tpnn.lifecycle.validate.validate import weak_slices
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import resolve
 from tpnn.model.evidence import Baseline

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnn.model.locate_numba import (
+from tpnn.model.interpolate_numba import (
     LEVELS,
     ODD,
     PLAIN,

@@ -25,9 +25,8 @@ from tpnn.anova.components import (
     resolve_interactions,
 )
 from tpnn.anova.shapes import LINEAR, check_shape
-from tpnn.estimators.budget import limit_event, time_budget
 from tpnn.estimators.fit_record import component_tests
-from tpnn.estimators.inputs import FitInputs, Settings, available_memory
+from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
 from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, with_remainder
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned

@@ -12,8 +12,16 @@ from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.export.lowering import Lowered, checked_lowering
 from tpnn.export.onnx import PROBABILITIES, write_predictions, write_scores
-from tpnn.export.onnx_graph import DOUBLE, FLOAT, OPERATOR_SETS, Graph
-from tpnn.export.onnx_places import REAL, Columns, form_of, is_time
+from tpnn.export.onnx_graph import (
+    DOUBLE,
+    FLOAT,
+    OPERATOR_SETS,
+    REAL,
+    Columns,
+    Graph,
+    form_of,
+    is_time,
+)
 from tpnn.model.model import AnovaModel
 
 CLASSIFIER_OPTIONS = {  # those that skl2onnx asks every classifier for

@@ -14,19 +14,23 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import IntArray
 from tpnn._utils.files import write_file
 from tpnn.export.lowering import Grid, Input, Lowered, checked_lowering, input_of
-from tpnn.export.onnx_graph import DOUBLE, OPERATOR_SETS, Graph, Node, Value
-from tpnn.export.onnx_places import (
+from tpnn.export.onnx_graph import (
+    DOUBLE,
     MISSING_WHOLE,
+    OPERATOR_SETS,
     REAL,
     TEXT,
     WHOLE,
     Columns,
+    Graph,
     Located,
+    Node,
+    Value,
     form_of,
     is_time,
     locate,
+    write_trees,
 )
-from tpnn.export.onnx_trees import write_trees
 from tpnn.loss.links import CLASS_LINKS, LARGEST_SCORE
 from tpnn.model.model import AnovaModel
 

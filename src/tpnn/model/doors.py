@@ -170,7 +170,7 @@ def log(model: AnovaModel) -> list[dict[str, Any]]:
 
     Every edit whose former model is known is made again.
     """
-    from tpnn.lifecycle.edit.verify import first_fault
+    from tpnn.lifecycle.edit.edit import first_fault
 
     refuse(first_fault(model))
     return [] if model.edits is None else copy.deepcopy(list(model.edits.records))

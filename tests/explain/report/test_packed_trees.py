@@ -18,10 +18,9 @@ from tests.explain.report.pages import payload
 from tests.explain.report.test_page_content import paper
 from tests.models import random_model, with_remainder
 from tpnn import AnovaModel, Explanation
-from tpnn.explain.report import packed_trees as module
+from tpnn.explain.report import packing as module
 from tpnn.explain.report import write_report
-from tpnn.explain.report.packed_trees import packed_trees
-from tpnn.explain.report.packing import MAX_ERROR
+from tpnn.explain.report.packing import MAX_ERROR, packed_trees
 
 TASKS = ("regression", "two classes", "three classes", "quantiles")
 RAW = "return report.data.rows.map(row => report.model.explain(row).raw)"

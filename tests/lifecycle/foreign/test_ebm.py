@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tpnn import load, purify
-from tpnn.lifecycle.foreign.ebm import sum_of_ebm
+from tpnn.lifecycle.foreign.purified import sum_of_ebm
 
 
 def ebm(kind: str, X: pd.DataFrame, y: Any, **settings: Any) -> Any:

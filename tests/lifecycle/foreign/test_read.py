@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import tpnn
 from tests.lifecycle.foreign.rows import gap, target, training, unlike
-from tpnn.lifecycle.foreign import tree_nodes
+from tpnn.lifecycle.foreign import read as tree_nodes
 
 X = training()
 y = target(X)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tpnn.lifecycle.foreign import tree_nodes
-from tpnn.lifecycle.foreign.tree_nodes import nodes_of
+from tpnn.lifecycle.foreign import read as tree_nodes
+from tpnn.lifecycle.foreign.read import nodes_of
 from tpnn.lifecycle.foreign.tree_sum import ForeignTree, Question, TreeSum, threshold
 from tpnn.table.encoder import Feature
 from tpnn.table.table import NOMINAL, NUMBER, Table

@@ -14,7 +14,7 @@ from tests.export.sheets.models import mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_remainder
 from tpnn import AnovaModel, ComponentSet, TPNNClassifier, TPNNRegressor, load, purify
 from tpnn.anova.trees import TreeBuilder, TreeFeature
-from tpnn.lifecycle.recourse import leaves
+from tpnn.lifecycle.recourse import choices as leaves
 from tpnn.model.remainder import Remainder
 
 

@@ -16,9 +16,9 @@ from tests.solvers.cluster.tables import assert_same, write_table
 from tests.table.files.tables import mixed_table, write_parts
 from tpnn import TPNNRegressor, distributed
 from tpnn.estimators import distributed as fitting
-from tpnn.estimators.path import Refits
+from tpnn.estimators.base import Refits
+from tpnn.solvers.cluster.passes import SourcePart, row_groups
 from tpnn.solvers.cluster.ray import Cluster
-from tpnn.table.files.part import SourcePart, row_groups
 from tpnn.table.files.source import Source
 
 SETTINGS = {**QUICK, "order": 2, "bands": False, "offset": "known", "categorical": ["count"]}

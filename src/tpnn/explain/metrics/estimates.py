@@ -15,8 +15,14 @@ import numpy as np
 from sklearn.metrics import roc_curve
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn.explain.metrics.curves import calibration_groups, is_mixed, roc_curves, survival_curves
-from tpnn.explain.metrics.records import Metrics, Score
+from tpnn.explain.metrics.curves import (
+    Metrics,
+    Score,
+    calibration_groups,
+    is_mixed,
+    roc_curves,
+    survival_curves,
+)
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import tweedie
 from tpnn.loss.row_values import checked_offset

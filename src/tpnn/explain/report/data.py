@@ -14,8 +14,7 @@ from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.shapes import MONOTONE
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
-from tpnn.explain.report.packed_trees import summarise_remainder
-from tpnn.explain.report.packing import Packed, pack
+from tpnn.explain.report.packing import Packed, pack, summarise_remainder
 from tpnn.explain.response import DIFFERENCE, base_node
 from tpnn.explain.selection_path import SelectionPath
 from tpnn.model.edit_log import digest, edit_words

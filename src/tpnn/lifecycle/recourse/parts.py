@@ -18,8 +18,7 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import values_at
-from tpnn.lifecycle.recourse.choices import Choice
-from tpnn.lifecycle.recourse.leaves import Leaves
+from tpnn.lifecycle.recourse.choices import Choice, Leaves
 from tpnn.model.model import AnovaModel
 
 SMALLEST_RUN = 1e-300

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
-from tpnn.anova.reach import extremes
+from tpnn.anova.boxes import extremes
 from tpnn.explain.metrics.estimates import Estimate, estimate
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import (
