@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.common.cells import Line
 from benchmarks.common.markdown import markdown
+from benchmarks.common.quadrature import true_importance
 from benchmarks.common.scores import average_ranks, selection_auroc
 from benchmarks.paper.results import Lines
 from benchmarks.paper.specs import Spec
-from tpnn.datasets import true_importance
 
 MISSING = "–"
 ARROWS = {"rmse": ", RMSE ↓", "auroc": ", AUROC ↑", "accuracy": ", accuracy ↑", "": ""}

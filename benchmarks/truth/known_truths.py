@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.quadrature import true_component
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn._utils.arrays import FloatArray
-from tpnn.datasets import load, make_synthetic, true_component
-from tpnn.datasets.synthetic import mean_and_variance
+from tpnn.datasets import load, make_synthetic
+from tpnn.datasets.synthetic import get_function
 from tpnn.explain.component_table import ComponentTable
 
 N_VALUES = {0: 1, 1: 400, 2: 60}  # of each feature that is averaged out, by their number
@@ -50,10 +51,9 @@ class Sample:
 
 def of_function(name: str, task: str, n_rows: int, seed: int) -> Sample:
     """Sample of a function of the paper; its components are those of the population."""
-    data = make_synthetic(name, n_rows, random_state=seed)
-    mean, variance = mean_and_variance(name)
-    factor = 1.0 if task == "regression" else DEVIATIONS[task] / np.sqrt(variance)
-    y = data.y if task == "regression" else targets(factor * (data.f - mean), task, seed)
+    data, function = make_synthetic(name, n_rows, random_state=seed), get_function(name)
+    factor = 1.0 if task == "regression" else DEVIATIONS[task] / np.sqrt(function.variance)
+    y = data.y if task == "regression" else targets(factor * (data.f - function.mean), task, seed)
     names = list(data.X.columns)
 
     def truth(table: ComponentTable) -> FloatArray:

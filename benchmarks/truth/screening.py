@@ -15,6 +15,7 @@ from benchmarks.common.bars import Plan, Row, child_output, row
 from benchmarks.common.data import california
 from benchmarks.common.environment import seconds
 from benchmarks.common.interface import Component
+from benchmarks.common.quadrature import true_importance
 from benchmarks.common.scores import rmse, selection_auroc
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
 from tpnn._utils.arrays import FloatArray
@@ -38,7 +39,7 @@ def measure_selection(plan: Plan) -> list[Row]:
     """
     rows = []
     for name, paper in PAPER.items():
-        truth = {s for s, norm in datasets.true_importance(name).items() if norm > 0}
+        truth = {s for s, norm in true_importance(name).items() if norm > 0}
         scores = np.array([_selection(name, truth, s, plan) for s in range(plan.synthetic_sets)])
         means = dict(zip(("AUROC", "precision", "recall"), scores.mean(0), strict=True))
         what = f"{name}, {plan.synthetic_rows:,} rows, {plan.synthetic_sets} data sets"

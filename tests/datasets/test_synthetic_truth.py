@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from tpnn.datasets import make_synthetic, true_component, true_importance, true_variance
-from tpnn.datasets.synthetic import _rule, get_function, mean_and_variance
+from benchmarks.common.quadrature import (
+    _rule,
+    mean_and_variance,
+    true_component,
+    true_importance,
+    true_variance,
+)
+from tpnn.datasets import make_synthetic
+from tpnn.datasets.synthetic import get_function
 
 NAMES = ("f1", "f2", "f3")
 
@@ -151,6 +158,7 @@ def test_mean_and_variance_agree_with_monte_carlo(name: str) -> None:
     lower, upper = np.transpose(function.bounds)
     x = np.random.default_rng(0).uniform(lower, upper, size=(200_000, len(lower)))
     mean, variance = mean_and_variance(name)
+    assert (function.mean, function.variance) == pytest.approx((mean, variance), rel=1e-12)
     assert mean == pytest.approx(function(x).mean(), abs=5 * np.sqrt(variance / 200_000))
     assert variance == pytest.approx(function(x).var(), rel=0.02)
 

@@ -17,9 +17,10 @@ from benchmarks.common.models.gam_tpnn import gam_tpnn
 from benchmarks.common.models.nam import nam
 from benchmarks.common.models.nbm import nbm
 from benchmarks.common.models.paper import paper
+from benchmarks.common.quadrature import true_importance
 from benchmarks.common.scores import selection_auroc
 from tpnn import stability_scores
-from tpnn.datasets import make_synthetic, true_importance
+from tpnn.datasets import make_synthetic
 
 TASK, PLAN = Task("regression"), Schedule(max_steps=200, patience=200)
 MAKERS: dict[str, Callable[[int], Any]] = {

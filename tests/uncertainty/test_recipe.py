@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.common.quadrature import true_component
 from tests.uncertainty.problems import solved
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.datasets import make_synthetic, true_component
+from tpnn.datasets import make_synthetic
 from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.solution import Limits
 from tpnn.uncertainty import equations, linear_model
