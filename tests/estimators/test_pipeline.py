@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -394,3 +395,37 @@ def test_a_table_of_nothing_but_constants(table: Any, tmp_path: Path) -> None:
     assert "one" in str(model.summary())
     assert model.report(tmp_path / "page.html", given, y).path.exists()
     assert len(model.path().model(1).components) == 1
+
+
+def named_rows(n_rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers, and a column with a name for each row."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 2)), columns=["a", "b"])
+    return X.assign(id=[f"u{number}" for number in range(n_rows)]), X.a + rng.normal(size=n_rows)
+
+
+def test_an_identifier_is_named_and_says_nothing() -> None:
+    X, y = named_rows()
+    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier, with 300 lev"):
+        model = TPNNRegressor(**QUICK).fit(X, y)
+    assert "id" not in model.model_.required_features
+    X = X.assign(id=[f"u{number // 2 if number < 100 else number}" for number in range(300)])
+    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier, with 250 lev"):
+        model = TPNNRegressor(**QUICK, interactions={"required": [("id",)]}).fit(X, y)
+    assert ("id",) in model.components_
+    assert not [s for s in model.components_ if "id" in s and len(s) > 1]
+
+
+def test_an_identifier_has_the_interactions_that_are_listed() -> None:
+    X, y = named_rows()
+    with pytest.warns(UserWarning, match=r"^X: column 'id' looks like an identifier"):
+        model = TPNNRegressor(**QUICK, components=[("a",), ("a", "id")]).fit(X, y)
+    assert model.components_ == [("a",), ("a", "id")]
+
+
+def test_a_required_main_effect_is_in_every_model() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 5)), columns=list("abcde"))
+    settings = {**QUICK, "max_components": 2, "order": "auto"}
+    model = TPNNRegressor(**settings, interactions={"required": [("e",)]}).fit(X, X.a * X.b)
+    assert ("e",) in model.components_

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tpnn.table.axis import OTHERS
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
 
@@ -142,3 +143,27 @@ def test_messages_about_long_levels_are_short() -> None:
     ) as e:
         encoder.numbers(Table(pd.DataFrame({"a": [1, 2]})), 0)
     assert len(str(e.value)) < 300
+
+
+@pytest.mark.parametrize("weights", [None, np.full(60, 3.0), np.full(60, 0.1)])
+def test_single_rows_of_an_identifier_share_a_node(weights: np.ndarray | None) -> None:
+    labels = np.array([f"u{number:02}" for number in range(50)] + [f"u{n:02}" for n in range(10)])
+    table = Table(pd.DataFrame({"id": labels, "x": ["a", "b", "c"] * 20}))
+    encoder = TableEncoder.fit(table, {1: 64, 2: 8}, weights)
+    assert encoder.identifiers(table, weights) == [0]
+    axis = encoder.axes[1][0]
+    assert axis.levels == (*(f"u{number:02}" for number in range(10)), OTHERS)
+    assert axis.weights == pytest.approx([1 / 30] * 10 + [2 / 3])
+
+
+def test_levels_of_two_rows_each_keep_their_nodes() -> None:
+    table = Table(pd.DataFrame({"id": [f"u{number}" for number in range(50)] * 2}))
+    encoder = TableEncoder.fit(table, {1: 8})
+    assert encoder.axes[1][0].n_nodes == 50
+    assert encoder.identifiers(table, None) == []
+
+
+def test_missing_values_are_no_rows_of_an_identifier() -> None:
+    labels = [f"u{number}" for number in range(30)] + [None] * 70
+    table = Table(pd.DataFrame({"id": pd.Series(labels, dtype=object)}))
+    assert TableEncoder.fit(table, {1: 8}).identifiers(table, None) == [0]

@@ -118,16 +118,19 @@ def resolve_interactions(
     feature_names: Sequence[str],
     order: int | None,
     argument: str = "interactions",
+    fewest: int = 2,
 ) -> list[Component]:
     """Turn interactions, each by name or index of its features, into components, checking each.
 
-    No interaction may have more than ``order`` features; None sets no limit. Messages begin with
-    the name ``argument``.
+    None may have more than ``order`` features, or less than ``fewest``; an ``order`` of None sets
+    no limit. Messages begin with the name ``argument``.
 
     >>> resolve_interactions([("b", "a"), (1, 2)], ["a", "b", "c"], order=2)
     [(0, 1), (1, 2)]
     """
-    return [_resolve_one(tuple(one), feature_names, order, argument) for one in interactions]
+    return [
+        _resolve_one(tuple(one), feature_names, order, argument, fewest) for one in interactions
+    ]
 
 
 def resolve_components(

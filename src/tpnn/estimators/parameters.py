@@ -134,9 +134,10 @@ PARAMETERS: dict[str, Parameter] = {
         the best pairs. "all" takes every component up to ``order``, and a list of tuples of feature
         names or indices takes those interactions. A dict says more, with any of: "count" ("auto",
         "all" or a number); "method" ("histogram", or "nid" to rank pairs by the weights of a neural
-        network); "required" (tuples that are always included); "forbidden" (features that no
-        component may contain together); "groups" (groups of features within which features may
-        interact); "heredity" (True for a model that has all subsets of its components).""",
+        network); "required" (tuples that are always included, of one feature too); "forbidden"
+        (features that no component may contain together); "groups" (groups of features within which
+        features may interact); "heredity" (True for a model that has all subsets of its
+        components).""",
     ),
     "components": Parameter(
         Rule(

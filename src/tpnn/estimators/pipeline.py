@@ -10,12 +10,13 @@ joins the solvers, the search and the fitted model.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tpnn._utils.rules import warn
 from tpnn._utils.threads import ONE_BLAS_THREAD, threads_of
 from tpnn.anova.components import (
     Component,
@@ -101,7 +102,7 @@ def run(plan: FitPlan, task: Task, progress: Progress) -> Fitted:
     has_bands = settings.bands and base is None
     encoder = encode(table, targets, settings, base)
     shapes = shapes_of(settings, encoder)
-    rules = rules_of(settings, encoder, shapes)
+    rules = rules_of(settings, encoder, shapes, identifiers_of(table, targets, encoder))
     required = required_components(
         rules.required, settings.interactions.heredity, settings.max_components
     )
@@ -169,13 +170,34 @@ def shapes_of(settings: Settings, encoder: TableEncoder) -> dict[int, str]:
     return shapes
 
 
+def identifiers_of(table: Table, targets: Targets, encoder: TableEncoder) -> list[int]:
+    """Features that look like identifiers; a warning names each."""
+    found = encoder.identifiers(table, targets.weights)
+    for j in found:
+        n_levels = len(encoder.features[j].levels)
+        warn(
+            f"X: column {encoder.feature_names[j]!r} looks like an identifier, with {n_levels:,} "
+            f"levels in {table.n_rows:,} rows. Levels of a single row share one effect, and the "
+            "feature has no interactions unless they are listed. Leave the column out if it says "
+            "nothing about new rows."
+        )
+    return found
+
+
 def rules_of(
-    settings: Settings, encoder: TableEncoder, shapes: Mapping[int, str]
+    settings: Settings,
+    encoder: TableEncoder,
+    shapes: Mapping[int, str],
+    identifiers: Sequence[int],
 ) -> InteractionRules:
-    """Say which interactions the model may and must have; a linear feature has none."""
+    """Say which interactions the model may and must have.
+
+    A linear feature has none, and one that looks like an identifier those that are listed.
+    """
     names, given = encoder.feature_names, settings.interactions
     linear = {feature for feature, shape in shapes.items() if shape == LINEAR}
-    rules = given.rules(names, settings.order, linear)
+    alone = linear if given.listed is not None else linear.union(identifiers)
+    rules = given.rules(names, settings.order, alone)
     listed = () if given.listed is None else given.components(names, settings.order)
     for component in (*listed, *rules.required):
         if len(component) > 1 and not linear.isdisjoint(component):

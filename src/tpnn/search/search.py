@@ -120,7 +120,9 @@ class Interactions:
 
         Features that are ``alone`` have no interactions.
         """
-        required = resolve_interactions(self.required, names, order, "interactions['required']")
+        required = resolve_interactions(
+            self.required, names, order, "interactions['required']", fewest=1
+        )
         forbidden = resolve_interactions(self.forbidden, names, None, "interactions['forbidden']")
         for one, other in product(required, forbidden):
             if set(one) >= set(other):

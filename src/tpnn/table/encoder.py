@@ -160,6 +160,19 @@ class LevelRules(NamedTuple):
 
 
 DEFAULT_RULES = LevelRules()
+FEWEST_IDENTIFIERS, ROWS_PER_IDENTIFIER = 20, 2.0  # levels of an identifier, and rows of each
+
+
+def is_identifier(axis: Axis, n_rows: float) -> bool:
+    """Whether a main effect's levels are so many that most of them can have but a row or two.
+
+    >>> axis = Axis(np.zeros(1), np.ones(1), NOMINAL, groups=np.zeros(60, np.intp))
+    >>> is_identifier(axis, 100), is_identifier(axis, 120)
+    (True, False)
+    """
+    n_levels = 0 if axis.groups is None else len(axis.groups)
+    n_present = n_rows * float(axis.weights[axis.regular].sum())
+    return n_levels >= FEWEST_IDENTIFIERS and ROWS_PER_IDENTIFIER * n_levels > round(n_present, 3)
 
 
 @dataclass(frozen=True)
@@ -184,8 +197,15 @@ class Placing:
             sizes = list(self.max_nodes.values())
             return feature, nested_axes(values, masses, sizes, column.kind, column.levels)
         sizes = [MAX_LEVEL_NODES if k == 1 else size for k, size in self.max_nodes.items()]
-        rare = distinct(column.values, self._counts)[1] < self.rules.least_rows
-        return feature, nominal_axes(values, masses, sizes, column.levels, rare)
+        counts = distinct(column.values, self._counts)[1]
+
+        def axes(least_rows: int) -> list[Axis]:
+            return nominal_axes(values, masses, sizes, column.levels, counts < least_rows)
+
+        placed = axes(self.rules.least_rows)
+        if is_identifier(placed[0], counts.sum()):  # the only row of a level is as good as noise
+            placed = axes(max(self.rules.least_rows, 2))
+        return feature, placed
 
     @cached_property
     def _counts(self) -> FloatArray | None:
@@ -237,6 +257,13 @@ class TableEncoder:
         axes = dict(zip(max_nodes, zip(*by_feature, strict=True), strict=True))
         labels = None if table.names else table.labels
         return cls(table.names, axes, tuple(features), table.offset_column, labels)
+
+    def identifiers(self, table: Table, weights: FloatArray | None) -> list[int]:
+        """Features with so many levels in the table of fit that they look like identifiers."""
+        counts = _row_counts(weights)
+        n_rows = table.n_rows if counts is None else float(counts.sum())
+        finest = self.axes[min(self.axes)]
+        return [j for j, axis in enumerate(finest) if is_identifier(axis, n_rows)]
 
     @property
     def n_features(self) -> int:

@@ -187,11 +187,13 @@ def eigenfunctions(axis: Axis, order: int) -> tuple[FloatArray, FloatArray]:
     """Eigenfunctions (M, k) of the prior of one feature, and their shares of its variance (k,).
 
     With the bases S (M, D) centred under the masses, W^(1/2) S = U D V' and phi = W^(-1/2) U.
+    So the columns of V are the eigenvectors of S' W S, and D^2 its eigenvalues.
     """
     bases = _bases(axis, min(order, HIGHEST_ORDER))
-    bases = bases - axis.weights @ bases
-    scales, right = np.linalg.svd(np.sqrt(axis.weights)[:, None] * bases, full_matrices=False)[1:]
-    shares = scales**2 / max((scales**2).sum(), SMALLEST_MASS)
+    bases -= axis.weights @ bases
+    squares, right = np.linalg.eigh((axis.weights[:, None] * bases).T @ bases)
+    squares, right = squares[::-1].clip(0.0), right.T[::-1]
+    scales, shares = np.sqrt(squares), squares / max(squares.sum(), SMALLEST_MASS)
     kept = shares > SMALLEST_SHARES[min(order, HIGHEST_ORDER)] * shares.max(initial=0.0)
     return bases @ right[kept].T / scales[kept], shares[kept]
 

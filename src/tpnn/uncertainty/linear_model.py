@@ -190,6 +190,7 @@ ROWS_PER_BLOCK = 1024
 BIAS_SHARE = 0.5  # of the rough rest that may be bias
 NEIGHBOUR_WIDTHS = {1: 0.03, 2: 0.06, 3: 0.1}  # of the pooling kernel, on the rank scale
 SMALLEST_MASS = 1e-12
+MOST_POOLED = 1_000  # nodes of a kernel, of which more say nothing more
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,14 +277,25 @@ def rough_variance(rest: FloatArray, weights: Sequence[FloatArray], trained: flo
 
 
 def _pooled(values: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
-    """Mean of a grid over neighbouring nodes, by mass and by a normal kernel on their ranks."""
+    """Mean of a grid over neighbouring nodes, by mass and by a normal kernel on their ranks.
+
+    More nodes than ``MOST_POOLED`` share as many intervals of ranks.
+    """
     width = NEIGHBOUR_WIDTHS[min(len(weights), max(NEIGHBOUR_WIDTHS))]
     for axis, by_node in enumerate(weights):
         masses = np.maximum(by_node, SMALLEST_MASS)
         ranks = np.cumsum(masses) - masses / 2
+        values, groups = np.moveaxis(values, axis, 0), np.arange(len(masses))
+        if len(masses) > MOST_POOLED:
+            groups = np.unique((ranks / ranks[-1] * MOST_POOLED).astype(np.intp), False, True)[1]
+            starts = np.flatnonzero(np.diff(groups, prepend=-1))
+            moments = np.add.reduceat(masses * ranks, starts)
+            values = np.add.reduceat((masses * values.T).T, starts)
+            masses = np.add.reduceat(masses, starts)
+            ranks, values = moments / masses, (values.T / masses).T
         kernel = np.exp(-0.5 * ((ranks[:, None] - ranks) / width) ** 2) * masses
         kernel /= kernel.sum(1, keepdims=True)
-        values = np.moveaxis(np.tensordot(kernel, values, (1, axis)), 0, axis)
+        values = np.moveaxis(np.tensordot(kernel, values, (1, 0))[groups], 0, axis)
     return values
 
 
