@@ -280,7 +280,8 @@ def test_text_that_is_no_model_is_refused(text: str, rule: str, tmp_path: Path) 
 
 def test_unknown_parts_are_ignored(document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(document | {"weather": {"rain": 0.9}}))
-    assert load(tmp_path / "model.json").model_.to_json() == json.dumps(document)
+    text = load(tmp_path / "model.json").model_.to_json() or ""
+    assert json.loads(text) == document
 
 
 def test_bands_survive_the_document(tmp_path: Path) -> None:

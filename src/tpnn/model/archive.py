@@ -172,12 +172,16 @@ def json_text(document: Document) -> str:
     if document["edits"] is not None:
         document = document | {"edits": document["edits"] | {"formers": []}}
     whole = {"format": JSON_FORMAT, "version": FORMAT_VERSION, **document}
-    return json.dumps(whole, allow_nan=False, default=_lists)
+    return json.dumps(whole, allow_nan=False, default=_lists, separators=(",", ":"))
 
 
 def _lists(array: NDArray[Any]) -> Any:
-    is_lost = array.size == 0 and array.ndim > 1
-    return {"shape": array.shape} if is_lost else array.tolist()
+    if array.size == 0 and array.ndim > 1:
+        return {"shape": array.shape}
+    if array.dtype != np.float32:
+        return array.tolist()
+    shortest = array.astype(str).astype(np.float64)  # fewest digits that single precision needs
+    return np.where(shortest.astype(np.float32) == array, shortest, array).tolist()
 
 
 def read_document(path: str | os.PathLike[str], verify: Any = None) -> Document:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpnn.model.edit_log import refuse
+from tpnn.model.thin import thinned
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -48,25 +49,33 @@ def to_sql(
     table: str | Sequence[str] = "loans",
     key: str | Sequence[str] | None = None,
     contributions: bool = False,
+    thin: float = 0.0,
 ) -> str:
     """Query that gives raw scores and predictions in a database; see docs/export.md."""
     from tpnn.export.sql import to_sql
 
-    return to_sql(model, dialect, table, key, contributions)
+    return to_sql(thinned(model, thin), dialect, table, key, contributions)
 
 
-def to_code(model: AnovaModel, language: str, contributions: bool = False) -> str:
+def to_code(
+    model: AnovaModel, language: str, contributions: bool = False, thin: float = 0.0
+) -> str:
     """Source file in C, JavaScript or Python that scores one row; see docs/export.md."""
     from tpnn.export.code import to_code
 
-    return to_code(model, language, contributions)
+    return to_code(thinned(model, thin), language, contributions)
 
 
-def to_onnx(model: AnovaModel, path: str | os.PathLike[str], contributions: bool = False) -> None:
+def to_onnx(
+    model: AnovaModel,
+    path: str | os.PathLike[str],
+    contributions: bool = False,
+    thin: float = 0.0,
+) -> None:
     """Write the model in the ONNX format, in double precision; see docs/export.md."""
     from tpnn.export.onnx import to_onnx
 
-    to_onnx(model, path, contributions)
+    to_onnx(thinned(model, thin), path, contributions)
 
 
 def to_table(model: AnovaModel) -> pd.DataFrame:
@@ -91,12 +100,16 @@ def rating_tables(
 
 
 def to_excel(
-    model: AnovaModel, path: str | os.PathLike[str], X: Any = None, offset: Any = None
+    model: AnovaModel,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    offset: Any = None,
+    thin: float = 0.0,
 ) -> None:
     """Write a spreadsheet that predicts; see ``tpnn.export.sheets.workbook.write_workbook``."""
     from tpnn.export.sheets.workbook import write_workbook
 
-    write_workbook(model, path, X, offset)
+    write_workbook(thinned(model, thin), path, X, offset)
 
 
 def recourse(

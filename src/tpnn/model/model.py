@@ -34,6 +34,7 @@ from tpnn.model.provenance import Provenance
 from tpnn.model.remainder import Remainder, remainder_name
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task
+from tpnn.model.thin import thinned
 from tpnn.table.axis import Axis, read_only
 from tpnn.table.encoder import TableEncoder
 from tpnn.table.table import Table
@@ -366,12 +367,15 @@ class AnovaModel:
         document: Document = encode(model)
         return document
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+    def to_json(
+        self, path: str | os.PathLike[str] | None = None, *, thin: float = 0.0
+    ) -> str | None:
         """Write the model as one JSON document, to a file or, without a path, as text.
 
-        ``tpnn.load`` reads the file back exactly; docs/deploy.md has its fields.
+        ``tpnn.load`` reads the file back, exactly if ``thin`` is 0; docs/export.md says what thin
+        is, and docs/deploy.md has the fields.
         """
-        text = json_text(self._document())
+        text = json_text(thinned(self, thin)._document())
         if path is None:
             return text
         write_file(path, text.encode())
