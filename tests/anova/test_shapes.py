@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -467,3 +467,19 @@ def test_curved_certificates_are_not_false_by_rounding(kind: str, scale: float) 
             bends = np.diff(np.diff(values) / widths) * SIGNS[shape]
             rounding = 1e-13 * np.abs(model.predict(X)).max() / np.minimum(widths[1:], widths[:-1])
             assert (bends >= -rounding).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_certificate_does_not_depend_on_the_order_of_components(shape: str) -> None:
+    """Where f is flat, sums of the same steps in another order can differ by rounding."""
+    axes = {order: [Axis(np.arange(3.0), np.full(3, 1 / 3))] * 4 for order in (1, 2)}
+    steps = {(0,): 0.3, (0, 1): -0.1, (0, 2): -0.2, (0, 3): 1e-17}
+    tables = {
+        s: np.multiply.outer(step * np.arange(3.0), np.ones(3))
+        if len(s) > 1
+        else step * np.arange(3.0)
+        for s, step in steps.items()
+    }
+    orders = [dict(order) for order in permutations(tables.items())]
+    minima = {certificate(order, axes, 0, shape).minimum for order in orders}
+    assert len(minima) == 1

@@ -186,6 +186,21 @@ def test_after_an_edit_its_shares_are_those_beside_the_new_components(
     assert new.worth == 0  # no held-out rows have seen the edited model
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-12])
+def test_an_edit_of_a_core_without_a_share_is_measured(size: float) -> None:
+    model = with_remainder(random_model(N_FEATURES, 1))
+    faint = measured(replace(model, tables=tuple(size * table for table in model.tables)))
+    assert faint.remainder is not None
+    assert faint.remainder.share == 1
+    edited = faint.edit("x0", between=(0.0, 0.4), add=1.0)
+    expected = measured(edited).remainder
+    assert edited.remainder is not None
+    assert expected is not None
+    assert edited.remainder.share == pytest.approx(expected.share)
+    assert edited.remainder.share < 1
+    assert edited.remainder.worth == 0
+
+
 def test_the_same_reasons_are_equal(model: AnovaModel) -> None:
     explanation = Explanation(model, some_rows(model))
     one = explanation.of("output 1") if model.output_names else explanation

@@ -170,12 +170,13 @@ def _margins(
 ) -> FloatArray:
     """Smallest step of f over all inputs, from each fine node of a feature to the next.
 
-    For curved shapes the smallest change of slope at each inner fine node.
+    For curved shapes the smallest change of slope at each inner fine node. The sum over components
+    does not depend on their order, so where f is flat, it is so for every reader of the model.
     """
     fine = axes[1][feature]
-    total = np.zeros(max(len(fine.values) - (2 if shape in CURVED else 1), 0))
-    if len(total) == 0:
-        return total
+    parts = [np.zeros(max(len(fine.values) - (2 if shape in CURVED else 1), 0))]
+    if len(parts[0]) == 0:
+        return parts[0]
     for component, table in tables.items():
         axis = axes[len(component)][feature]
         if feature not in component or len(axis.values) < 2:
@@ -184,8 +185,9 @@ def _margins(
         worst = steps.min(axis=1)
         if len(component) > 1:
             worst = np.minimum(worst, 0.0)  # an unknown partner contributes nothing
-        total += _on_finest(worst, axis, fine, shape)
-    return total
+        parts.append(_on_finest(worst, axis, fine, shape))
+    ordered: FloatArray = np.sort(parts, axis=0)
+    return ordered.sum(axis=0)
 
 
 def constrained(

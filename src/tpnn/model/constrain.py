@@ -17,6 +17,7 @@ from tpnn.model.evidence import ComponentTest, Evidence
 from tpnn.model.model import AnovaModel, changed, restricted, tables_by_output
 
 RELATIVE_ROUNDING = 1e-12  # of the largest value of a model
+FEW_DIGITS = 1e-296  # below, doubles are too coarse to average to zero
 
 
 def constrain(model: AnovaModel, shapes: Mapping[Any, str]) -> AnovaModel:
@@ -93,7 +94,7 @@ def rounding_error(tables: Iterable[FloatArray]) -> float:
     2e-12
     """
     sizes = (float(np.abs(table).max()) for table in tables)
-    return RELATIVE_ROUNDING * max(sizes, default=0.0)
+    return max(RELATIVE_ROUNDING * max(sizes, default=0.0), FEW_DIGITS)
 
 
 def _with_subsets(model: AnovaModel) -> AnovaModel:

@@ -31,7 +31,7 @@ from tpnn.model.evidence import Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.provenance import Provenance
-from tpnn.model.remainder import Remainder, remainder_name
+from tpnn.model.remainder import Remainder, measured, remainder_name
 from tpnn.model.summary import summarise
 from tpnn.model.task import Task
 from tpnn.model.thin import thinned
@@ -423,7 +423,11 @@ def changed(model: AnovaModel, **other: Any) -> AnovaModel:
     rest = new.remainder
     if old is None or rest is None or not np.array_equal(old.trees.values, rest.trees.values):
         return new
-    return replace(new, remainder=rest.beside(*core_variances(model, new)))
+    before, after = core_variances(model, new)
+    new = replace(new, remainder=replace(rest, worth=0.0))
+    if before == 0 or rest.share in (0, 1):  # the shares do not say how large the remainder is
+        return measured(new)
+    return replace(new, remainder=new.remainder.beside(before, after))
 
 
 def core_variances(*models: AnovaModel) -> list[float]:

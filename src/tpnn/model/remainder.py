@@ -200,14 +200,12 @@ class Remainder:
     def beside(self, before: float, after: float) -> Remainder:
         """Put the remainder beside components whose sum has another variance than before.
 
-        What held-out rows said of its worth is void.
+        Both kinds of parts must have had a share.
         """
-        if before == 0 or self.share == 0:  # its own variance is not known
-            return replace(self, worth=0.0)
         own = before * self.share / (1 - self.share)
         share = own / (own + after)
         sets = (s._replace(share=s.share * share / self.share) for s in self.largest)
-        return replace(self, share=share, worth=0.0, largest=tuple(sets))
+        return replace(self, share=share, largest=tuple(sets))
 
     def _predictor(self, axes: Axes) -> Predictor:
         known = vars(self).get("_made")

@@ -384,3 +384,11 @@ def test_no_shape_is_promised_of_a_feature_in_the_remainder(models: dict[int, An
     ):
         with pytest.raises(ValueError, match=r"'income'. Fit with remainder=False"):
             promise()
+
+
+def test_an_edit_too_small_for_exact_means_keeps_the_components_unique() -> None:
+    """Doubles below 1e-307 have few digits, so their mean along a feature cannot be zero."""
+    model = random_model(1, 1, seed=1)
+    model = replace(model, tables=tuple(np.zeros_like(table) for table in model.tables))
+    edited = model.edit("x0", between=(0.0, None), add=1e-320)
+    assert edited.identifiability_error() <= UNIQUE
