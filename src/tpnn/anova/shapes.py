@@ -186,8 +186,8 @@ def _margins(
         if len(component) > 1:
             worst = np.minimum(worst, 0.0)  # an unknown partner contributes nothing
         parts.append(_on_finest(worst, axis, fine, shape))
-    ordered: FloatArray = np.sort(parts, axis=0)
-    return ordered.sum(axis=0)
+    total: FloatArray = np.sort(parts, axis=0).sum(axis=0)
+    return total
 
 
 def constrained(

@@ -424,10 +424,10 @@ def changed(model: AnovaModel, **other: Any) -> AnovaModel:
     if old is None or rest is None or not np.array_equal(old.trees.values, rest.trees.values):
         return new
     before, after = core_variances(model, new)
-    new = replace(new, remainder=replace(rest, worth=0.0))
+    rest = replace(rest, worth=0.0)
     if before == 0 or rest.share in (0, 1):  # the shares do not say how large the remainder is
-        return measured(new)
-    return replace(new, remainder=new.remainder.beside(before, after))
+        return measured(replace(new, remainder=rest))
+    return replace(new, remainder=rest.beside(before, after))
 
 
 def core_variances(*models: AnovaModel) -> list[float]:
