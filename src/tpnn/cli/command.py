@@ -14,6 +14,7 @@ from typing import Any
 import tpnn
 
 TASKS = ("auto", "regression", "classification", "survival")
+PAGE_OR_JSON = "page (.html) or JSON file with all figures"
 TO_SCREEN = "CSV or Parquet file; by default CSV to the screen"
 EVENT = "for survival: column that is 1 where the event was observed, 0 where the row is censored"
 
@@ -25,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Fit, apply and explain functional ANOVA models with unique components.",
     )
     parser.add_argument("--version", action="version", version=f"tpnn {tpnn.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     _add_fit(commands)
     _add_predict(commands)
     _add_explain(commands)
@@ -33,6 +34,10 @@ def make_parser() -> argparse.ArgumentParser:
     _add_log(commands)
     _add_compare(commands)
     _add_report(commands)
+    _add_validate(commands)
+    _add_monitor(commands)
+    _add_edit(commands)
+    _add_read(commands)
     demo = _command(commands, "demo", "fit California housing prices and show the result")
     demo.add_argument("-o", "--output", default="demo-output", help="folder to write to")
     return parser
@@ -157,6 +162,64 @@ def _add_report(commands: Any) -> None:
     _add_csv(report)
 
 
+def _add_validate(commands: Any) -> None:
+    validate = _command(commands, "validate", "measure what a validator asks of a model")
+    _add_model_file(validate)
+    validate.add_argument("data", help="CSV or Parquet file of rows that the model has not seen")
+    validate.add_argument("--target", required=True, help="column with the true values")
+    validate.add_argument("--event", metavar="COLUMN", help=EVENT)
+    validate.add_argument(
+        "--protected", action="append", default=[], metavar="COLUMN",
+        help="column of a protected attribute; may be repeated",
+    )  # fmt: skip
+    validate.add_argument("-o", "--output", help=PAGE_OR_JSON)
+    _add_csv(validate)
+
+
+def _add_monitor(commands: Any) -> None:
+    monitor = _command(commands, "monitor", "find out whether new rows are still what they were")
+    _add_model_file(monitor)
+    monitor.add_argument("data", help="CSV or Parquet file of new rows")
+    monitor.add_argument(
+        "--reference", metavar="FILE",
+        help="rows of a time when all was well; by default the model's own record of its training",
+    )  # fmt: skip
+    monitor.add_argument("--target", help="column with the true values, where they are known")
+    monitor.add_argument("--event", metavar="COLUMN", help=EVENT)
+    monitor.add_argument("-o", "--output", metavar="FILE", help="JSON file with all figures")
+    _add_csv(monitor)
+
+
+def _add_edit(commands: Any) -> None:
+    edit = _command(commands, "edit", "make the edits that a report page has exported")
+    _add_model_file(edit)
+    edit.add_argument("edits", help="edit file, as exported from a report page")
+    edit.add_argument(
+        "data", nargs="?", help="CSV or Parquet file of held-out rows, on which the log is measured"
+    )
+    edit.add_argument("--target", help="column of these rows with the true values")
+    edit.add_argument("--event", metavar="COLUMN", help=EVENT)
+    edit.add_argument("-o", "--output", required=True, help="where to save the edited model")
+    _add_csv(edit)
+
+
+def _add_read(commands: Any) -> None:
+    read = _command(commands, "read", "read the boosted trees of another library exactly")
+    read.add_argument("model", help="file of CatBoost (.cbm), LightGBM (.txt) or XGBoost (.json)")
+    read.add_argument("data", help="CSV or Parquet file of rows, best those of its training")
+    read.add_argument("--target", help="column of the table that is no feature")
+    read.add_argument("--event", metavar="COLUMN", help="another one")
+    read.add_argument(
+        "--link", help="identity, logit, log or softmax; by default read off the file"
+    )
+    read.add_argument(
+        "--categorical", action="append", default=[], metavar="COLUMN",
+        help="column whose numbers are labels; may be repeated",
+    )  # fmt: skip
+    read.add_argument("-o", "--output", default="model.tpnn", help="where to save the model")
+    _add_csv(read)
+
+
 def _add_model_file(parser: Any) -> None:
     parser.add_argument("model", help="file written by tpnn fit")
 
@@ -278,18 +341,26 @@ ADVICE = {  # by error of the system
 HOMES = {  # module and function of each command; imported late, because pandas takes a second
     "compare": ("tpnn.cli.show", "run_compare"),
     "demo": ("tpnn.cli.demo", "run"),
+    "edit": ("tpnn.cli.later", "run_edit"),
     "explain": ("tpnn.cli.show", "run_explain"),
     "fit": ("tpnn.cli.fit", "run"),
     "log": ("tpnn.cli.show", "run_log"),
+    "monitor": ("tpnn.cli.later", "run_monitor"),
     "predict": ("tpnn.cli.predict", "run"),
+    "read": ("tpnn.cli.later", "run_read"),
     "report": ("tpnn.cli.show", "run_report"),
     "summary": ("tpnn.cli.show", "run_summary"),
+    "validate": ("tpnn.cli.later", "run_validate"),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 is success, 1 a problem with the data or the model, 2 wrong usage."""
-    options = make_parser().parse_args(arguments)
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     format_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_: f"tpnn {options.command}: warning: {message}\n"
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Any
 
 import pandas as pd
@@ -25,6 +26,7 @@ from tpnn.cli.csv_files import (
     wrong_line,
 )
 
+MOST_NAMES = 10  # of columns in a message
 ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ].*)?"
 
 
@@ -94,9 +96,12 @@ def _refuse_decimal_commas(column: pd.Series[Any]) -> None:
 def column_of(table: pd.DataFrame, name: str, option: str) -> pd.Series[Any]:
     """Column that an option names."""
     if name not in table:
+        names = [str(column) for column in table]
+        meant = [f"Did you mean {close!r}? " for close in get_close_matches(name, names, 1)]
+        more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         raise ValueError(
-            f"{option}: must be a column of the table, found {name!r}. "
-            f"The columns are {list(table)[:10]}."
+            f"{option}: must be a column of the table, found {name!r}. {''.join(meant)}"
+            f"The columns are {names[:MOST_NAMES]}{more}."
         )
     return table[name]
 

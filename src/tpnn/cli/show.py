@@ -80,8 +80,9 @@ def run_summary(options: argparse.Namespace) -> None:
     """Print facts, features and components of a model, as tables or as JSON."""
     model = tpnn.load(options.model).model_
     facts = _facts(model) | {"format_version": FORMAT_VERSION}
-    features, components = _features(model), ranking(tpnn.Explanation(model))
+    features = _features(model)
     if options.json:
+        components = ranking(tpnn.Explanation(model))
         whole = facts | {"features": _records(features), "components": _records(components)}
         print(json.dumps(whole))
         return
@@ -89,9 +90,11 @@ def run_summary(options: argparse.Namespace) -> None:
     for name, value in facts.items():
         words = name.removeprefix("n_").removeprefix("has_").replace("_", " ")
         print(printable(f"{words:<{width}}{_words(value)}"))
-    for table in (features, components):
-        print()
-        print_table(table)
+    print()
+    print_table(features)
+    print()
+    for line in str(model.summary()).splitlines():
+        print(printable(line))
 
 
 def _records(table: Lines) -> list[dict[str, Any]]:

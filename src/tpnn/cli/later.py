@@ -1,0 +1,118 @@
+"""Commands for the later life of a model: ``validate``, ``monitor``, ``edit`` and ``read``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tpnn
+from tpnn._utils.files import write_file
+from tpnn.cli.csv_files import CsvFormat, read_rows
+from tpnn.cli.frames import features_of, read_scored, read_table, targets_of
+from tpnn.cli.output import check_output, counted, print_table, printable
+from tpnn.lifecycle.edit.edit import replay
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_LINES = 12  # of a table on the screen
+
+
+def run_validate(options: argparse.Namespace) -> None:
+    """Print what a validator asks first; write all of it as a page or as JSON."""
+    check_output(options.output, options.model, options.data)
+    model = tpnn.load(options.model).model_
+    X, y = read_scored(model, options)
+    found = tpnn.validate(model, X, y, options.protected or None)
+    print(f"{counted(found.facts['rows'], 'row')}, {_slices_words(found)}")
+    _print_frame(found.scores)
+    _print_frame(found.slices, "Weak slices")
+    _print_frame(found.groups, "Groups")
+    if options.output is not None and Path(options.output).suffix == ".html":
+        found.to_html(options.output)
+    elif options.output is not None:
+        found.to_json(options.output)
+
+
+def _slices_words(found: Any) -> str:
+    if found.slices.empty:
+        return f"no slice in which the model is wrong beyond chance ({found.n_slices} tests)"
+    slices = counted(len(found.slices), "slice")
+    return f"{slices} in which the model is wrong beyond chance ({found.n_slices} tests)"
+
+
+def run_monitor(options: argparse.Namespace) -> None:
+    """Print the alarms and how far features and scores have moved; write all of it as JSON."""
+    check_output(options.output, options.model, options.data)
+    model = tpnn.load(options.model).model_
+    old = None if options.reference is None else read_rows(model, options.reference, options)
+    X, y = read_scored(model, options)
+    found = tpnn.monitor(model, old, X, y)
+    for words in found.alarms or ("no alarm",):
+        print(printable(words))
+    _print_frame(found.features.sort_values("psi", ascending=False), "Features")
+    _print_frame(found.score, "Mean raw score")
+    _print_frame(found.calibration, "Targets")
+    if options.output is not None:
+        write_file(options.output, json.dumps(found.to_dict(), default=str).encode())
+
+
+def _print_frame(frame: pd.DataFrame, title: str = "") -> None:
+    """Print the first lines of a frame, and how many more there are; nothing if it is empty."""
+    if frame.empty:
+        return
+    print(f"\n{title}" if title else "")
+    print_table({str(name): frame[name].head(MOST_LINES).tolist() for name in frame})
+    if len(frame) > MOST_LINES:
+        print(f"... and {len(frame) - MOST_LINES} more; -o FILE writes all of them")
+
+
+def run_edit(options: argparse.Namespace) -> None:
+    """Make the edits of a file, that a report page or ``save_edits`` has written."""
+    check_output(options.output, options.model, options.edits, options.data)
+    model = tpnn.load(options.model).model_
+    rows = () if options.data is None else read_scored(model, options)
+    edited = replay(model, options.edits, *rows)
+    edited.save(options.output)
+    n_edits = len(edited.log()) - len(model.log())
+    print(f"{counted(n_edits, 'edit')} made, saved to {options.output}")
+    print(f"next: tpnn log {options.output}")
+
+
+def run_read(options: argparse.Namespace) -> None:
+    """Read the trees of another library from its own file."""
+    check_output(options.output, options.model, options.data)
+    table = read_table(options.data, CsvFormat.of(options), options.categorical)
+    if options.target is not None:
+        targets_of(table, options)  # refuses a name that is no column
+    model = tpnn.read(_trees(options.model), features_of(table, options), link=options.link)
+    model.save(options.output)
+    n_components = counted(len(model.components), "component")
+    rest = "" if model.remainder is None else " and a remainder"
+    print(f"{n_components}{rest}, saved to {options.output}")
+    print(f"next: tpnn summary {options.output}")
+
+
+def _trees(path: str) -> Any:
+    """Model of another library, from a file that runs no code when it is read."""
+    if not Path(path).is_file():
+        raise ValueError(f"model: must be a file, found {path!r}. Check the path.")
+    suffix = Path(path).suffix
+    if suffix == ".cbm":
+        from catboost import CatBoost
+
+        return CatBoost().load_model(path)
+    if suffix == ".txt":
+        from lightgbm import Booster
+
+        return Booster(model_file=path)
+    if suffix in (".json", ".ubj"):
+        from xgboost import Booster as XgboostBooster
+
+        return XgboostBooster(model_file=path)
+    raise ValueError(
+        "model: must be a file of CatBoost (.cbm), LightGBM (.txt) or XGBoost (.json, .ubj), found "
+        f"{path!r}. Save it from there; models of scikit-learn are read in Python, by tpnn.read."
+    )
