@@ -25,6 +25,11 @@ QUICK_DESCENT: dict[str, Any] = {
 BY_SOLVER = {"grow": QUICK, "descent": QUICK_DESCENT}
 
 
+def told(model: Any) -> list[dict[str, Any]]:
+    """What happened in a fit, without the seconds of its stages."""
+    return [record for record in model.history_ if record["stage"] != "time"]
+
+
 def with_solver(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Settings whose solver has other parameters; the shared solver stays as it is."""
     return {**settings, "solver": clone(settings["solver"]).set_params(**changes)}

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import BY_SOLVER, QUICK, QUICK_DESCENT, with_solver
+from tests.conftest import BY_SOLVER, QUICK, QUICK_DESCENT, told, with_solver
 from tpnn import AnovaModel, TPNNClassifier, TPNNRegressor
 
 torch = pytest.importorskip("torch", reason="half of the laws are about gradient descent")
@@ -185,9 +185,9 @@ def test_gradient_descent_and_frozen_model_agree() -> None:
     X = rng.integers(0, 6, (300, 3)).astype(float)
     y = X[:, 0] * X[:, 1] - X[:, 2] + rng.normal(size=300)
     model = TPNNRegressor(**{**with_solver(QUICK_DESCENT, max_steps=25), "n_bags": 1}).fit(X, y)
-    best = min(record["validation_loss"] for record in model.history_)
+    best = min(record["validation_loss"] for record in told(model))
     residual = (y - model.predict(X)) / y.std()
-    training = next(r["training_loss"] for r in model.history_ if r["validation_loss"] == best)
+    training = next(r["training_loss"] for r in told(model) if r["validation_loss"] == best)
     share = model.validation_fraction
     expected = (1 - share) * training + share * best
     assert 0.5 * np.mean(residual**2) == pytest.approx(expected, rel=0.02)

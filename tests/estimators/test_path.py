@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from tests.conftest import QUICK
+from tests.conftest import QUICK, told
 from tests.explain.report.pages import payload
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.base import Refits, _halves
@@ -60,8 +60,8 @@ def test_a_refit_takes_over_what_was_dropped() -> None:
     new, target = alike(1500, seed=1)
     assert model.score(new, target) == pytest.approx(alone.score(new[[kept[0]]], target), abs=0.01)
     assert model.score(new, target) > 0.8
-    assert model.history_[-1]["stage"] == "refit"
-    assert model.history_[-1]["note"] == "1 of 3 components, fitted again"
+    assert told(model)[-1]["stage"] == "refit"
+    assert told(model)[-1]["note"] == "1 of 3 components, fitted again"
 
 
 @pytest.mark.parametrize("asked", [{"selection": "noise"}, {"max_components": 2}], ids=str)
@@ -76,7 +76,7 @@ def test_what_is_kept_is_fitted_as_if_listed(
     assert set(model.components_) < full
     assert again == {(j,) for s in model.components_ for j in s} | set(model.components_)
     exact = TPNNRegressor(components=model.components_, **settings).fit(X, y)
-    is_refit = model.history_[-1]["note"].endswith("fitted again")
+    is_refit = told(model)[-1]["note"].endswith("fitted again")
     assert is_refit or "selection" in asked  # held-out rows may prefer components as they were
     assert same(model.model_, exact.model_) == is_refit
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from tests.conftest import QUICK, with_solver
+from tests.conftest import QUICK, told, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
 from tpnn.estimators.inputs import Settings, limits_from_now
 from tpnn.estimators.pipeline import nodes_by_order
@@ -198,7 +198,7 @@ def test_a_search_gives_the_same_bits_on_any_number_of_threads() -> None:
 # History
 
 KEYS = [field.name for field in fields(Event)]
-STAGES = {"search", "grow", "descent"}
+STAGES = {"search", "grow", "descent", "time"}
 
 
 @pytest.mark.parametrize("interactions", ["auto", "all", 2, [(0, 1, 3)]], ids=str)
@@ -221,10 +221,10 @@ def test_every_record_of_the_history_has_the_same_keys(
 def test_the_history_of_higher_orders_follows_that_of_the_lower(table: Any) -> None:
     X, y = table
     model = TPNNRegressor(**QUICK, order=3, interactions=[(0, 1, 3)]).fit(X, y)
-    notes = [record["note"] for record in model.history_]
+    notes = [record["note"] for record in told(model)]
     assert notes == ["from 0", "from the smooth start", "mixed"] * 2 + ["triples"] * 2
-    assert [record["n_components"] for record in model.history_] == [4] * 6 + [8] * 2
-    lower, higher = model.history_[:6], model.history_[6:]
+    assert [record["n_components"] for record in told(model)] == [4] * 6 + [8] * 2
+    lower, higher = told(model)[:6], told(model)[6:]
     for record in higher:  # growth goes on from the mixture, which is no worse than the worst start
         starts = [r["validation_loss"] for r in lower if r["bag"] == record["bag"]]
         assert record["validation_loss"] <= max(starts)
@@ -268,7 +268,7 @@ def test_a_time_limit_says_what_it_cut_short(monkeypatch: pytest.MonkeyPatch) ->
     model = TPNNRegressor(interactions="all", order=3, n_bags=4, time_limit=30, random_state=0)
     model.set_params(selection="one_se").fit(X, X[:, 0] * X[:, 1])
     assert next(ticks) < 200  # without a limit it looks at the clock thousands of times
-    notes = [record["note"] for record in model.history_]
+    notes = [record["note"] for record in told(model)]
     assert "the time limit affords 1 of 4 bags" in notes
     assert "from 0, until the time limit" in notes
     assert "triples, until the time limit" in notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,20 @@ def test_a_bar_is_full_at_the_end(
     shown = capsys.readouterr().err
     assert "TPNNRegressor: 100%" in shown
     assert "validation_loss" in shown
+
+
+def test_seconds_of_the_stages_follow_the_bar_where_they_are_asked_for(
+    table: Any, quick: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, y = table
+    began = time.monotonic()
+    model = TPNNRegressor(**{**quick, "verbose": 2}).fit(X, y)
+    took = time.monotonic() - began
+    seconds = {r["note"]: r["seconds"] for r in model.history_ if r["stage"] == "time"}
+    assert list(seconds)[:4] == ["read", "encode", "build", "trees"]
+    assert 0 < sum(seconds.values()) <= took
+    lines = capsys.readouterr().err.splitlines()[-1 - len(seconds) :]
+    assert [line.split("  ")[0] for line in lines] == [*seconds, "in all"]
 
 
 @pytest.mark.parametrize("order", [2, "auto"])

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import SMALL
+from tests.conftest import SMALL, told
 from tpnn import Descent, Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival, load
 from tpnn.model.edit_log import digest
 from tpnn.solvers.grow.box_trees import BoxForest
@@ -240,8 +240,8 @@ def test_frozen_components_keep_their_values(task: str) -> None:
     assert not np.array_equal(values(last.model_, ("b",)), values(first, ("b",)))
     assert last.model_.identifiability_error() < 1e-12
     moved = last.model_.intercepts - first.intercepts
-    told = ", ".join(f"{shift:.6g}" for shift in moved)
-    assert f"the intercept moved by {told}; frozen: a, t, a x b" in last.history_[-1]["note"]
+    shifts = ", ".join(f"{shift:.6g}" for shift in moved)
+    assert f"the intercept moved by {shifts}; frozen: a, t, a x b" in told(last)[-1]["note"]
 
 
 def test_pairs_grow_on_frozen_main_effects() -> None:

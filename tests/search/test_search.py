@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.conftest import told
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, load
 from tpnn.anova.components import ComponentSet
 from tpnn.model.model import tables_by_component
@@ -279,7 +280,7 @@ def wide_fit(solver: Any, n_features: int = 40, **settings: Any) -> TPNNRegresso
 
 
 def notes(model: TPNNRegressor) -> list[str]:
-    return [str(record["note"]) for record in model.history_]
+    return [str(record["note"]) for record in told(model)]
 
 
 def test_pairs_that_growth_confirms_are_added() -> None:

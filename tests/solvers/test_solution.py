@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpnn.solvers.solution import EarlyStopping, Limits
+from tpnn.solvers.solution import EarlyStopping, Limits, Stopwatch
 
 A_LOSS = st.integers(-200, 200).map(lambda hundredths: hundredths / 100)
 LOSSES_OF_BAGS = st.integers(1, 3).flatmap(
@@ -106,6 +106,18 @@ def test_limits_are_reached_by_time_or_by_an_interrupt(monkeypatch: pytest.Monke
     assert not forever.are_reached()
     forever.cancelled.set()
     assert forever.are_reached()
+
+
+def test_laps_of_a_stopwatch_divide_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([10.0, 11.0, 14.0, 14.5, 18.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(looks))
+    clock = Stopwatch()
+    for stage in ("read", "solve", "search", "solve"):
+        clock.lap(stage)
+    assert clock.seconds == {"read": 1.0, "solve": 6.5, "search": 0.5}
+    assert [(e.stage, e.note, e.seconds) for e in clock.events()][1] == ("time", "solve", 6.5)
+    last = clock.table().splitlines()[-1]
+    assert last.split() == ["in", "all", "8.00", "s", "100%"]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

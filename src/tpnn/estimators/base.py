@@ -39,7 +39,7 @@ from tpnn.solvers.grow.solver import Grow
 from tpnn.solvers.problem.fingerprint import RowSums, target_columns
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.problem.rows import Targets
-from tpnn.solvers.solution import Event, Limits, NoProgress
+from tpnn.solvers.solution import Event, Limits, NoProgress, Stopwatch
 from tpnn.solvers.states import GrowthStates
 from tpnn.table.table import Table
 
@@ -111,7 +111,9 @@ class Refits:
         kept = self._refitted(selection)
         kept = with_bands(kept, self.solved.limits) if fitted.has_bands else kept
         provenance = fitted.model.provenance and replace(fitted.model.provenance, scores={})
-        return replace(finished(kept, fitted.task, fitted.has_bands), provenance=provenance)
+        return replace(
+            finished(kept, fitted.task, fitted.has_bands, Stopwatch()), provenance=provenance
+        )
 
     def _ranked(self, counted: BoolArray | None) -> list[Component]:
         return ranking(
@@ -377,8 +379,10 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
         """
         parameters = self.get_params(deep=False)
         progress = ProgressBar(type(self).__name__, self.verbose)
+        clock = Stopwatch()
         with progress, announcing(progress.say):
             inputs = prepare(X, targets, Settings.of(parameters))
+            clock.lap("read")
             plan, asked = FitPlan(inputs, GrowthStates()), parameters
             if warm is not None:
                 check_start(warm, task, inputs)
@@ -388,7 +392,9 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
                 asked = parameters | warm.settings
             if checkpoint is not None:
                 plan = with_checkpoint(plan, checkpoint, asked, self._task)
-            fitted = run(plan, task, progress)
+            fitted = run(plan, task, progress, clock)
+        if self.verbose == 2:
+            progress.say(clock.table())
         LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
         rows = RowSums(inputs.table)
         provenance = provenance_of(

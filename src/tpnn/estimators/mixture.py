@@ -28,7 +28,7 @@ from tpnn.model.remainder import Remainder, measured
 from tpnn.search.select import KEEP_ALL, HeldOut, ranking
 from tpnn.solvers.problem.problem import ROWS_PER_BLOCK, Problem
 from tpnn.solvers.problem.rows import in_lanes
-from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution
+from tpnn.solvers.solution import Event, Limits, NoProgress, Progress, Solution, Stopwatch
 from tpnn.solvers.solver import DeepBag
 from tpnn.table.axis import Axis
 
@@ -87,21 +87,27 @@ class Mixture:
     limits: Limits
     progress: Progress
     events: list[Event]
+    clock: Stopwatch
 
     def solve(self) -> tuple[Problem, Solution, DeepPart | None]:
         """Return the problem of the core, its solution, and the trees if they leave a remainder."""
         solver, has_rest = self.settings.solver, self.settings.remainder is not False
         bags = self._grown(LARGEST_CORE_ORDER if not has_rest else None)
+        self.clock.lap("trees")
         trees = solver.deep_trees(self.problem, bags)
         with self.limits.workers() as workers:
             boxes = workers.map(self._boxes, trees)
         sizes, core = self._core(boxes, has_rest)
+        self.clock.lap("core")
         lower = ComponentSet(tuple(s for s in core if len(s) <= 2))
         whole = self.problem.with_components(lower)
         fitted = solver.solve(whole, self.limits, self.progress)
+        self.clock.lap("solve")
         problem = self.problem.with_components(core)
         with ONE_BLAS_THREAD:
-            return self._mixed(problem, fitted, bags, trees, boxes, sizes)
+            found = self._mixed(problem, fitted, bags, trees, boxes, sizes)
+        self.clock.lap("mix")
+        return found
 
     def _grown(self, order: int | None) -> list[DeepBag]:
         limits = self.limits.share(DEEP_TIME_SHARE)
@@ -153,6 +159,7 @@ class Mixture:
         sizes: Mapping[Component, float],
     ) -> tuple[Problem, Solution, DeepPart | None]:
         """Mix the fitted core and the trees by what held-out rows say."""
+        began = time.monotonic()
         constants, tables = self._read(problem, boxes)
         fit = padded(problem, fitted)
         core = replace(
@@ -167,16 +174,16 @@ class Mixture:
             worth=(alone.loss(share) - best) / max(abs(best), SMALLEST_LOSS),
         )  # fmt: skip
         if self._keeps(whole.at(share), alone.at(share_alone), part):
-            self._note(problem, f"{_words(part.share, sizes)}, with a remainder", best)
+            self._note(problem, f"{_words(part.share, sizes)}, with a remainder", best, began)
             rest *= np.float32(part.share)
             return problem, replace(mixed(fit, core, share), remainder=rest), part
-        self._note(problem, f"{_words(1 - share_alone, sizes)}, no remainder", best_alone)
+        self._note(problem, f"{_words(1 - share_alone, sizes)}, no remainder", best_alone, began)
         return problem, mixed(fit, core, share_alone), None
 
-    def _note(self, problem: Problem, note: str, loss: float) -> None:
+    def _note(self, problem: Problem, note: str, loss: float, began: float) -> None:
         event = Event(
             stage="mix", note=note, n_components=len(problem.components), validation_loss=loss,
-            seconds=0.0,
+            seconds=time.monotonic() - began,
         )  # fmt: skip
         self.events.append(event)
 

@@ -294,12 +294,13 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "verbose": Parameter(
         Rule(
-            '"auto", 0 or 1',
-            lambda value: one_of("auto")(value) or (is_number(value) and value in (0, 1)),
+            '"auto", 0, 1 or 2',
+            lambda value: one_of("auto")(value) or (is_number(value) and value in (0, 1, 2)),
             1,
         ),
-        '{"auto", 0, 1}, default="auto"',
-        "When to show a progress bar: on a terminal or in a notebook, never, or always.",
+        '{"auto", 0, 1, 2}, default="auto"',
+        """When to show a progress bar: on a terminal or in a notebook, never, or always. With 2 a
+        table of the seconds of each stage follows at the end.""",
     ),
     "objective": Parameter(
         Rule(
@@ -343,7 +344,8 @@ components_ : list of tuple of str
 intercept_ : float
     Mean of the model under the product of the marginals.
 history_ : list of dict
-    History of the fit: what the search tried and decided, and the losses of every bag or step.
+    History of the fit: what the search tried and decided, the losses of every bag or step, and
+    last the seconds of each stage.
     All records have the same keys, so ``pandas.DataFrame(model.history_)`` shows them.
 n_features_in_ : int
     Number of columns of X: the features and, where there is one, the column of the offset.

@@ -39,7 +39,7 @@ from tpnn.search.select import HeldOut, Keep, Selection, required_components, se
 from tpnn.solvers.problem.problem import Bagging, BaseModel, Problem
 from tpnn.solvers.problem.row_scores import balanced, based
 from tpnn.solvers.problem.rows import Targets
-from tpnn.solvers.solution import Event, Limits, Progress, Solution
+from tpnn.solvers.solution import Event, Limits, Progress, Solution, Stopwatch
 from tpnn.solvers.solver import Solver
 from tpnn.table.encoder import LevelRules, TableEncoder
 from tpnn.table.table import Table
@@ -95,12 +95,13 @@ class Fitted:
     has_bands: bool
 
 
-def run(plan: FitPlan, task: Task, progress: Progress) -> Fitted:
+def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitted:
     """Fit a model: from nothing, or what to add to a model."""
-    began, base = time.monotonic(), plan.base
+    base = plan.base
     table, targets, settings, limits = plan.inputs
     has_bands = settings.bands and base is None
     encoder = encode(table, targets, settings, base)
+    clock.lap("encode")
     shapes = shapes_of(settings, encoder)
     rules = rules_of(settings, encoder, shapes, identifiers_of(table, targets, encoder))
     required = required_components(
@@ -109,22 +110,29 @@ def run(plan: FitPlan, task: Task, progress: Progress) -> Fitted:
     problem = replace(build(plan.inputs, encoder, task, shapes, base), states=plan.states)
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
+    clock.lap("build")
     solve = solve_searched if settings.interactions.are_searched else solve_listed
     solve = solve_deep if is_deep(settings, problem) else solve
     training = limits.share(TRAINING_SHARE) if has_bands else limits
-    solved = without_constants(solve(problem, rules, settings, training, progress), rules, settings)
-    keep = keep_of(solved, required, settings)
+    solved = solve(problem, rules, settings, training, progress, clock)
+    solved = without_constants(solved, rules, settings)
+    clock.lap("solve")
+    keep, began = keep_of(solved, required, settings), time.monotonic()
     selection = select_components(solved, keep, limits)
+    events = [*solved.events, *solved.solution.events]
+    cut = cut_selection(selection, solved.problem, began)
+    clock.lap("select")
     kept = refit(solved, selection, progress)
+    clock.lap("refit")
     kept = with_bands(kept, limits) if has_bands else kept
-    model = finished(kept, task, has_bands)
-    events = [*solved.events, *solved.solution.events, *kept.events]
-    events += cut_selection(selection, solved.problem, began)
+    clock.lap("bands")
+    model = finished(kept, task, has_bands, clock)
+    events += [*kept.events, *cut]
     if problem.base is not None:
-        events.append(base_event(problem.base, encoder, model, began))
+        events.append(base_event(problem.base, encoder, model))
     return Fitted(
         model=model,
-        events=events,
+        events=[*events, *clock.events()],
         solved=replace(solved, problem=replace(solved.problem, states=None)),  # refits keep none
         keep=keep,
         kept=kept.components,
@@ -287,6 +295,7 @@ def solve_listed(
     settings: Settings,
     limits: Limits,
     progress: Progress,
+    clock: Stopwatch,
 ) -> Solved:
     """Fit the components that the user lists, or all."""
     given, solver = settings.interactions, settings.solver
@@ -327,6 +336,7 @@ def solve_searched(
     settings: Settings,
     limits: Limits,
     progress: Progress,
+    clock: Stopwatch,
 ) -> Solved:
     """Fit the components that a search finds: main effects and pairs, then higher orders."""
     request = settings.interactions.request(settings.order, settings.max_components)
@@ -335,11 +345,14 @@ def solve_searched(
         most_triples=most_triples(problem, settings), screens_all_triples=settings.is_order_given,
     )  # fmt: skip
     whole = problem.with_components(search.up_to_pairs())
+    clock.lap("search")
     budget = time_budget(whole, n_bags_of(problem, settings), limits)
     whole = whole.with_bags(budget.n_bags)
     solution = settings.solver.solve(whole, budget.limits, progress)
     search.limits = budget.limits
+    clock.lap("solve")
     higher = search.higher(whole, solution)
+    clock.lap("search")
     if higher:
         components = ComponentSet((*whole.components, *higher))
         whole = whole.with_components(inherited(components, settings))
@@ -363,12 +376,13 @@ def solve_deep(
     settings: Settings,
     limits: Limits,
     progress: Progress,
+    clock: Stopwatch,
 ) -> Solved:
     """Fit the core that deep trees find, and mix it with the trees."""
     budget = time_budget(problem, n_bags_of(problem, settings), limits)
     mixture = Mixture(
         problem=problem.with_bags(budget.n_bags), rules=rules, settings=settings,
-        limits=budget.limits, progress=progress, events=budget.events,
+        limits=budget.limits, progress=progress, events=budget.events, clock=clock,
     )  # fmt: skip
     whole, solution, deep = mixture.solve()
     return Solved(
@@ -507,14 +521,19 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
     return replace(solved, events=[*solved.events, event])
 
 
-def finished(solved: Solved, task: Task, has_bands: bool) -> AnovaModel:
+def finished(solved: Solved, task: Task, has_bands: bool, clock: Stopwatch) -> AnovaModel:
     """Bring a solution through the last stages: freeze, constrain, balance, prune, calibrate."""
     problem = solved.problem
-    model = constrained(freeze(solved, task), problem)
+    model = freeze(solved, task)
+    clock.lap("freeze")
+    model = constrained(model, problem)
+    clock.lap("constrain")
     model = pruned(balanced(model, problem))
-    if not has_bands:
-        return model
-    return calibrated(model, problem, solved.solution, solved.row_errors)
+    clock.lap("balance")
+    if has_bands:
+        model = calibrated(model, problem, solved.solution, solved.row_errors)
+        clock.lap("calibrate")
+    return model
 
 
 def freeze(solved: Solved, task: Task) -> AnovaModel:
@@ -541,7 +560,7 @@ def constrained(model: AnovaModel, problem: Problem) -> AnovaModel:
     return constrain(model, shapes) if shapes else model
 
 
-def base_event(base: BaseModel, encoder: TableEncoder, model: AnovaModel, began: float) -> Event:
+def base_event(base: BaseModel, encoder: TableEncoder, model: AnovaModel) -> Event:
     """Say what the fit added to, what it did not change, and how far the intercept moved."""
     moved = ", ".join(f"{shift:.6g}" for shift in model.intercepts - base.intercepts)
     frozen = ComponentSet(tuple(base.frozen)).names(encoder.feature_names)
@@ -551,7 +570,7 @@ def base_event(base: BaseModel, encoder: TableEncoder, model: AnovaModel, began:
         note=f"added to a model of {len(base.tables)} components; the intercept moved by "
         f"{moved}{held}; no bands, which would not know the errors of that model",
         n_components=len(model.components),
-        seconds=time.monotonic() - began,
+        seconds=0.0,
     )
 
 

@@ -162,7 +162,7 @@ class Search:
     screens_all_triples: bool = False  # of as many features as possible, however long it takes
     events: list[Event] = field(default_factory=list)  # what was tried and decided
     evident: set[Component] = field(default_factory=set)  # components above the noise
-    began: float = field(default_factory=time.monotonic)
+    last: float = field(default_factory=time.monotonic)  # when the last entry was made
 
     @cached_property
     def probe_limits(self) -> Limits:
@@ -377,12 +377,13 @@ class Search:
         self, problem: Problem, ranking: Ranking | None, note: str, loss: float | None = None
     ) -> None:
         """Record what was tried."""
+        last, self.last = self.last, time.monotonic()
         event = Event(
             stage="search",
             note=note,
             n_components=len(problem.components),
             validation_loss=loss,
-            seconds=time.monotonic() - self.began,
+            seconds=self.last - last,
         )
         if ranking is not None:
             cut = " (the time limit cut the screen short)" if ranking.is_cut else ""

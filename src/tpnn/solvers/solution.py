@@ -119,7 +119,7 @@ LOGGER = logging.getLogger("tpnn")
 class Event:
     """One entry in the history of a fit; fields that do not apply are None."""
 
-    stage: str  # "search", "grow", "descent", "mix", "refit", "bands", "limit" or "start"
+    stage: str  # "search", "grow", "descent", "mix", "refit", "bands", "limit", "start" or "time"
     note: str = ""  # what was tried or decided
     bag: int | None = None
     step: int | None = None  # rounds or steps that the bag was trained for
@@ -130,7 +130,7 @@ class Event:
     noise_floor: float | None = None  # largest score that noise reaches
     training_loss: float | None = None
     validation_loss: float | None = None  # on the held-out rows
-    seconds: float  # since the stage began
+    seconds: float  # that it took; entries of bags that grew at the same time overlap
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dict."""
@@ -143,6 +143,34 @@ class Event:
             text = f"{fields.pop('stage')}: {fields.pop('note')}".rstrip(": ")
             numbers = ", ".join(f"{key} {value:.4g}" for key, value in fields.items())
             LOGGER.log(level, "%s (%s)", text, numbers)
+
+
+class Stopwatch:
+    """Seconds of each stage of a fit, on the clock; together they are those of the fit."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def lap(self, stage: str) -> None:
+        """Add to a stage all the time since the last lap."""
+        last, self._last = self._last, time.monotonic()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + self._last - last
+
+    def events(self) -> list[Event]:
+        """Return one entry of the history for each stage."""
+        pairs = self.seconds.items()
+        return [Event(stage="time", note=stage, seconds=seconds) for stage, seconds in pairs]
+
+    def table(self) -> str:
+        """Return a small table for people: stages, seconds, and shares of the whole."""
+        whole = sum(self.seconds.values())
+        rows = [*self.seconds.items(), ("in all", whole)]
+        width = max(len(stage) for stage, _ in rows)
+        return "\n".join(
+            f"{stage:{width}}  {seconds:8.2f} s  {seconds / max(whole, 1e-9):4.0%}"
+            for stage, seconds in rows
+        )
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="gradient descent needs torch")
 
-from tests.conftest import with_solver  # noqa: E402
+from tests.conftest import told, with_solver  # noqa: E402
 from tpnn import Descent, TPNNRegressor  # noqa: E402
 from tpnn.solvers.descent.cpu import ONE_TORCH_THREAD  # noqa: E402
 
 
 def test_history_tells_what_happened(table: Any, quick_descent: Any) -> None:
     X, y = table
-    history = TPNNRegressor(**quick_descent).fit(X, y).history_
+    history = told(TPNNRegressor(**quick_descent).fit(X, y))
     assert [record["step"] for record in history] == list(range(41))
     assert history[-1]["training_loss"] < history[0]["training_loss"]
     assert all(set(record) == set(history[0]) for record in history)
@@ -25,7 +25,7 @@ def test_history_tells_what_happened(table: Any, quick_descent: Any) -> None:
 def test_first_step_is_the_best_constant(table: Any, quick_descent: Any) -> None:
     """Before the first step the model is the constant: loss 1/2 on standardised targets."""
     X, y = table
-    history = TPNNRegressor(**{**quick_descent, "n_bags": 8}).fit(X, y).history_
+    history = told(TPNNRegressor(**{**quick_descent, "n_bags": 8}).fit(X, y))
     assert history[0]["training_loss"] == pytest.approx(0.5, rel=0.1)
 
 
@@ -35,13 +35,13 @@ def test_noise_is_not_learned(quick_descent: Any) -> None:
     X, y = rng.normal(size=(2000, 3)), rng.normal(size=2000)
     model = TPNNRegressor(**with_solver(quick_descent, max_steps=300, patience=20)).fit(X, y)
     assert model.predict(X).std() < 0.15
-    assert len(model.history_) < 150
+    assert len(told(model)) < 150
 
 
 def test_patience_stops_every_bag(table: Any, quick_descent: Any) -> None:
     X, y = table
     model = TPNNRegressor(**with_solver(quick_descent, max_steps=5000, patience=5)).fit(X, y)
-    assert 6 < len(model.history_) < 5000
+    assert 6 < len(told(model)) < 5000
 
 
 def test_best_step_is_kept_not_the_last(table: Any, quick_descent: Any) -> None:
@@ -49,7 +49,7 @@ def test_best_step_is_kept_not_the_last(table: Any, quick_descent: Any) -> None:
     X, y = table
     settings = {**with_solver(quick_descent, learning_rate=0.5, patience=150), "n_bags": 1}
     long = TPNNRegressor(**with_solver(settings, max_steps=150)).fit(X, y)
-    losses = [record["validation_loss"] for record in long.history_]
+    losses = [record["validation_loss"] for record in told(long)]
     best = int(np.argmin(losses))
     assert best < 150
     short = TPNNRegressor(**with_solver(settings, max_steps=best)).fit(X, y)

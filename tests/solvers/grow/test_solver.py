@@ -13,6 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import tpnn
+from tests.conftest import told
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, datasets
 from tpnn.anova.measure import Marginal
 from tpnn.anova.terms import dictionary
@@ -23,7 +24,7 @@ ZERO, SMOOTH, MIXED = "from 0", "from the smooth start", "mixed"
 
 def starts(model: Any) -> list[str]:
     """What each bag grew from."""
-    return [record["note"] for record in model.history_]
+    return [record["note"] for record in told(model)]
 
 
 def test_few_distinct_rows_are_fitted_as_the_many_they_stand_for() -> None:
@@ -65,11 +66,11 @@ def test_fits_in_two_threads_agree_and_give_the_pools_back(table: Any) -> None:
 def test_rounds_and_patience_are_limits(table: Any) -> None:
     X, y = table
     model = TPNNRegressor(**FEW, solver=Grow(max_rounds=20)).fit(X, y)
-    assert max(record["step"] for record in model.history_) <= 20
+    assert max(record["step"] for record in told(model)) <= 20
     patient, hasty = (
         TPNNRegressor(**FEW, solver=Grow(patience=patience)).fit(X, y) for patience in (200, 1)
     )
-    for long, short in zip(patient.history_, hasty.history_, strict=True):
+    for long, short in zip(told(patient), told(hasty), strict=True):
         assert long["step"] >= short["step"]
         assert long["validation_loss"] <= short["validation_loss"]
 
@@ -84,7 +85,7 @@ def test_without_growth_a_pair_has_the_rank_of_its_dictionary(table: Any) -> Non
     ranks = [np.linalg.matrix_rank(m.model_.tables[pair][..., 0], tol=1e-6) for m in (none, smooth)]
     n_sigmoids = dictionary(Marginal.of(none.model_.encoder.axes[2]), 2).shape[-1]
     assert ranks[0] <= n_sigmoids < ranks[1]
-    assert [record["step"] for record in none.history_] == [0, 0]
+    assert [record["step"] for record in told(none)] == [0, 0]
     assert starts(smooth) == [SMOOTH, SMOOTH]
     assert starts(auto) == [ZERO, SMOOTH, MIXED] * 2
     assert none.model_.identifiability_error() < 1e-6
@@ -96,8 +97,8 @@ def test_large_problems_grow_from_zero_alone(table: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("tpnn.solvers.grow.solver.LARGEST_SMOOTH_START", 0)
     large = TPNNRegressor(**FEW, solver=Grow(max_rounds=20)).fit(X, y)
     assert starts(large) == [ZERO, ZERO]
-    losses = [record["validation_loss"] for record in small.history_[::3]]
-    assert [record["validation_loss"] for record in large.history_] == losses
+    losses = [record["validation_loss"] for record in told(small)[::3]]
+    assert [record["validation_loss"] for record in told(large)] == losses
     smooth = TPNNRegressor(**FEW, solver=Grow(growth="smooth", max_rounds=20)).fit(X, y)
     assert starts(smooth) == [SMOOTH, SMOOTH]  # as it was asked for
     ridge = TPNNRegressor(**FEW, solver=Grow(l2=0.1, max_rounds=20)).fit(X, y)

@@ -43,7 +43,7 @@ class TrainingLog:
         self.schedule, self.limits, self.progress = schedule, limits, progress
         self.stopping = schedule.stopping(n_bags)
         self.events: list[Event] = []
-        self.began = time.monotonic()
+        self.last = time.monotonic()
         progress.begin(schedule.max_steps + 1, "step")  # the first one is the start
 
     @property
@@ -53,12 +53,13 @@ class TrainingLog:
 
     def record(self, training: Float32Array, validation: Float32Array) -> BoolArray:
         """Record the losses (n_bags,) of the next step; return which bags are at their best."""
+        last, self.last = self.last, time.monotonic()
         event = Event(
             stage="descent",
             step=len(self.events),
             training_loss=float(training.mean()),
             validation_loss=float(validation.mean()),
-            seconds=time.monotonic() - self.began,
+            seconds=self.last - last,
         )
         self.events.append(event)
         self.progress.advance(event)

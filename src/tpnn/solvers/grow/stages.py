@@ -122,12 +122,12 @@ class HigherOrders:
 
     def fit(self, lower: Solution, progress: Progress) -> Solution:
         """Add higher orders to a solution of lower ones, and purify the sum."""
-        began = time.monotonic()
         n_bags = self.problem.n_bags
         raw = self.problem.raw_scores_by_bag(lower)
         events: list[Event] = []
 
         def grow(bag: int) -> Grown:
+            began = time.monotonic()
             grown = self.bags.grow(bag, raw[bag])
             event = Event(
                 stage="grow", note=self.bags.grower.noted(self.note), bag=bag, step=grown.rounds,
@@ -237,7 +237,7 @@ class LowerOrders:
 
     def fit(self, progress: Progress) -> Solution:
         """Grow every bag in its ways, mix, grow on, impose shapes, purify and smooth."""
-        self.progress, self.events, self.began = progress, list[Event](), time.monotonic()
+        self.progress, self.events = progress, list[Event]()
         progress.begin(self.problem.n_bags * (2 * len(self.ways) - 1), "growth")
         starts = self._starts()
         if len(self.ways) == 1:
@@ -320,24 +320,29 @@ class LowerOrders:
         The history is told of each growth that has ended, unless it is only one to try.
         """
 
-        def tell(task: GrowthTask, grown: Grown) -> Grown:
+        def tell(task: GrowthTask, grown: Grown, began: float) -> Grown:
             if is_told:
-                self._tell(task, grown)
+                self._tell(task, grown, began)
             return grown
+
+        def grow(task: GrowthTask) -> Grown:
+            began = time.monotonic()
+            return tell(task, self._grow(task), began)
 
         place = current_place()
         if place is not None:
             bags = Bags(self.problem, self.layout, self.grower, self.sides)
-            by_task = {n: tell(tasks[n], grown) for n, grown in place.grow(bags, tasks)}
+            began = time.monotonic()
+            by_task = {n: tell(tasks[n], grown, began) for n, grown in place.grow(bags, tasks)}
             return [by_task[number] for number in range(len(tasks))]
         with ONE_BLAS_THREAD, self.grower.limits.workers() as workers:
-            return workers.map(lambda task: tell(task, self._grow(task)), tasks)
+            return workers.map(grow, tasks)
 
-    def _tell(self, task: GrowthTask, grown: Grown) -> None:
+    def _tell(self, task: GrowthTask, grown: Grown, began: float) -> None:
         event = Event(
             stage="grow", note=self.grower.noted(task.note), bag=task.bag, step=grown.rounds,
             n_components=len(self.problem.ordered), validation_loss=grown.loss,
-            seconds=time.monotonic() - self.began,
+            seconds=time.monotonic() - began,
         )  # fmt: skip
         self.events.append(event)
         self.progress.advance(event)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.conftest import told
 from tests.solvers.grow.card.emulation import EmulatedCard
 from tpnn import Grow, TPNNClassifier, TPNNRegressor
 from tpnn.solvers.grow import solver as solver_module
@@ -54,7 +55,7 @@ def test_same_bits(
     on_card(monkeypatch, card)
     found = kind(order=order, **SETTINGS).fit(X, target)
     assert bits(found) == bits(expected)
-    assert found.history_[-1]["step"] > 0  # the last that grew
+    assert told(found)[-1]["step"] > 0  # the last that grew
 
 
 def test_more_rounds_go_on_from_the_card(
