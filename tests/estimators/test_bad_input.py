@@ -169,12 +169,6 @@ def test_arguments_of_other_libraries(name: str) -> None:
         TPNNRegressor(**QUICK).fit(X, Y, colour="red")
 
 
-def test_features_have_no_importances() -> None:
-    assert not hasattr(TPNNRegressor(), "feature_importances_")
-    with pytest.raises(AttributeError, match=r"^feature_importances_: components have importances"):
-        TPNNRegressor().feature_importances_  # noqa: B018
-
-
 @pytest.mark.parametrize("labels", [[1, "a"] * 15, [("a", 1), ("b", 2)] * 15, Y.tolist()])
 def test_odd_labels(labels: list[Any]) -> None:
     with pytest.raises(

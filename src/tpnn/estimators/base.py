@@ -23,6 +23,7 @@ from tpnn._utils.rules import check_parameters, is_count
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.anova.components import Component, ComponentSet
 from tpnn.estimators.fit_record import FitRecord, provenance_of
+from tpnn.estimators.given_rows import GivenRows, first_table
 from tpnn.estimators.inputs import Settings, check_one_offset, prepare, read_start
 from tpnn.estimators.parameters import RULES, parametrised
 from tpnn.estimators.pipeline import Fitted, Solved, finished, refit, run, with_bands
@@ -171,8 +172,15 @@ LOGGER = logging.getLogger("tpnn")
 HELD_OUT = (
     "Growth stops by itself, on rows that each bag holds out: validation_fraction is their share."
 )
+X_VAL = "Pass the rows that stop growth as X_val=, y_val=."
+WEIGHTS_VAL = "With X_val, sample_weight has the weights of the rows of X and then of X_val."
 INSTEAD = {  # of arguments that people know from other libraries
-    "eval_set": f"{HELD_OUT} Score other rows with score or tpnn.validate.",
+    **dict.fromkeys(("eval_set", "validation_data", "valid_sets", "val_set", "eval_metric"), X_VAL),
+    **dict.fromkeys(("X_valid", "y_valid", "X_test", "y_test"), X_VAL),
+    **dict.fromkeys(("sample_weight_val", "sample_weight_eval_set"), WEIGHTS_VAL),
+    **dict.fromkeys(("eval_sample_weight", "w_val"), WEIGHTS_VAL),
+    "offset_val": "With X_val, offset has the numbers of the rows of X and then of X_val.",
+    "groups_val": "With X_val, groups has the names of the rows of X and then of X_val.",
     "early_stopping_rounds": f"{HELD_OUT} Pass solver=Grow(patience=...) for another patience.",
     "callbacks": "Pass time_limit or checkpoint, or follow the logger 'tpnn'.",
     "cat_features": "Strings and categories are levels already; pass categorical=[...] for numbers "
@@ -261,11 +269,20 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Refused, because components have importances, and features share them."""
-        raise AttributeError(
-            "feature_importances_: components have importances, and features share them. Call "
-            "explain().importance(), or average np.abs(shap_values(X).values) over rows."
-        )
+        """Sum of E|f_S| over the components S that have a feature, for each column of X.
+
+        An interaction counts in full for each of its features, so the sum over the features is
+        larger than that over the components, ``explain().importance()``. The remainder counts for
+        none of them, and neither does the column of the offset.
+        """
+        check_is_fitted(self)
+        sizes = self.model_.explain().importance()
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        of_feature = {str(name): 0.0 for name in names}
+        for component in self.components_:
+            for name in component:
+                of_feature[name] += sizes[component]
+        return np.array(list(of_feature.values()))
 
     def path(self) -> SelectionPath:
         """Refitted models of about ten sizes, from sparse to full, with honest held-out losses.
@@ -365,29 +382,26 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
 
     def _fit(
         self,
-        X: Any,
+        given: GivenRows,
         y: NDArray[Any],
         targets: Targets,
         task: Task,
-        named: Any,
         warm: WarmStart | None = None,
         checkpoint: Any = None,
     ) -> None:
-        """Run the pipeline and store its results.
-
-        ``y`` are the targets as numbers or labels, ``named`` what the user passed for them.
-        """
+        """Run the pipeline and store its results; ``y`` are the targets as numbers or labels."""
         parameters = self.get_params(deep=False)
         progress = ProgressBar(type(self).__name__, self.verbose)
         clock = Stopwatch()
         with progress, announcing(progress.say):
-            inputs = prepare(X, targets, Settings.of(parameters))
+            inputs = prepare(given.tables, targets, Settings.of(parameters))
+            seen = first_table(inputs.table)
             clock.lap("read")
             plan, asked = FitPlan(inputs, GrowthStates()), parameters
             if warm is not None:
                 check_start(warm, task, inputs)
                 if inputs.settings.solver.get_params()["max_rounds"] == 0:
-                    return self._adopt(warm, inputs.table)
+                    return self._adopt(warm, seen)
                 plan = warm.plan(inputs, self._task, parameters)
                 asked = parameters | warm.settings
             if checkpoint is not None:
@@ -395,14 +409,15 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
             fitted = run(plan, task, progress, clock)
         if self.verbose == 2:
             progress.say(clock.table())
-        LOGGER.info("%s: %d rows, %r", type(self).__name__, len(targets.y), fitted.model)
+        LOGGER.info("%s: %d rows, %r", type(self).__name__, seen.n_rows, fitted.model)
         rows = RowSums(inputs.table)
+        seen_rows = rows if seen is inputs.table else RowSums(seen)
         provenance = provenance_of(
-            self._task, inputs.table, rows.digest(target_columns(y)), asked, fitted.events,
-            task.objective.name, named,
+            self._task, seen, seen_rows.digest(target_columns(y[: seen.n_rows])), asked,
+            fitted.events, task.objective.name, given.targets[0],
         )  # fmt: skip
         model = replace(fitted.model, provenance=provenance)
-        self._store(inputs.table, model, fitted.events)
+        self._store(seen, model, fitted.events)
         self._fitted_ = replace(fitted, model=model)
         self._record_ = FitRecord.of(self._task, parameters, model, rows, plan)
 

@@ -17,11 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.rules import warn
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
+from tpnn.estimators.given_rows import GivenRows
 from tpnn.estimators.inputs import (
     checked_target,
     checked_weights,
-    memory_for_tables,
-    targets_of,
 )
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.loss.objectives import OBJECTIVES, several_classes
@@ -29,7 +28,6 @@ from tpnn.model.codec import storable_labels
 from tpnn.model.predicting import PredictsClasses, check_class_offset
 from tpnn.model.task import Task
 from tpnn.table.columns import array_of
-from tpnn.table.files.training_rows import read_training
 
 FEW_LABELS = 20  # of so few rows each may have a class of its own
 
@@ -74,6 +72,8 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         freeze: Any = None,
         nodes: str = "keep",
         checkpoint: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
     ) -> Self:
         """Fit to rows X and labels y; the arguments are those of :meth:`TPNNRegressor.fit`.
 
@@ -81,16 +81,16 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         changes no probability.
         """
         warm = self._begin(offset, start, freeze, nodes)
-        X, y, sample_weight, groups = read_training(
-            X, y, sample_weight, groups, memory_for_tables()
-        )
-        labels = checked_target(_plain_labels(y), None)
-        _check_labels(labels)
-        weights = checked_weights(sample_weight, len(labels))
+        rows = GivenRows.read(X, y, sample_weight, offset, groups, X_val, y_val)
+        read = rows.checked(lambda y: checked_target(_plain_labels(y), None))
+        labels, seen = np.concatenate(read), slice(rows.n_rows)
+        _check_labels(labels[seen])
+        weights = checked_weights(rows.sample_weight, len(labels))
         if self.class_weight is not None:
-            by_class = _class_weights(self.class_weight, labels, weights)
+            by_class = _class_weights(self.class_weight, labels, weights, seen)
             weights = by_class if weights is None else weights * by_class
-        classes = np.unique(labels if weights is None else labels[weights > 0])
+        classes = np.unique(labels[seen] if weights is None else labels[seen][weights[seen] > 0])
+        _check_known(labels, classes, seen)
         if len(classes) < 2:
             raise ValueError(
                 f"y: at least two classes are needed, found {len(classes)} class(es) "
@@ -105,12 +105,12 @@ class TPNNClassifier(ClassifierMixin, PredictsClasses, TPNNEstimator):
         check_class_offset(self.offset if offset is None else offset, len(classes))
         columns = classes[1:] if len(classes) == 2 else classes
         indicators = (labels[:, None] == columns).astype(np.float64)
-        targets = targets_of(indicators, weights, offset, groups)
+        targets = rows.weighted(indicators, weights)
         stored = tuple(storable_labels(classes))
         task = Task(OBJECTIVES["log_loss"], classes=stored)
         if len(classes) > 2:
             task = Task(several_classes(len(classes)), tuple(map(str, classes)), stored)
-        self._fit(X, labels, targets, task, y, warm, checkpoint)
+        self._fit(rows, labels, targets, task, warm, checkpoint)
         self.classes_ = classes
         return self
 
@@ -142,14 +142,31 @@ def _check_labels(labels: NDArray[Any]) -> None:
         )
 
 
+def _check_known(labels: NDArray[Any], classes: NDArray[Any], seen: slice) -> None:
+    """Refuse labels of X_val that no row of X has."""
+    new = np.setdiff1d(labels[seen.stop :], classes)
+    if len(new):
+        raise ValueError(
+            f"y_val: labels must be among those of y, found {reprlib.repr(new.tolist())}. Drop "
+            "those rows, or move some of them to X."
+        )
+
+
 def _class_weights(
-    class_weight: str | Mapping[Any, float], labels: NDArray[Any], weights: FloatArray | None
+    class_weight: str | Mapping[Any, float],
+    labels: NDArray[Any],
+    weights: FloatArray | None,
+    seen: slice,
 ) -> FloatArray:
-    """Factor on the weight of every row; "balanced" is mass / (n_classes * mass of its class)."""
+    """Factor on the weight of every row; "balanced" is mass / (n_classes * mass of its class).
+
+    The masses are those of the rows that are ``seen``, without those of X_val.
+    """
     if class_weight != "balanced":
         return np.asarray(compute_sample_weight(class_weight, labels), np.float64)
     classes, members = np.unique(labels, return_inverse=True)
-    order = np.arange(len(labels)) if weights is None else np.argsort(weights)  # fixes the sums
+    order = np.arange(len(labels))[seen]
+    order = order if weights is None else order[np.argsort(weights[seen])]  # fixes the sums
     factors = None if weights is None else weights[order]
     masses = np.bincount(members[order], factors, minlength=len(classes))
     present = masses > 0

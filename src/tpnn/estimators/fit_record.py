@@ -120,6 +120,7 @@ def rows_digest(rows: RowSums, targets: Targets) -> str:
     """Digest of rows, targets, weights, offsets and groups, whatever the order of the rows."""
     named = [(f"y {number}", column) for number, column in enumerate(targets.y.T)]
     named += [("weight", targets.weights), ("offset", targets.offset), ("group", targets.groups)]
+    named.append(("held out", targets.held_out))
     columns = [
         (name, read_column(np.asarray(values, np.float64), name))
         for name, values in named

@@ -30,6 +30,7 @@ from tpnn.solvers.problem.rows import Targets
 from tpnn.solvers.solution import Event, Limits
 from tpnn.solvers.solver import Solver
 from tpnn.table.columns import StoredColumns, array_of, is_missing
+from tpnn.table.joined import JoinedTable
 from tpnn.table.table import Table
 
 LARGEST_WEIGHT = 1e100  # sums of larger weights could overflow
@@ -182,9 +183,9 @@ class FitInputs(NamedTuple):
     limits: Limits
 
 
-def prepare(X: Any, targets: Targets, settings: Settings) -> FitInputs:
-    """Note the time and read the table; a column that is the offset joins the targets."""
-    limits, table = limits_from_now(settings), read(X, targets, settings)
+def prepare(tables: Sequence[Any], targets: Targets, settings: Settings) -> FitInputs:
+    """Note the time and read X and X_val; a column that is the offset joins the targets."""
+    limits, table = limits_from_now(settings), read(tables, targets, settings)
     if table.offset_column is None:
         return FitInputs(table, targets, settings, limits)
     offset = column_offset(table, table.offset_column)
@@ -198,9 +199,9 @@ def limits_from_now(settings: Settings) -> Limits:
     return Limits(deadline, threads_of(settings.n_jobs), settings.device)
 
 
-def read(X: Any, targets: Targets, settings: Settings) -> Table:
-    """Read the user's table, one row for each target; a column of offsets is set aside."""
-    table = Table(X)
+def read(tables: Sequence[Any], targets: Targets, settings: Settings) -> Table:
+    """Read X and X_val, one row for each target; a column of offsets is set aside."""
+    table = Table(tables[0]) if len(tables) == 1 else JoinedTable.of(*map(Table, tables))
     check_rows(table.n_rows, len(targets.y))
     argument = "offset" if settings.exposure is None else "exposure"
     column = settings.offset if settings.exposure is None else settings.exposure

@@ -251,6 +251,7 @@ class Candidates:
         )
         rows = held_out.rows
         has_seen = (problem.rows.training[rows] > 0)[:, :, None]  # (n_held_out, n_bags, 1)
+        has_seen |= ~has_seen.any(1, keepdims=True)  # no bag has learned such a row by heart
         n_seen = np.maximum(has_seen.sum(1), 1)
         one, other = (
             has_seen * (raw - (has_seen * raw).sum(1, keepdims=True) / n_seen[:, None])

@@ -27,6 +27,7 @@ from tpnn.anova.components import (
 )
 from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.fit_record import component_tests
+from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
 from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, with_remainder
 from tpnn.model.constrain import constrain
@@ -101,13 +102,14 @@ def run(plan: FitPlan, task: Task, progress: Progress, clock: Stopwatch) -> Fitt
     table, targets, settings, limits = plan.inputs
     has_bands = settings.bands and base is None
     encoder = encode(table, targets, settings, base)
+    inputs = plan.inputs._replace(targets=with_known_values(table, targets, encoder))
     clock.lap("encode")
     shapes = shapes_of(settings, encoder)
     rules = rules_of(settings, encoder, shapes, identifiers_of(table, targets, encoder))
     required = required_components(
         rules.required, settings.interactions.heredity, settings.max_components
     )
-    problem = replace(build(plan.inputs, encoder, task, shapes, base), states=plan.states)
+    problem = replace(build(inputs, encoder, task, shapes, base), states=plan.states)
     problem = problem if base is None else based(problem, base.on_nodes_of(problem))
     check_memory(problem, settings)
     clock.lap("build")

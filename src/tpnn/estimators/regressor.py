@@ -10,12 +10,11 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, r2_score
 
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
+from tpnn.estimators.given_rows import GivenRows
 from tpnn.estimators.inputs import (
     check_range,
     checked_targets,
     checked_weights,
-    memory_for_tables,
-    targets_of,
 )
 from tpnn.estimators.parameters import documented, parametrised
 from tpnn.explain.metrics.estimates import explained_share, known_offset
@@ -23,7 +22,6 @@ from tpnn.loss.objectives import Objective, resolve
 from tpnn.loss.row_values import checked_numbers
 from tpnn.model.predicting import PredictsNumbers
 from tpnn.model.task import Task, unit_of
-from tpnn.table.files.training_rows import read_training
 
 
 @documented
@@ -62,6 +60,8 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         freeze: Any = None,
         nodes: str = "keep",
         checkpoint: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
     ) -> Self:
         """Fit to rows X and targets y.
 
@@ -98,21 +98,26 @@ class TPNNRegressor(RegressorMixin, PredictsNumbers, TPNNEstimator):
         checkpoint : path of a folder, optional
             Where growth is written to after every 50 rounds. If the fit is interrupted or killed,
             the same call resumes it from there, to the same bits.
+        X_val, y_val : table and targets, optional
+            Rows that decide when growth stops, which components are kept and how deep trees are
+            mixed in, instead of those that bags would hold out. Then all bags train on all rows of
+            X and differ by their random draws alone, and ``validation_fraction`` counts for
+            nothing. The rows place no node and move no value in another way. ``sample_weight``,
+            ``offset`` and ``groups`` then have the values of X and, after them, those of X_val. For
+            a table in files, X_val is a path too, and y_val may be left out.
         """
         warm = self._begin(offset, start, freeze, nodes)
-        X, y, sample_weight, groups = read_training(
-            X, y, sample_weight, groups, memory_for_tables()
-        )
-        target, names = checked_targets(y)
+        rows = GivenRows.read(X, y, sample_weight, offset, groups, X_val, y_val)
+        read = rows.checked(checked_targets)
+        target, names = np.concatenate([target for target, _ in read]), read[0][1]
         objective = resolve(self.objective, target.shape[1])
         check_range(target, objective)
         _check_exposure(self.exposure, objective)
-        weights = checked_weights(sample_weight, len(target))
-        targets = targets_of(target, weights, offset, groups)
+        targets = rows.weighted(target, checked_weights(rows.sample_weight, len(target)))
         outputs = names if target.shape[1] > 1 else ()
         if objective.n_outputs > 1 and objective.levels:
             outputs = tuple(map(str, objective.levels))
-        self._fit(X, target, targets, Task(objective, outputs), y, warm, checkpoint)
+        self._fit(rows, target, targets, Task(objective, outputs), warm, checkpoint)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:

@@ -9,11 +9,10 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.estimators.base import TPNNEstimator, whole_or_not
+from tpnn.estimators.given_rows import GivenRows
 from tpnn.estimators.inputs import (
     checked_weights,
-    memory_for_tables,
     refuse_stored,
-    targets_of,
 )
 from tpnn.estimators.parameters import documented
 from tpnn.explain.metrics.curves import breslow
@@ -23,7 +22,6 @@ from tpnn.loss.row_values import checked_survival
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.table.axis import read_only
-from tpnn.table.files.training_rows import read_training
 
 
 @documented
@@ -68,6 +66,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         freeze: Any = None,
         nodes: str = "keep",
         checkpoint: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
     ) -> Self:
         """Fit to rows X and y, which holds times and events.
 
@@ -83,30 +83,34 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             Weight of each row, and known part of its log risk.
         groups : array of shape (n_rows,), optional
             As in :meth:`TPNNRegressor.fit`.
-        start, freeze, nodes, checkpoint
+        start, freeze, nodes, checkpoint, X_val, y_val
             As in :meth:`TPNNRegressor.fit`.
         """
         warm = self._begin(offset, start, freeze, nodes)
-        X, y, sample_weight, groups = read_training(
-            X, y, sample_weight, groups, memory_for_tables()
-        )
-        refuse_stored(X)
-        times, events = checked_survival(y)
-        weights = checked_weights(sample_weight, len(times))
+        rows = GivenRows.read(X, y, sample_weight, offset, groups, X_val, y_val)
+        refuse_stored(rows.tables[0])
+        times, events = np.concatenate(rows.checked(checked_survival), axis=1)
+        weights = checked_weights(rows.sample_weight, len(times))
         counted = np.ones(len(times), bool) if weights is None else weights > 0
-        if not events[counted].any():
-            raise ValueError(
-                f"y: at least one event must be observed, found none in {counted.sum()} rows. "
-                "Check that the second column is 1 where the event happened."
-            )
+        for argument, part in {"y": slice(rows.n_rows), "y_val": slice(rows.n_rows, None)}.items():
+            if len(counted[part]) and not events[part][counted[part]].any():
+                raise ValueError(
+                    f"{argument}: at least one event must be observed, found none in "
+                    f"{counted[part].sum()} rows. Check that the second column is 1 where the "
+                    "event happened."
+                )
         ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
-        targets = targets_of(np.column_stack([ranks, events]), weights, offset, groups)
-        seen = np.column_stack([times, events])
-        self._fit(X, seen, targets, Task(OBJECTIVES["cox"]), y, warm, checkpoint)
+        targets = rows.weighted(np.column_stack([ranks, events]), weights)
+        lifetimes = np.column_stack([times, events])
+        self._fit(rows, lifetimes, targets, Task(OBJECTIVES["cox"]), warm, checkpoint)
         evidence = self.model_.evidence
         baseline = evidence.baseline  # of a model that stays as it was
         if baseline is None:
-            baseline = breslow(times, events, self.predict(X, offset), weights)
+            seen = slice(rows.n_rows)
+            known = None if offset is None else np.asarray(offset)[seen]
+            of_rows = None if weights is None else weights[seen]
+            risks = self.predict(rows.tables[0], known)
+            baseline = breslow(times[seen], events[seen], risks, of_rows)
             self.model_ = replace(self.model_, evidence=replace(evidence, baseline=baseline))
         self.event_times_ = read_only(baseline.times)
         with np.errstate(over="ignore"):

@@ -164,7 +164,7 @@ def held_out_rows(problem: Problem, solution: Solution, model: AnovaModel) -> He
         rest = problem.by_output(solution.remainder[places].astype(np.float64))  # (n, n_bags, K)
         scores += rest.mean(1, where=is_out[places][..., None])
     offset = problem.targets.offset[chosen]
-    mass = problem.distinct.weights[places]
+    mass = problem.distinct.masses[places]
     return HeldOutRows(
         places=places,
         raw=problem.shift + problem.scale * scores + moved + offset[:, None],

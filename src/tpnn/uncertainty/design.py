@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tpnn._utils.arrays import BoolArray, CodeArray, Float32Array, FloatArray, IntArray
+from tpnn._utils.arrays import CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import Workers, split
 from tpnn.anova.components import Component
 from tpnn.loss.objectives import Objective
@@ -265,10 +265,12 @@ class WorkingRows:
             curvature = np.broadcast_to(self._mean_curvature(scores, slope), slope.shape)
         return slope, np.maximum(curvature, SMALLEST_CURVATURE)
 
-    def dispersion(self, scores: FloatArray, held_out: BoolArray) -> FloatArray:
-        """Pearson's statistic phi of each output, (K,), on the rows (n,) with held-out scores."""
+    def dispersion(self, scores: FloatArray, masses: FloatArray) -> FloatArray:
+        """Pearson's statistic phi of each output, (K,), on rows with held-out scores.
+
+        ``masses`` (n,) are those of these rows, zero elsewhere.
+        """
         slope, curvature = self.slopes(scores)
-        masses = self.masses * held_out
         pearson: FloatArray = masses @ slope**2 / (masses @ curvature)
         return np.maximum(pearson, SMALLEST_DISPERSION)
 

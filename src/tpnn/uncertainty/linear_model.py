@@ -249,7 +249,8 @@ def _rough_variances(
 ) -> FloatArray:
     """Variance of the rough parts and the remainder of each output (K,), its mean over the rows.
 
-    With a single bag all of the rest may be wrong, as in ``rough_variance``.
+    With a single bag, or bags of the same rows, all of the rest may be wrong, as in
+    ``rough_variance``.
     """
     rows = slice(None, None, step)
     total = sum(
@@ -258,19 +259,19 @@ def _rough_variances(
     )  # (n, n_bags, K)
     if remainder is not None:
         total = total + remainder[rows]
-    if np.shape(total)[1] == 1:
-        return np.asarray((np.asarray(total) ** 2).mean((0, 1)))
+    if np.shape(total)[1] == 1 or trained == 1:
+        return np.asarray((np.asarray(total).mean(1) ** 2).mean(0))
     return np.asarray(trained / (1 - trained) * np.var(total, axis=1, ddof=1).mean(0))
 
 
 def rough_variance(rest: FloatArray, weights: Sequence[FloatArray], trained: float) -> FloatArray:
     """Variance of the rough rest (M_1, ..., M_d, n_bags, K), pooled over neighbouring nodes.
 
-    ``trained`` is the share q of the rows that a bag trains on. With a single bag all of the rest
-    may be wrong.
+    ``trained`` is the share q of the rows that a bag trains on. With a single bag, or bags that
+    all train on the same rows, all of the rest may be wrong.
     """
     mean, n_bags = rest.mean(-2), rest.shape[-2]
-    if n_bags == 1:
+    if n_bags == 1 or trained == 1:
         return _pooled(mean**2, weights)
     jackknife = trained / (1 - trained) * rest.var(-2, ddof=1)
     return _pooled(jackknife + BIAS_SHARE**2 * mean**2, weights)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn._utils.arrays import FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
 from tpnn.anova.components import Component
 from tpnn.anova.posterior import Posterior
@@ -47,7 +47,7 @@ class Bags:
     scores: FloatArray  # (n, K): mean of the bags that held the row out, else of all bags
     offsets: FloatArray  # (n, K): rough rests of all components and the offset, in the same way
     remainder: FloatArray | None  # (n, n_bags, K)
-    held_out: BoolArray  # (n,): rows that some bag held out
+    held_out: FloatArray  # (n,): mass of rows that some bag held out, else zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
         design = Design(solution.components, functions, problem.codes, workers)
         bags = split_bags(problem, solution, functions)
         models = smooth_posteriors(problem, design, bags, limits)
-        trained = 1 - problem.bagging.validation_fraction
+        trained = problem.trained_share
         posteriors, tests = {}, {}
         for number, (component, span) in enumerate(
             zip(design.components, design.spans, strict=True)
@@ -104,7 +104,7 @@ def split_bags(problem: Problem, solution: Solution, functions: Sequence[Span]) 
         scores=_held_out_mean(problem, solution, tables, constants, rest),
         offsets=_held_out_mean(problem, solution, rests, 0 * constants, rest),
         remainder=rest,
-        held_out=np.count_nonzero(problem.rows.validation, 1) > 0,
+        held_out=problem.distinct.masses * problem.rows.validation.any(1),
     )
 
 

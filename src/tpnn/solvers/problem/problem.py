@@ -135,7 +135,9 @@ class Problem:
         keys = table.shelf.keep(of_rows(table, keys_of, n_threads=n_threads))
         all_offsets = centred_offset(targets.offset, targets.weights, objective)
         merged_by = table.shelf.keep(np.vstack([targets.y.T, all_offsets]))
-        distinct = distinct_rows(keys, merged_by, targets.weights, targets.groups, table.shelf)
+        distinct = distinct_rows(
+            keys, merged_by, targets.weights, targets.groups, table.shelf, targets.held_out
+        )
         y = table.shelf.keep(targets.y[distinct.rows])
         offset = table.shelf.keep(all_offsets[distinct.rows, None])
         y = softened(y, distinct.weights, distinct.size, objective)
@@ -175,6 +177,11 @@ class Problem:
     def seed(self) -> int:
         """Seed of everything random: bags, cuts, signs, starting values."""
         return self.bagging.seed
+
+    @property
+    def trained_share(self) -> float:
+        """Share of the rows that a bag trains on; 1 where others are held out of every bag."""
+        return 1.0 if self.distinct.held_out is not None else 1 - self.bagging.validation_fraction
 
     @property
     def n_bags(self) -> int:

@@ -146,12 +146,13 @@ def balanced(model: AnovaModel, problem: Problem) -> AnovaModel:
     if not problem.objective.predicts_means:
         return model
     rows, weights = problem.distinct.rows, problem.distinct.weights
+    counted = slice(None) if problem.distinct.held_out is None else weights > 0
     y, offset = problem.targets.y[rows], problem.targets.offset[rows, None]
     intercepts, tables = beside_trees(model)
     trees = None if model.remainder is None else model.remainder.trees
     raw = training_scores(tables, intercepts, trees, problem) + offset
     with np.errstate(all="ignore"):  # where nothing can be done, nothing is
-        shift = SHIFTS[model.link.name](raw, y, weights)
+        shift = SHIFTS[model.link.name](raw[counted], y[counted], weights[counted])
     if not np.isfinite(shift).all():
         return model
     return replace(model, intercepts=model.intercepts + shift)

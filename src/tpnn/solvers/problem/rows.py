@@ -42,6 +42,7 @@ class Targets:
     weights: FloatArray | None
     offset: FloatArray
     groups: IntArray | None = None
+    held_out: FloatArray | None = None  # (n_rows,), mass of rows that no bag trains on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,11 +277,18 @@ class DistinctRows:
     keys: KeyArray  # (n,), of features and targets
     size: float  # rows that the table represents; copies of the whole table do not count
     are_named: bool = False  # whether the groups are the user's, so that none is divided
+    held_out: FloatArray | None = None  # (n,), shares of rows of weight zero that all bags hold out
+
+    @property
+    def masses(self) -> FloatArray:
+        """Weights of the rows, and shares of those that all bags hold out."""
+        return self.weights if self.held_out is None else self.weights + self.held_out
 
     def take(self, some: IntArray) -> DistinctRows:
         """Return some of the rows, with their weights among all rows."""
         return replace(
             self,
+            held_out=None if self.held_out is None else self.held_out[some],
             rows=self.rows[some],
             weights=self.weights[some],
             groups=self.groups[some],
@@ -324,14 +332,18 @@ def distinct_rows(
     weights: FloatArray | None,
     groups: IntArray | None = None,
     shelf: Shelf = MEMORY,
+    held_out: FloatArray | None = None,
 ) -> DistinctRows:
     """Merge rows of one group that agree in all features and targets; drop rows of weight zero.
 
     ``targets`` has shape (n_targets, n_rows); by default each row has weight one. ``groups``
     (n_rows,) are those of the user; by default rows with equal features are a group. Arrays as long
-    as the table are kept on the shelf.
+    as the table are kept on the shelf. Rows with a mass in ``held_out`` (n_rows,) have no weight,
+    and are merged among themselves.
     """
     masses = np.broadcast_to(1.0, len(keys)) if weights is None else weights
+    if held_out is not None:
+        masses, targets = masses + held_out, np.vstack([targets, held_out > 0])
     group_keys = keys if groups is None else scrambled(groups.astype(np.uint64) + np.uint64(1))
     further = [masses, *targets] if groups is None else [masses, *targets, keys]
     order = shelf.keep(_in_order(group_keys, further))  # fixes all sums
@@ -340,15 +352,20 @@ def distinct_rows(
     new_group = np.r_[True, group[1:] != group[:-1]]
     is_other = (key[1:] != key[:-1]) | (target[:, 1:] != target[:, :-1]).any(0)
     starts = shelf.keep(np.flatnonzero(new_group | np.r_[True, is_other]))
-    merged = shelf.keep(np.add.reduceat(masses[order], starts))
+    merged, n_rows, aside = shelf.keep(np.add.reduceat(masses[order], starts)), len(order), None
+    if held_out is not None:
+        is_aside = target[-1, starts] > 0
+        aside, merged = np.where(is_aside, merged, 0.0), np.where(is_aside, 0.0, merged)
+        aside, n_rows = aside / aside.sum(), n_rows - int(target[-1].sum())
     return DistinctRows(
         rows=shelf.keep(order[starts]),
         weights=shelf.keep(merged / merged.sum()),
         groups=shelf.keep((np.cumsum(new_group) - 1)[starts]),
         group_keys=shelf.keep(group[starts]),
         keys=shelf.keep(scrambled(key[starts] + row_keys(target[:, starts], len(starts)))),
-        size=_size(merged, len(order)),
+        size=_size(merged, n_rows),
         are_named=groups is not None,
+        held_out=aside,
     )
 
 
@@ -387,8 +404,14 @@ def draw_bags(
     group of rows with equal features or, if the group is heavy, a single distinct row. A unit that
     is heavy by itself, or has a common target of a heavy group, is not drawn: its mass is divided
     between the two sides in that proportion. So are all units if there are too few to draw from.
-    Groups that the user named are units that are never divided.
+    Groups that the user named are units that are never divided. Where the user passed the rows to
+    hold out, every bag trains on all others.
     """
+    if distinct.held_out is not None:
+        sides = distinct.weights, distinct.held_out
+        lanes = (np.repeat(side.astype(np.float32)[:, None], n_bags, 1) for side in sides)
+        training, validation = map(shelf.keep, lanes)
+        return training, validation, np.full(n_bags, distinct.size, np.float32)
     units, keys, divided = _units(distinct, validation_fraction, shelf)
     mass = shelf.keep(np.bincount(units, distinct.weights))
     light = shelf.keep(np.flatnonzero(~divided))
