@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.contour import ContourSet
 
 from tests.models import random_model
 from tpnn import Explanation, plots, purify
@@ -34,7 +35,9 @@ def test_a_pair_of_numbers_is_its_table(local: Explanation) -> None:
 
 def test_colours_are_symmetric_around_zero(local: Explanation) -> None:
     mesh = plots.pair_effect(local, ("smooth", "skewed")).collections[0]
-    limit = np.quantile(np.abs(local.component(("smooth", "skewed")).effect), 0.995)
+    tables = [table for table in local.model.tables if table.ndim == 3]
+    limit = max(np.quantile(np.abs(table), 0.995) for table in tables)
+    assert len(tables) > 1
     assert mesh.get_clim() == pytest.approx((-limit, limit))
 
 
@@ -42,7 +45,8 @@ def test_missing_values_and_levels_are_cells(mixed_local: Explanation) -> None:
     """One block of cells each for values and for missing ones, which add up to the table."""
     table = mixed_local.component(("skewed", "town"))
     axes = plots.pair_effect(mixed_local, ("skewed", "town"))
-    regular, missing = (mesh.get_array() for mesh in axes.collections)
+    meshes = [c for c in axes.collections if c.get_cmap().name == "RdBu_r"]
+    regular, missing = (mesh.get_array() for mesh in meshes)
     assert np.allclose(regular.ravel(), table.effect[:-1].T.ravel())
     assert np.allclose(missing.ravel(), table.effect[-1])
 
@@ -51,17 +55,20 @@ def test_contours_enclose_the_rows_explained(explanation: Explanation, local: Ex
     """Where no rows are explained the joint density is not known, and none is drawn."""
     with_rows = plots.pair_effect(local, ("smooth", "skewed"))
     without = plots.pair_effect(explanation, ("smooth", "skewed"))
-    assert len(with_rows.collections) == len(without.collections) + 1
-    vertices = np.concatenate([path.vertices for path in with_rows.collections[1].get_paths()])
+    (lines,) = (each for each in with_rows.collections if isinstance(each, ContourSet))
+    assert not any(isinstance(each, ContourSet) for each in without.collections)
+    vertices = np.concatenate([path.vertices for path in lines.get_paths()])
     x = local.columns[0]
     assert x.min() <= vertices[:, 0].min() < vertices[:, 0].max() <= x.max()
 
 
 def test_rows_outside_the_plot_have_no_contour(local: Explanation) -> None:
-    """All rows at one point far from the nodes that are shown."""
-    far = pd.DataFrame({name: [1e9] * 3 for name in local.model.feature_names})
+    """All rows at one point far from the nodes that are shown: every cell there is hatched."""
+    far = pd.DataFrame({name: [1e9] * 300 for name in local.model.feature_names})
     axes = plots.pair_effect(Explanation(local.model, far), ("smooth", "skewed"))
-    assert len(axes.collections) == 1
+    assert not any(isinstance(each, ContourSet) for each in axes.collections)
+    (hatched,) = (each for each in axes.collections if each.get_hatch())
+    assert len(hatched.get_paths()) > 0
 
 
 def test_a_component_of_zeros_is_drawn() -> None:
@@ -96,3 +103,15 @@ def test_colours_of_relativities_are_labelled_as_factors() -> None:
     (bar,) = (axes for axes in figure.axes if axes.get_ylabel() == "relativity")
     for place, label in zip(bar.get_yticks(), bar.get_yticklabels(), strict=True):
         assert float(label.get_text().removeprefix("×")) == pytest.approx(np.exp(place))
+
+
+def test_cells_within_the_band_are_faded_and_cells_without_rows_are_hatched(
+    mixed_local: Explanation,
+) -> None:
+    """A pair of a number with missing values and of levels has cells alone, in two blocks."""
+    table = mixed_local.component(("skewed", "town"))
+    lower, upper = table.band
+    axes = plots.pair_effect(mixed_local, ("skewed", "town"))
+    veils = [each.get_array() for each in axes.collections if each.get_cmap().name == "veil"]
+    within = ((lower <= 0) & (upper >= 0)).astype(float)
+    assert np.array_equal(np.concatenate([veil.T.ravel() for veil in veils]), within.ravel())

@@ -28,16 +28,31 @@ def test_tables_decode_within_half_a_step(
     doubles, _, units = unpack(packed)
     nodes = [a.values for axes in model.encoder.axes.values() for a in axes]
     assert np.array_equal(doubles, np.concatenate(nodes))
+    doubts = [
+        (np.abs(table) <= width).astype(float) * (width > 0)
+        for table, width in zip(model.tables, half_widths(model), strict=True)
+        if table.ndim > 2
+    ]
+    steps = [packed["step"]] * len(model.tables) + [1] * len(doubts)
     at = 0
-    for table in model.tables:
+    for table, step in zip((*model.tables, *doubts), steps, strict=True):
         for values in np.moveaxis(table, -1, 0):
             decoded = units[at : at + values.size].reshape(values.shape)
             for axis in range(values.ndim):
                 decoded = np.cumsum(decoded, axis)
             wrapped = (decoded + 2**31) % 2**32 - 2**31
-            assert np.abs(wrapped * packed["step"] - values).max() <= packed["step"] * 0.5001
+            assert np.abs(wrapped * step - values).max() <= step * 0.5001
             at += values.size
     assert at == packed["n_cells"]
+
+
+def half_widths(model: AnovaModel) -> list[np.ndarray]:
+    """Half the width of the band of every component, zero where there is none."""
+    posteriors = model.evidence.posteriors or (None,) * len(model.tables)
+    return [
+        np.zeros_like(table) if posterior is None else posterior.uncertainty().half_widths()
+        for table, posterior in zip(model.tables, posteriors, strict=True)
+    ]
 
 
 def test_rounding_stays_within_the_largest_error() -> None:

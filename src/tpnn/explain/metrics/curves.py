@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.metrics import auc, roc_curve
 
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn.anova.posterior import LEVEL, normal_quantile
+from tpnn.explain.doubt import share_interval
 from tpnn.model.evidence import Baseline
-from tpnn.model.task import Task
+from tpnn.model.task import Task, unit_of
 from tpnn.table.encoder import whole_counts
 
 
@@ -65,12 +67,16 @@ class Groups(NamedTuple):
         Mean prediction and mean target of each group.
     n_rows : array of shape (n_groups,)
         Number of rows of each group.
+    lower, upper : array of shape (n_groups,)
+        Interval of 95 % of the mean target: Wilson's for classes; NaN for a number of one row.
     """
 
     output: str
     predicted: FloatArray
     actual: FloatArray
     n_rows: IntArray
+    lower: FloatArray
+    upper: FloatArray
 
 
 class SurvivalCurve(NamedTuple):
@@ -144,11 +150,22 @@ def calibration_groups(
     """Mean predictions beside mean targets of classes, numbers and rates, for each output."""
     if task.kind not in ("classes", "numbers", "rates"):
         return ()
-    groups = task.groups(target, raw.reshape(len(raw), -1), offset, np.ones(len(raw)))
-    return tuple(
-        Groups(output, means.predicted, means.actual, means.masses.astype(np.intp))
-        for output, means in zip(_outputs(task), groups, strict=True)
-    )
+    raw, ones = raw.reshape(len(raw), -1), np.ones(len(raw))
+    groups = task.groups(target, raw, offset, ones)
+    unit = unit_of(target)
+    squares = task.groups((target / unit) ** 2, raw, offset, ones)
+    found = []
+    for output, means, second in zip(_outputs(task), groups, squares, strict=True):
+        n_rows = means.masses
+        if task.kind == "classes":
+            ends = share_interval(means.actual, n_rows)
+        else:
+            variance = (second.actual - (means.actual / unit) ** 2).clip(0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reach = normal_quantile((1 + LEVEL) / 2) * unit * np.sqrt(variance / (n_rows - 1))
+            ends = means.actual - reach, means.actual + reach
+        found.append(Groups(output, means.predicted, means.actual, n_rows.astype(np.intp), *ends))
+    return tuple(found)
 
 
 def _outputs(task: Task) -> tuple[str, ...]:

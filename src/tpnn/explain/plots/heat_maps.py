@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
+from tpnn._utils.arrays import BoolArray, FloatArray
+from tpnn.explain.doubt import COLOUR_RANK, colour_limit, without_rows
 from tpnn.explain.plots.axes import (
     PAIR_RANKS,
     even_places,
@@ -32,6 +33,8 @@ from tpnn.explain.plots.labels import (
 )
 from tpnn.explain.plots.style import (
     DIVERGING,
+    GREY,
+    INK,
     LABEL_SIZE,
     MOST_INCHES,
     SMOOTHING_KERNEL,
@@ -47,12 +50,13 @@ from tpnn.table.words import node_words
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from tpnn.explain.component_table import ComponentTable
     from tpnn.explain.explanation import Explanation, Wanted
 
 SLICE_RANKS = (0.1, 0.5, 0.9)  # of the third feature, where a component of order 3 is cut
-COLOUR_RANK = 0.995  # share of the cells whose colours are told apart; the rest saturates
+VEIL = 0.65  # how much of a colour paper covers where the band holds "no effect"
+HATCH = "/////"  # of cells without rows
 CONTOUR_SHARES = (0.5, 0.9)  # of the rows that a contour encloses
-CONTOUR_COLOUR = "#20242b"
 N_CONTOUR_BINS = 24
 LEFT_BY_COLOUR_BAR = 0.8  # share of the width
 SLICE_HEIGHT = 0.8  # of a triple's axes
@@ -69,17 +73,20 @@ def pair_effect(
 ) -> Axes:
     """Draw the heat map of a pair on the features' own scales, blue below zero and red above.
 
-    Missing values are a strip of their own. Where rows were explained, contours enclose half and
-    nine tenths of the rows. The arguments are those of :func:`tpnn.plots.main_effect`.
+    All pairs of a model have the same scale of colours. Cells are faded where the band holds "no
+    effect", and missing values are a strip of their own. Where rows were explained, contours
+    enclose half and nine tenths of them, and cells that none of them is near are hatched. The
+    arguments are those of :func:`tpnn.plots.main_effect`.
     """
     check_one_output(explanation)
     table = explanation.component(component)
     scaled = table.on_scale(scale, reference)
     axes = axes_or_new(ax, *map_inches(table.axes))
-    limit = _colour_limit(scaled.difference)
+    limit = _colour_limit(explanation, scaled)
     tails = heavy_tails(explanation.model, table.names, log_axes)
-    others = explanation.model.feature_names
-    image = heat_map(axes, table.axes, table.names, others, scaled.difference, limit, tails)
+    others, doubt = explanation.model.feature_names, _doubt(explanation, table, scaled)
+    effect = scaled.difference
+    image = heat_map(axes, table.axes, table.names, others, effect, limit, tails, doubt)
     is_plane = all(axis.levels is None for axis in table.axes)
     if table.density is not None and is_plane:
         _density_contours(axes, table.axes, table.density)
@@ -107,14 +114,15 @@ def triple_effect(
     width, height = map_inches(table.axes[:2])
     axes = axes_or_new(ax, max(8.4, 4.2 + width), height / SLICE_HEIGHT)
     axes.set_axis_off()
-    limit = _colour_limit(scaled.difference)
+    limit, doubt = _colour_limit(explanation, scaled), _doubt(explanation, table, scaled)
     tails = heavy_tails(explanation.model, table.names[:2], log_axes)
     others, words, nodes = explanation.model.feature_names, node_words(third), _slices(third)
     values = shortened_together([words[node] for node in nodes], LEVEL_LETTERS)
     for number, (node, value) in enumerate(zip(nodes, values, strict=True)):
         panel = axes.inset_axes([0.36 * number, 0.1, 0.28, SLICE_HEIGHT])
         slice_of = scaled.difference[:, :, node]
-        image = heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails)
+        shown = Doubt(doubt.faded[:, :, node], doubt.hatched[:, :, node])
+        image = heat_map(panel, table.axes[:2], table.names, others, slice_of, limit, tails, shown)
         letters = int(points_along(panel.xaxis) / (LETTER_WIDTH * LABEL_SIZE))
         room = max(letters - len(value) - 3, SHORTEST_NAME)
         name = shortened_among(table.names[2], room, others)
@@ -153,9 +161,26 @@ def _label_colours(axes: Any, image: Any, scaled: ScaledEffect) -> None:
     name_reference(axes, scaled)
 
 
-def _colour_limit(difference: FloatArray) -> float:
-    """Raw effect that has the strongest colour."""
-    return float(np.quantile(np.abs(difference), COLOUR_RANK)) or 1.0
+def _colour_limit(explanation: Explanation, scaled: ScaledEffect) -> float:
+    """Raw effect with the strongest colour: the same for all pairs, or for all to one reference."""
+    if not scaled.at:
+        return colour_limit(explanation.model)
+    return float(np.quantile(np.abs(scaled.difference), COLOUR_RANK)) or 1.0
+
+
+class Doubt(NamedTuple):
+    """Cells that the band or the rows do not speak for, (M_1, M_2) each."""
+
+    faded: BoolArray
+    hatched: BoolArray
+
+
+def _doubt(explanation: Explanation, table: ComponentTable, scaled: ScaledEffect) -> Doubt:
+    """Find the cells where the band holds "no effect", and those that no row is near."""
+    lower, upper = scaled.band()
+    n_rows = 0 if explanation.rows is None else explanation.rows.n_rows
+    faded = (lower <= scaled.neutral) & (scaled.neutral <= upper) & (lower < upper)
+    return Doubt(faded, without_rows(table.axes, table.density, n_rows))
 
 
 def heat_map(
@@ -166,6 +191,7 @@ def heat_map(
     effect: FloatArray,
     limit: float,
     are_logarithmic: Sequence[bool],
+    doubt: Doubt | None = None,
 ) -> Any:
     """Draw the blocks of a table: non-missing and missing values of either feature."""
     shown = [shown_range(axis, PAIR_RANKS) for axis in both]
@@ -177,14 +203,14 @@ def heat_map(
     is_smooth = all(axis.levels is None and axis.has_steps for axis in both)
     image = None
     for x, y in product(*(_blocks(*of) for of in zip(both, sides, shown, strict=True))):
-        values = effect[x.nodes, y.nodes].T
-        if is_smooth and min(values.shape) > 1:
-            places = (node_places(axis) for axis in both)
-            mesh = axes.pcolormesh(*places, values, shading="gouraud", **colours)
-        else:
-            mesh = axes.pcolormesh(x.edges, y.edges, values, **colours)
+        values, places = effect[x.nodes, y.nodes].T, [x.edges, y.edges]
+        shading = "gouraud" if is_smooth and min(values.shape) > 1 else "flat"
+        if shading == "gouraud":
+            places = [node_places(axis) for axis in both]
+        mesh = axes.pcolormesh(*places, values, shading=shading, **colours)
         image = image or mesh
-        _clip(axes, mesh, x.span, y.span)
+        for drawn in (mesh, *_drawn_doubt(axes, doubt, (x, y), places, shading)):
+            _clip(axes, drawn, x.span, y.span)
     labelled = zip(both, names[:2], sides, shown, strict=True)
     for axis, name, side, limits in reversed(list(labelled)):  # y first: it takes room from x
         room = LEFT_BY_COLOUR_BAR if side is axes.xaxis else 1.0
@@ -192,6 +218,35 @@ def heat_map(
     axes.spines[:].set_visible(False)
     axes.tick_params(length=3, width=0.7)
     return image
+
+
+def _drawn_doubt(
+    axes: Any, doubt: Doubt | None, blocks: Sequence[Block], places: Any, shading: str
+) -> list[Any]:
+    """Draw a veil over faded cells, with soft edges over a smooth map, and hatch others."""
+    if doubt is None:
+        return []
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    drawn, (x, y) = [], blocks
+    faded, hatched = (mask[x.nodes, y.nodes].T for mask in doubt)
+    if faded.any():
+        veil = [(*to_rgb(axes.get_facecolor()), share) for share in (0.0, VEIL)]
+        drawn.append(
+            axes.pcolormesh(
+                *places, faded.astype(float), shading=shading, vmin=0, vmax=1, rasterized=True,
+                cmap=LinearSegmentedColormap.from_list("veil", veil),
+            )
+        )  # fmt: skip
+    if hatched.any():
+        corners = [
+            [(x.edges[i + a], y.edges[j + b]) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))]
+            for j, i in np.argwhere(hatched)
+        ]
+        style: Any = {"facecolor": "none", "edgecolor": GREY, "linewidth": 0, "hatch": HATCH}
+        drawn.append(axes.add_collection(PolyCollection(corners, **style)))
+    return drawn
 
 
 class Block(NamedTuple):
@@ -240,5 +295,5 @@ def _density_contours(axes: Any, both: Sequence[Axis], density: FloatArray) -> N
     held = np.cumsum(ranked) / ranked.sum()
     levels = sorted({float(ranked[np.searchsorted(held, share)]) for share in CONTOUR_SHARES})
     if counts.max() > levels[0] > 0:
-        line = {"colors": CONTOUR_COLOUR, "linewidths": 0.7, "alpha": 0.7}
+        line = {"colors": INK, "linewidths": 0.7, "alpha": 0.7}
         axes.contour(*centres, counts.T, levels=levels, **line)

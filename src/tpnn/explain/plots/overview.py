@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from tpnn.explain.doubt import importance_interval_of
 from tpnn.explain.plots.heat_maps import LEFT_BY_COLOUR_BAR, pair_effect, triple_effect
 from tpnn.explain.plots.labels import (
     inches_for_names,
@@ -18,8 +19,10 @@ from tpnn.explain.plots.main_effects import main_effect
 from tpnn.explain.plots.style import (
     BLUE,
     GREY,
+    INK,
     LABEL_SIZE,
     PALE,
+    PURPLE,
     TICK_SIZE,
     axes_or_new,
     check_explanation,
@@ -121,17 +124,28 @@ def _panel_inches(drawn: Sequence[Sequence[Axis]]) -> tuple[float, float]:
 
 
 def importance(explanation: Explanation, n_components: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw bars of the largest l1 norms, main effects in blue, interactions in grey.
+    """Draw bars of the largest l1 norms, main effects in blue, interactions in purple.
 
+    Whiskers are intervals of 95 %. A component whose interval holds 0 may be nothing, and is grey.
     The last bar, a pale one, is the remainder, if the model has one.
     """
     check_explanation(explanation)
     ranked, rest = ranked_components(explanation)
     shown = ranked[:n_components]
-    colours = [BLUE if len(names) == 1 else GREY for names, _ in shown]
+    intervals = [
+        importance_interval_of(explanation.model, explanation.find(names)) for names, _ in shown
+    ]
+    colours = [
+        GREY if interval is not None and interval[0] == 0 else BLUE if len(names) == 1 else PURPLE
+        for (names, _), interval in zip(shown, intervals, strict=True)
+    ]
     if rest is not None:
-        shown, colours = [*shown, rest], [*colours, PALE]
-    return _named_bars(explanation, shown, colours, "importance  E|f|", ax)  # type: ignore[no-any-return]
+        shown, colours, intervals = [*shown, rest], [*colours, PALE], [*intervals, None]
+    axes = _named_bars(explanation, shown, colours, "importance  E|f|", ax)
+    for place, interval in enumerate(intervals[::-1]):
+        if interval is not None:
+            axes.plot(interval, (place, place), color=INK, linewidth=0.9, marker="|", markersize=4)
+    return axes  # type: ignore[no-any-return]
 
 
 def remainder(explanation: Explanation, ax: Axes | None = None) -> Axes:
@@ -172,6 +186,7 @@ def _named_bars(
     axes = axes_or_new(ax, 3.0 + inches_for_names(labels), 0.8 + 0.24 * len(bars))
     sizes = [size for _, size in bars[::-1]]
     axes.barh(range(len(bars)), sizes, color=colours[::-1], height=0.66)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_yticks(range(len(bars)), labels)
     axes.set_xlabel(label, fontsize=LABEL_SIZE)
     tidy_names(axes)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 BLUE, RED, GREY, PALE = "#2a6fbb", "#c3423f", "#8a8f98", "#d9dde3"
+INK, PURPLE = "#20242b", "#8a5fb0"
 COLOURS = ("#2a6fbb", "#c3423f", "#4a9c6d", "#8a5fb0", "#d08a2e", "#4c9fb5")
 DIVERGING = "RdBu_r"
 LABEL_SIZE, TICK_SIZE = 9, 8  # font sizes in points

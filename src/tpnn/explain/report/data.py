@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.shapes import MONOTONE
+from tpnn.explain.doubt import share_interval, without_rows
 from tpnn.explain.explanation import Explanation
 from tpnn.explain.metrics import Groups, Metrics, Roc, Score, SurvivalCurve
 from tpnn.explain.report.packing import Packed, pack, summarise_remainder
@@ -88,6 +90,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
     shown, summary = _shown_rows(explanation), model.summary()
     indices, names = explanation.sobol_indices(), list(model.feature_names)
     deviation = explanation.deviation() / (1 if model.remainder is None else 2)  # tables, trees
+    widths = _half_widths(model)
     return {
         "digest": digest(model),
         "edits": _edits(model),
@@ -102,7 +105,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "error": model.identifiability_error(),
         "orders": list(model.encoder.axes),
         "features": _features(model),
-        "components": _components(model, explanation),
+        "components": _components(explanation, summary, widths),
         "remainder": summarise_remainder(explanation, shown, deviation),
         "sobol": [[names.index(n), *shares] for n, shares in indices.items() if n in names],
         "shapes": list(summary.shapes.items()),
@@ -113,7 +116,7 @@ def summarise(model: AnovaModel, explanation: Explanation, offset: FloatArray) -
         "offsets": offset[shown].tolist(),
         "reliability": _reliability(model),
         "nRows": 0 if explanation.rows is None else explanation.rows.n_rows,
-        "packed": _packed(model, deviation)._asdict(),
+        "packed": _packed(explanation, deviation, widths)._asdict(),
     }
 
 
@@ -182,26 +185,38 @@ def _reliability(model: AnovaModel) -> list[dict[str, Any]]:
     reliability = model.evidence.calibration.reliability
     last = str(model.classes[-1]) if len(model.classes) == 2 else ""
     names = model.output_names or (last,)
-    shown = zip(names, reliability, strict=True) if reliability else ()
-    return [{"output": name} | _shortened(one) for name, one in shown]
+    n_rows = model.provenance and model.provenance.n_rows
+    found = []
+    for name, one in zip(names, reliability, strict=True) if reliability else ():
+        record = {"output": name} | _shortened(one)
+        if n_rows and model.link.kind == "classes":
+            ends = share_interval(one.actual, (n_rows * one.masses / one.masses.sum()).clip(1))
+            record |= {"lower": ends[0].tolist(), "upper": ends[1].tolist()}
+        found.append(record)
+    return found
 
 
-def _components(model: AnovaModel, explanation: Explanation) -> list[dict[str, Any]]:
-    """Features, importance, share of the variance and mean band of every component."""
-    importance, shares = explanation.importance(normalise=True), explanation.sobol()
+def _components(
+    explanation: Explanation, summary: Summary, widths: Sequence[FloatArray]
+) -> list[dict[str, Any]]:
+    """Features, importance with its interval, share of the variance and mean band of components."""
+    model, unit = explanation.model, max(explanation.importance().values()) or 1.0
+    shares, lines = explanation.sobol(), {(s.component, s.order): s for s in summary.lines}
     posteriors = model.evidence.posteriors or (None,) * len(model.components)
     return [
         {
             "features": list(features),
-            "importance": importance[names],
+            "importance": line.importance / unit,
+            "interval": [line.lower / unit, line.upper / unit] if posterior else None,
             "share": shares[names],
             "band": float(np.mean(width)),
             "hasBand": posterior is not None,
             "base": base_node(model.axes(features)[0]) if len(features) == 1 else None,
         }
         for features, names, width, posterior in zip(
-            model.components, model.component_names, _half_widths(model), posteriors, strict=True
+            model.components, model.component_names, widths, posteriors, strict=True
         )
+        for line in (lines[" x ".join(names), len(names)],)
     ]
 
 
@@ -324,23 +339,42 @@ def _plain(value: float) -> float | int | str | None:
     return int(value) if value.is_integer() else value
 
 
-def _packed(model: AnovaModel, deviation: float) -> Packed:
+def _packed(
+    explanation: Explanation, deviation: float, half_widths: Sequence[FloatArray]
+) -> Packed:
     """Node values, node masses, two bands of each main effect, and all tables, output by output.
 
-    The second band is that of the difference to the base. Tables of the remainder come last.
-    ``deviation`` is that of the raw score, as far as tables may be off by it.
+    The second band is that of the difference to the base. Tables of the remainder come last, then
+    a whole number for each cell of an interaction: 1 where the band holds "no effect", and 2 more
+    where no row is near. ``deviation`` is that of the raw score, as far as tables may be off by it.
     """
+    model = explanation.model
     by_order = model.encoder.axes.values()
     nodes = [axis.values for axes in by_order for axis in axes]
     weights = [axis.weights for axes in by_order for axis in axes]
-    widths = zip(model.components, _half_widths(model), strict=True)
+    widths = zip(model.components, half_widths, strict=True)
     mains = [_outputs_first(width) for component, width in widths if len(component) == 1]
     bands = [band for pair in zip(mains, _ratio_widths(model), strict=True) for band in pair]
     held = () if model.remainder is None else model.remainder.tables
     tables = [table for values in (*model.tables, *held) for table in _outputs_first(values)]
-    return pack(nodes, weights, tables, deviation, bands)
+    doubts = [
+        _doubt(explanation, place, half_widths[place])
+        for place, component in enumerate(model.components)
+        if len(component) > 1
+    ]
+    cells = [table for doubt in doubts for table in _outputs_first(doubt)]
+    return pack(nodes, weights, tables, deviation, bands, cells, len(tables))
 
 
-def _outputs_first(table: FloatArray) -> FloatArray:
+def _doubt(explanation: Explanation, place: int, width: FloatArray) -> IntArray:
+    """Return 1 where the band holds "no effect", and 2 more where no row is near, as the table."""
+    model, rows = explanation.model, explanation.rows
+    table = explanation.component(model.components.components[place])
+    far = without_rows(table.axes, table.density, 0 if rows is None else rows.n_rows)
+    within = np.abs(model.tables[place]) <= width
+    return np.asarray(within * (width > 0) + 2 * far[..., None])
+
+
+def _outputs_first(table: NDArray[Any]) -> NDArray[Any]:
     """Table as (n_outputs, M_1, ..., M_d)."""
     return np.moveaxis(table, -1, 0)

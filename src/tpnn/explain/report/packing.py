@@ -41,7 +41,7 @@ def pack(
     tables: Sequence[FloatArray],  # (M_1, ..., M_d) each
     deviation: float,  # standard deviation of the raw score
     bands: Sequence[FloatArray] = (),  # half widths
-    numbers: Sequence[NDArray[Any]] = (),  # whole numbers, (n,) each
+    numbers: Sequence[NDArray[Any]] = (),  # whole numbers, of any shape
     n_summed: int | None = None,  # values of tables in one raw score; by default one of each
 ) -> Packed:
     """Pack values in double and in single precision, bands and tables, then whole numbers.

@@ -5,6 +5,8 @@ const LETTER = 6.7; // pixels, about
 const MOST_LEVELS_ACROSS = 6, LEVEL_HEIGHT = 21;
 const MOST_LEVELS_DRAWN = 100; // nominal ones by frequency; the table has them all
 const MOST_BARS = 60; // of the density of a number with few values
+const COLOUR_RANK = 0.995; // share of the cells whose colours are told apart; the rest saturates
+const VEIL = 0.65; // how much of a colour paper covers where the band holds "no effect"
 const HEAVY_TAIL = 8; // medians, that a tail reaches, from which an axis is logarithmic
 
 function element(name, attributes = {}, text = "") {
@@ -23,7 +25,7 @@ function label(attributes, text, most, short = middle(text, Math.max(3, Math.flo
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
-  const names = ["paper", "ink", "faint", "line", "low", "high", "zero"];
+  const names = ["paper", "ink", "faint", "line", "low", "high", "zero", "grey"];
   return Object.fromEntries(names.map(name => [name, style.getPropertyValue("--" + name).trim()]));
 }
 
@@ -101,8 +103,9 @@ class Scale {
   // Pixel of a feature value.
   pixel(x) {
     if (x === null || Number.isNaN(x)) return this.axis.missing ? (this.strip[0] + this.strip[1]) / 2 : null;
-    const place = this.isLevels ? this.axis.locate(x)?.[0] : Math.min(Math.max(x, this.low), this.high);
-    return place === undefined ? null : this.at(place);
+    if (!this.isLevels) return this.at(Math.min(Math.max(x, this.low), this.high));
+    const found = this.axis.locate(x);
+    return found && this.at(found[0] + found[1]);
   }
 
   isInStrip(pixel) { return this.axis.missing && (pixel - this.strip[0]) * Math.sign(this.to - this.from) > 0; }
@@ -126,7 +129,7 @@ class Scale {
   // Every level where there is room for a line of text each, else as many as fit.
   ticks(count) {
     if (this.isLevels) {
-      const room = Math.floor(Math.abs(this.end - this.from) / 12), step = Math.ceil(this.axis.regular / Math.max(room, 1));
+      const room = Math.floor(Math.abs(this.end - this.from) / (this.from < this.to ? 15 : 12)), step = Math.ceil(this.axis.regular / Math.max(room, 1));
       return this.axis.words.map((word, node) => [this.at(node), word]).filter((_, node) => node % step === 0);
     }
     if (this.unit) {
@@ -206,7 +209,8 @@ class Effects {
 
 function drawMain(model, component, output, values, width) {
   const axis = component.axes[0];
-  const isTall = axis.words !== null && (axis.regular > MOST_LEVELS_ACROSS || axis.words.some(word => word.length * LETTER > 0.7 * (width - 120) / axis.regular));
+  const isMany = axis.regular > MOST_LEVELS_ACROSS && model.data.features[component.features[0]].levels.length > 0;
+  const isTall = axis.words !== null && (isMany || axis.words.some(word => word.length * LETTER > 0.7 * (width - 120) / axis.regular));
   return (isTall ? drawLevels : drawCurve)(model, component, output, values, width);
 }
 
@@ -306,9 +310,9 @@ function drawLevels(model, component, output, values, width) {
   return {svg, pick, handles, range: effects.high - effects.low, effectAt: px => effects.value(px, left + 8, right - 8)};
 }
 
-function drawPoint(svg, colours, at, y, effect, band) {
-  svg.append(element("line", {x1: at, x2: at, y1: y(effect - band), y2: y(effect + band), stroke: colours.low, "stroke-width": 7, opacity: 0.25}));
-  svg.append(element("circle", {cx: at, cy: y(effect), r: 4.5, fill: colours.low}));
+function drawPoint(svg, colours, at, y, effect, band, r = 4.5) {
+  svg.append(element("line", {x1: at, x2: at, y1: y(effect - band), y2: y(effect + band), stroke: colours.low, "stroke-width": 1.5 * r, opacity: 0.25}));
+  svg.append(element("circle", {cx: at, cy: y(effect), r, fill: colours.low}));
 }
 
 function drawDensity(svg, colours, axis, x, bottom) {
@@ -317,7 +321,7 @@ function drawDensity(svg, colours, axis, x, bottom) {
     const most = Math.max(...axis.weights), width = Math.min(46, 0.7 * (x.at(1) - x.at(0)));
     for (let node = 0; node < axis.regular; node++) {
       const tall = height * axis.weights[node] / most;
-      svg.append(element("rect", {x: x.at(node) - width / 2, y: bottom - tall, width, height: tall, ...style}));
+      svg.append(element("rect", {class: "density", x: x.at(node) - width / 2, y: bottom - tall, width, height: tall, ...style}));
     }
     return;
   }
@@ -359,7 +363,7 @@ function drawRing(svg, colours, cx, cy) {
 }
 
 // Heat map of the first two features; any others stay at the values of the case.
-function drawPair(model, component, output, values, width) {
+function drawPair(model, component, output, values, width, limit = mapLimit(model, output)) {
   const [j, k] = component.features, features = model.data.features, colours = palette();
   const down = component.axes[1], lines = down.words ? 14 * down.regular + 90 : 0;
   const height = Math.max(300, Math.min(460, width * 0.68), Math.min(lines, 1000));
@@ -370,9 +374,10 @@ function drawPair(model, component, output, values, width) {
   const x = new Scale(features[j], component.axes[0], model.axes[1][j], left, right, 0.01);
   const top = 10, bottom = height - (isCrowded(x) ? Math.min(96, 46 + 4.5 * Math.min(16, x.longest())) : 50);
   const y = new Scale(features[k], down, model.axes[1][k], bottom, top, 0.01);
-  const limit = heatLimit(component, output) * model.data.packed.step || 1;
   const image = heatImage(model, component, output, values, x, y, limit, colours);
   svg.append(element("image", {x: left, y: top, width: right - left, height: bottom - top, href: image, preserveAspectRatio: "none", style: "image-rendering: auto"}));
+  drawHatch(svg, colours, component, values, x, y);
+  drawSigns(svg, colours, model, component, output, values, x, y, limit);
   for (const row of model.data.rows) {
     const cx = x.pixel(row[j]), cy = y.pixel(row[k]);
     if (cx !== null && cy !== null) svg.append(element("circle", {cx, cy, r: 1.3, fill: colours.ink, opacity: 0.5}));
@@ -393,9 +398,16 @@ function heatLimit(component, output) {
   component.limits ??= []; // none after an edit
   component.limits[output] ??= (() => {
     const sizes = Array.from(component.tables[output], Math.abs).sort((a, b) => a - b);
-    return sizes[Math.floor(0.995 * (sizes.length - 1))];
+    const at = COLOUR_RANK * (sizes.length - 1), below = Math.floor(at);
+    return sizes[below] + (at - below) * ((sizes[below + 1] ?? sizes[below]) - sizes[below]);
   })();
   return component.limits[output];
+}
+
+// Effect that has the strongest colour in all heat maps of an output, as tpnn.explain.doubt has it.
+function mapLimit(model, output) {
+  const maps = model.data.components.filter(component => component.features.length > 1);
+  return Math.max(0, ...maps.map(component => heatLimit(component, output))) * model.data.packed.step || 1;
 }
 
 function heatImage(model, component, output, values, x, y, limit, colours) {
@@ -408,13 +420,69 @@ function heatImage(model, component, output, values, x, y, limit, colours) {
   });
   const across = line(x, width), down = line(y, height).reverse(); // the largest value is at the top
   const others = component.features.slice(2).map((j, a) => component.axes[a + 2].locate(values[j]));
+  const faded = component.faded?.[output], paper = mixture(colours.paper, colours.paper, 0);
   down.forEach((below, row) => across.forEach((beside, column) => {
     const effect = model.scoreAt(component, [beside.place, below.place, ...others], output), share = Math.max(-1, Math.min(1, effect / limit));
-    const colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
+    let colour = mixture(colours.zero, share < 0 ? colours.low : colours.high, Math.abs(share));
+    const places = [beside.place, below.place, ...others];
+    if (faded && !places.includes(null)) {
+      const veil = VEIL * model.between(faded, component.strides, places);
+      colour = colour.map((channel, i) => Math.round(channel + veil * (paper[i] - channel)));
+    }
     pixels.data.set([...colour, beside.isGap || below.isGap ? 0 : 255], 4 * (row * width + column));
   }));
   context.putImageData(pixels, 0, 0);
   return canvas.toDataURL();
+}
+
+// Pixels from which to which a heat map shows each node: those of values meet half-way.
+function cellEdges(scale) {
+  const {axis} = scale, way = Math.sign(scale.to - scale.from);
+  const inside = pixel => way * Math.min(Math.max(way * pixel, way * scale.from), way * scale.end);
+  const middles = Array.from({length: Math.max(axis.regular - 1, 0)}, (_, node) => scale.isLevels ? scale.at(node + 0.5) : (scale.at(axis.values[node]) + scale.at(axis.values[node + 1])) / 2);
+  const ends = [scale.from, ...middles.map(pixel => Number.isFinite(pixel) ? inside(pixel) : scale.from), scale.end];
+  return Array.from({length: axis.size}, (_, node) => (node === axis.missingNode ? scale.strip : [ends[node], ends[node + 1]]));
+}
+
+let hatches = 0; // each picture has its own, so that it can be saved
+
+// Hatch the cells that no row is near; runs of them are one rectangle.
+function drawHatch(svg, colours, component, values, x, y) {
+  const {hatched, axes, strides} = component;
+  if (!hatched || !hatched.some(cell => cell)) return;
+  const base = axes.slice(2).reduce((sum, axis, a) => {
+    const found = axis.locate(values[component.features[a + 2]]);
+    return sum + (found ? Math.min(found[0] + Math.round(found[1]), axis.size - 1) : 0) * strides[a + 2];
+  }, 0);
+  const across = cellEdges(x), path = [];
+  cellEdges(y).forEach(([bottom, top], below) => {
+    for (let node = 0; node < axes[0].size; node++) {
+      const isFar = at => hatched[base + at * strides[0] + below * strides[1]];
+      if (!isFar(node)) continue;
+      const first = node;
+      while (node + 1 < axes[0].size && node + 1 !== axes[0].missingNode && isFar(node + 1)) node++;
+      const [left, right] = [across[first][0], across[node][1]];
+      if (right > left && top !== bottom) path.push(`M${left} ${bottom}H${right}V${top}H${left}Z`);
+    }
+  });
+  const id = `hatch-${++hatches}`, pattern = element("pattern", {id, patternUnits: "userSpaceOnUse", width: 6, height: 6, patternTransform: "rotate(45)"});
+  pattern.append(element("line", {x1: 0, y1: 0, x2: 0, y2: 6, stroke: colours.faint, "stroke-width": 1.5}));
+  svg.append(pattern, element("path", {class: "hatched", d: path.join(""), fill: `url(#${id})`}));
+}
+
+const SIGNS = [12, 8]; // across and down
+const STRONG = 0.4; // of the limit, from which on an effect has a sign
+
+// Plus and minus where effects are strong, so that the signs survive black and white.
+function drawSigns(svg, colours, model, component, output, values, x, y, limit) {
+  const [n, m] = SIGNS, others = component.features.slice(2).map((j, a) => component.axes[a + 2].locate(values[j]));
+  const middles = (scale, count) => Array.from({length: count}, (_, i) => scale.from + (i + 0.5) / count * (scale.end - scale.from));
+  for (const px of middles(x, n)) for (const py of middles(y, m)) {
+    const places = [x.axis.locate(x.value(px)), y.axis.locate(y.value(py)), ...others], effect = model.scoreAt(component, places, output);
+    const isFaded = component.faded && !places.includes(null) && model.between(component.faded[output], component.strides, places) > 0.5;
+    if (Math.abs(effect) < STRONG * limit || isFaded) continue;
+    svg.append(element("text", {class: "sign", x: px, y: py + 4, fill: colours.paper, "text-anchor": "middle", "font-size": 13, "font-weight": 600}, effect > 0 ? "+" : "−"));
+  }
 }
 
 function drawLegend(svg, colours, limit, left, top, bottom, hasFactors) {

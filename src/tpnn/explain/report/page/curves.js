@@ -17,7 +17,11 @@ function drawLines(title, x, y, lines, diagonal = false) {
   for (const line of lines) {
     const places = line.points.map(([a, b]) => [across(a), up(b)]), colour = colours[line.colour];
     svg.append(element("polyline", {points: places.map(place => place.join(",")).join(" "), fill: "none", stroke: colour, "stroke-width": 2, "stroke-linejoin": "round", ...(line.dashed ? {"stroke-dasharray": "5 4"} : {})}));
-    if (line.dots) places.forEach(([cx, cy]) => svg.append(element("circle", {cx, cy, r: 3.5, fill: colour})));
+    (line.intervals || []).forEach(([low, high], i) => {
+      if (Number.isFinite(low) && Number.isFinite(high)) svg.append(element("line", {class: "interval", x1: places[i][0], x2: places[i][0], y1: up(Math.max(low, y.low)), y2: up(Math.min(high, y.high)), stroke: colour, "stroke-width": 5, opacity: 0.3}));
+    });
+    const most = Math.max(...(line.masses || [1]));
+    if (line.dots) places.forEach(([cx, cy], i) => svg.append(element("circle", {cx, cy, r: line.masses ? Math.max(1.5, 4.5 * Math.sqrt(line.masses[i] / most)) : 3.5, fill: colour})));
   }
   svg.append(element("text", {x: (left + right) / 2, y: CURVE_HEIGHT - 8, fill: colours.ink, "text-anchor": "middle"}, x.name));
   svg.append(element("text", {x: 12, y: (top + bottom) / 2, fill: colours.ink, "text-anchor": "middle", transform: `rotate(-90 12 ${(top + bottom) / 2})`}, y.name));
@@ -44,11 +48,12 @@ function spanOf(numbers) {
 const titleOf = (title, {output}) => output ? `${title}: ${output}` : title;
 
 function calibrationFigure(groups, isClass, rows = "Rows", when = "") {
-  const span = spanOf([...groups.predicted, ...groups.actual]);
+  const intervals = groups.lower ? pairs(groups.lower, groups.upper).filter(([low, high]) => low !== null && high !== null) : [];
+  const span = spanOf([...groups.predicted, ...groups.actual, ...intervals.flat()]);
   if (isClass) [span.low, span.high] = [span.low < 0.4 * span.high ? 0 : span.low, Math.min(1, span.high)];
   const svg = drawLines("Calibration", {...span, name: isClass ? "mean predicted probability" : "mean prediction"}, {...span, name: isClass ? "observed share" : "mean of the target"},
-    [{points: pairs(groups.predicted, groups.actual), colour: "low", dots: true}], true);
-  return figure(titleOf((isClass ? "Calibration" : "Predicted and actual") + when, groups), svg, `${rows} in ${groups.predicted.length} groups by prediction. Points on the dashed line are as predicted.`);
+    [{points: pairs(groups.predicted, groups.actual), colour: "low", dots: true, masses: groups.n_rows || groups.masses, intervals: groups.lower && pairs(groups.lower, groups.upper)}], true);
+  return figure(titleOf((isClass ? "Calibration" : "Predicted and actual") + when, groups), svg, `${rows} in ${groups.predicted.length} groups by prediction; the area of a point is their number. Points on the dashed line are as predicted.${groups.lower ? " Bars are intervals of 95 %." : ""}`);
 }
 
 // Actual over expected: sums of the target over sums of the predictions.

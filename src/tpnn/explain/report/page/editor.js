@@ -8,7 +8,7 @@ const DEFAULTS = {add: 0.1, set: 0, scale: 0.5, limit: -1, smooth: 0.05};
 const HANDLE_GAP = 9; // pixels between handles, at least
 const DRAG_LENGTH = 4; // pixels from which on a click is a drag
 const EDGE = 3; // pixels from the edge of a heat map within which a range has no end
-const EDITABLE = ["tables", "bands", "ratioBands", "hasBand", "axes", "shape", "strides", "first", "base", "limits"]; // of a component
+const EDITABLE = ["tables", "bands", "ratioBands", "hasBand", "axes", "shape", "strides", "first", "base", "limits", "faded", "hatched"]; // of a component
 
 const NOTES = {
   1: "Drag a point, or fill in the form. Every row in the range, ends included, changes by exactly the edit; the mean of the change moves to the average prediction.",
@@ -26,7 +26,7 @@ function rangeWords(feature, [low, high]) {
 class Place {
   constructor(feature, axis, number) {
     const id = name => `edit-${name}${number ? `-${number + 1}` : ""}`;
-    Object.assign(this, {feature, hasLevels: axis.words !== null, ends: [axis.values[0], axis.values[axis.regular - 1]]});
+    Object.assign(this, {feature, hasLevels: feature.levels.length > 0, ends: [axis.values[0], axis.values[axis.regular - 1]]});
     const field = (name, words) => {
       const made = make("input", {id: id(name), type: feature.kind === "date" ? "date" : "number", step: "any", className: "field"});
       made.setAttribute("aria-label", `${words} value of ${feature.name}`);
@@ -203,7 +203,7 @@ class Editor {
     if (missing && way * (first - end) >= 0) return {missing};
     const isFirst = way * (first - from) < EDGE, isLast = way * (end - last) < EDGE;
     if (isFirst && isLast && missing === axis.missing) return {};
-    if (scale.isLevels) return {levels: this.levelNumbers(feature, axis, scale.node(first), scale.node(way * Math.min(way * last, way * end))), missing};
+    if (feature.levels.length) return {levels: this.levelNumbers(feature, axis, scale.node(first), scale.node(way * Math.min(way * last, way * end))), missing};
     const main = this.mainAxis(feature), rounded = pixel => this.view.rounded(feature, main, scale.value(pixel));
     const low = isFirst ? isLast ? main.values[0] : null : rounded(first);
     return {low, high: isLast ? null : Math.max(rounded(last), low ?? -Infinity), missing};
@@ -235,7 +235,7 @@ class Editor {
   // Pixels from which to which a heat map shows some values.
   intervals(scale, {between, levels, missing, isAll}) {
     if (isAll) return [[scale.from, scale.to]];
-    const clamped = (x, edge) => x === null ? edge : scale.at(Math.min(Math.max(x, scale.low), scale.high));
+    const clamped = (x, edge) => x === null ? edge : scale.pixel(x);
     const nodes = new Set((levels || []).map(level => { const [node, fraction] = scale.axis.locate(level); return node + Math.round(fraction); }));
     const starts = [...nodes].filter(node => !nodes.has(node - 1)), last = node => nodes.has(node + 1) ? last(node + 1) : node;
     return [...(between ? [[clamped(between[0], scale.from), clamped(between[1], scale.end)]] : []),
@@ -297,7 +297,7 @@ class Editor {
       const rounded = +(Math.round(effect / digits) * digits).toPrecision(6);
       while (this.past.length > begin) this.restore();
       const place = node === axis.missingNode ? {missing: [feature.name], set: rounded}
-        : axis.words ? {levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded} : {points: [[axis.values[node], rounded]]};
+        : feature.levels.length ? {levels: {[feature.name]: this.levelsOf(feature, axis, [node])}, set: rounded} : {points: [[axis.values[node], rounded]]};
       this.apply({component: [feature.name], ...place});
     };
     const stop = () => { window.removeEventListener("pointermove", move); window.removeEventListener("pointerup", stop); };

@@ -37,7 +37,7 @@ function withValues(axis, feature, places) {
   if (all.length === old.length) return axis;
   const masses = new Map(old.map((x, node) => [x, axis.weights[node]]));
   const weights = [...all.map(x => masses.get(x) || 0), ...axis.weights.slice(axis.regular)];
-  return axisLike(axis, all, weights, axis.words && all.map(x => feature.levels[x]), null);
+  return axisLike(axis, all, weights, axis.words && all.map(x => valueWord(feature, x)), null);
 }
 
 // A nominal axis on which levels share no node with others than themselves.
@@ -132,6 +132,7 @@ function refine(model, order, finer) {
       component.base = own[0].locate(nodeValue(old[0], component.base))[0];
     }
     model.lay(component);
+    component.faded = component.hatched = null;
   }
 }
 
@@ -152,5 +153,6 @@ function addGrid(model, features, added, output) {
 
 function forgetBand(component) {
   component.hasBand = false;
+  component.faded = null;
   component.bands = component.bands?.map(band => new Float64Array(band.length));
 }

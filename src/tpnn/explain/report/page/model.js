@@ -47,6 +47,19 @@ function cumulate(units, shape) {
   return units;
 }
 
+const MOST_VALUES = 12; // of a number that is drawn as levels
+
+// Whether an axis has few numbers that are whole multiples of one step apart; two or three must be whole numbers.
+function hasFewValues(axis) {
+  if (axis.words || axis.regular < 2 || axis.regular > MOST_VALUES || !isEvenlySpaced(axis)) return false;
+  return axis.regular > 3 || axis.values.every(Number.isInteger);
+}
+
+// Whether a component may be nothing: its interval of the importance holds 0.
+const isUnclear = component => component.interval !== null && component.interval[0] === 0;
+
+const isZero = component => component.tables.every(table => table.every(units => units === 0));
+
 // How far x is on the way from low to high; halves, because the way may be longer than any double.
 function shareBetween(x, low, high) {
   return (x / 2 - low / 2) / (high / 2 - low / 2);
@@ -111,6 +124,25 @@ class Model {
       part.tables = this.perOutput(() => cumulate(next(units, product(part.shape)), part.shape));
       return part;
     });
+    for (const component of data.components) {
+      if (component.features.length === 1) continue;
+      const doubts = this.perOutput(() => cumulate(next(units, product(component.shape)), component.shape));
+      component.faded = doubts.map(cells => cells.map(doubt => doubt & 1)); // where the band holds "no effect"
+      component.hatched = doubts[0].map(doubt => doubt >> 1); // where no row is near
+    }
+    this.nameFewValues();
+  }
+
+  // Numbers that have few values, all of them nodes, are drawn as levels are: each node gets a word.
+  nameFewValues() {
+    this.data.features.forEach((feature, j) => {
+      const main = this.axes[1][j], [first, last] = [feature.quantiles[0], feature.quantiles[4]];
+      if (feature.kind !== "number" || !hasFewValues(main) || (first !== null && (first !== main.values[0] || last !== main.values[main.regular - 1]))) return;
+      for (const order of this.data.orders) {
+        const axis = this.axes[order][j];
+        if (axis.regular === main.regular) axis.words = Array.from(axis.values, x => valueWord(feature, x));
+      }
+    });
   }
 
   // Names of a component, its axes, and how its cells follow one another.
@@ -128,7 +160,7 @@ class Model {
 
   // A component of zeros that an edit needs and the model does not have yet.
   create(features) {
-    const component = {features, importance: 0, share: 0, band: 0, hasBand: false, base: null};
+    const component = {features, importance: 0, interval: null, share: 0, band: 0, hasBand: false, base: null};
     this.lay(component);
     const zeros = () => this.perOutput(() => new Float64Array(product(component.shape)));
     component.tables = zeros();
@@ -164,14 +196,18 @@ class Model {
   // Value of one component at places, one on each of its axes; zero where one of them has no node.
   scoreAt(component, places, output) {
     if (places.includes(null)) return 0;
-    const table = component.tables[output], strides = component.strides;
+    return this.between(component.tables[output], component.strides, places) * this.data.packed.step;
+  }
+
+  // Number at places of a grid, multilinear between its nodes.
+  between(table, strides, places) {
     const along = (base, axis) => {
       if (axis === places.length) return table[base];
       const [node, fraction] = places[axis];
       const low = along(base + node * strides[axis], axis + 1);
       return fraction === 0 ? low : low + fraction * (along(base + (node + 1) * strides[axis], axis + 1) - low);
     };
-    return along(0, 0) * this.data.packed.step;
+    return along(0, 0);
   }
 
   // Remainder of a case for each output: zeros without one, null where its trees are too many for a page.

@@ -54,8 +54,8 @@ class Overview {
 
   // Largest effects of main effects and of interactions, by which all are drawn.
   commonLimits() {
-    const {components} = this.view.data, largest = isMain => Math.max(0, ...components.filter(one => (one.features.length === 1) === isMain).map(one => this.limit(one)));
-    return {main: largest(true), several: largest(false)};
+    const mains = this.view.data.components.filter(one => one.features.length === 1), largest = Math.max(0, ...mains.map(one => this.limit(one)));
+    return {main: largest, several: mapLimit(this.view.model, this.view.output)};
   }
 
   limit(component) {
@@ -73,7 +73,8 @@ class Overview {
 
 // A main effect between minus the limit and the limit, with its band.
 function smallMain(model, component, output, limit) {
-  const colours = palette(), svg = frame(SMALL_WIDTH, SMALL_HEIGHT, `Main effect of ${component.name}`), [axis] = component.axes;
+  const shades = palette(), colours = isUnclear(component) ? {...shades, low: shades.grey} : shades, [axis] = component.axes;
+  const svg = frame(SMALL_WIDTH, SMALL_HEIGHT, `Main effect of ${component.name}`);
   const x = new Scale(model.data.features[component.features[0]], axis, axis, 4, SMALL_WIDTH - 4), middle = SMALL_HEIGHT / 2;
   const y = value => Math.max(0, Math.min(SMALL_HEIGHT, middle - 0.94 * middle * value / limit));
   svg.append(element("line", {x1: 0, x2: SMALL_WIDTH, y1: middle, y2: middle, stroke: colours.line}));
@@ -82,7 +83,8 @@ function smallMain(model, component, output, limit) {
   const place = node => node === axis.missingNode ? (x.strip[0] + x.strip[1]) / 2 : x.at(x.isLevels ? node : axis.values[node]);
   drawDensity(svg, colours, axis, x, SMALL_HEIGHT);
   if (!x.isLevels) drawBand(svg, colours, curvePoints(axis, x, nodes, points), y);
-  nodes.forEach((node, i) => { if (x.isLevels || node === axis.missingNode) drawPoint(svg, colours, place(node), y, ...points[i]); });
+  const radius = Math.max(1, Math.min(4.5, 0.35 * SMALL_WIDTH / nodes.length));
+  nodes.forEach((node, i) => { if (x.isLevels || node === axis.missingNode) drawPoint(svg, colours, place(node), y, ...points[i], radius); });
   return svg;
 }
 
@@ -92,5 +94,6 @@ function smallMap(model, component, output, limit, values) {
   const x = new Scale(model.data.features[j], component.axes[0], model.axes[1][j], 0, SMALL_WIDTH, 0.01);
   const y = new Scale(model.data.features[k], component.axes[1], model.axes[1][k], SMALL_HEIGHT, 0, 0.01);
   svg.append(element("image", {x: 0, y: 0, width: SMALL_WIDTH, height: SMALL_HEIGHT, href: heatImage(model, component, output, values, x, y, limit, colours), preserveAspectRatio: "none"}));
+  drawHatch(svg, colours, component, values, x, y);
   return svg;
 }

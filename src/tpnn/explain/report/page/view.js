@@ -30,8 +30,9 @@ class View {
   }
 
   rank() {
-    const {components} = this.data;
-    this.ranked = components.map((_, i) => i).sort((a, b) => components[b].importance - components[a].importance);
+    const {components} = this.data, all = components.map((_, i) => i), isConstant = components.every(isZero);
+    components.forEach(component => { component.isShown ||= isConstant || !isZero(component); }); // also after an edit to zero
+    this.ranked = all.filter(i => components[i].isShown).sort((a, b) => components[b].importance - components[a].importance);
   }
 
   commonLevel(j) {
@@ -55,7 +56,7 @@ class View {
   }
 
   lede() {
-    const {components, link} = this.data, {target} = this, counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+    const {components, link} = this.data, {target} = this;
     const several = components.filter(component => component.features.length > 1).length;
     const rest = this.data.remainder ? ` There is a remainder, too, with ${percent(this.data.remainder.share)} of the variance.` : "";
     const sum = `a sum of ${counted(components.length - several, "main effect")}` + (several ? ` and ${counted(several, "interaction")}` : "") + `, each shown below in full.${rest}`;
@@ -218,7 +219,7 @@ class View {
   }
 
   showContributions() {
-    const parts = this.data.components.map((component, i) => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const parts = this.ranked.map(i => ({i, value: this.part(i)})).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const rest = parts.slice(FIRST_SHOWN), left = rest.reduce((sum, part) => sum + part.value, 0);
     const largest = Math.max(...parts.map(part => Math.abs(part.value)), Math.abs(left), Math.abs(this.answer.rest?.[this.output] ?? 0)) || 1;
     const rows = parts.map(({i, value}) => this.contribution(nameTag(this.data.components[i].names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}), value, largest));
@@ -246,11 +247,13 @@ class View {
     const components = this.ranked.map(i => {
       const component = this.data.components[i];
       return make("div", {className: "rank"}, nameTag(component.names, "button", {type: "button", className: "link", onclick: () => this.choose(i, true)}),
-        bar(component.importance, component.features.length > 1 ? "pair" : ""),
+        bar(component.importance, kindOf(component), 0, component.interval),
         make("span", {textContent: component.importance.toFixed(3)}), make("span", {textContent: percent(component.share)}));
     });
     const features = this.data.sobol.map(([j, main, total, interaction]) => make("div", {className: "rank"},
       nameTag([this.data.features[j].name]), bar(main, "", interaction), make("span", {textContent: percent(main)}), make("span", {textContent: percent(total)})));
+    const zeros = this.data.components.length - this.ranked.length;
+    byId("zeros").textContent = zeros ? `${counted(zeros, "component")} ${zeros === 1 ? "is" : "are"} zero everywhere, and not shown.` : "";
     byId("ranking").append(head("Component", "E|f|", "variance"));
     byId("sobol").append(head("Feature", "alone", "in total"));
     fold(byId("ranking"), components);
@@ -286,7 +289,7 @@ class View {
     byId("list").replaceChildren(...this.ranked.map(i => {
       const component = this.data.components[i];
       const item = make("div", {className: "item", id: `item-${i}`, onclick: () => this.choose(i)},
-        nameTag(component.names), bar(component.importance, component.features.length > 1 ? "pair" : ""));
+        nameTag(component.names), bar(component.importance, kindOf(component)));
       item.setAttribute("role", "option");
       return item;
     }));
@@ -294,9 +297,10 @@ class View {
 
   // The list after an edit, which may have created components.
   relist() {
-    if (this.ranked.length === this.data.components.length) return;
+    const before = this.ranked.length;
     this.rank();
-    if (this.chosen >= this.ranked.length) this.chosen = this.ranked[0];
+    if (this.ranked.length === before) return;
+    if (!this.ranked.includes(this.chosen)) this.chosen = this.ranked[0];
     this.list();
   }
 
@@ -334,8 +338,10 @@ class View {
     if (item.offsetTop < list.scrollTop || item.offsetTop + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = item.offsetTop - list.clientHeight / 2;
     byId("chart-title").replaceChildren(nameTag(component.names));
     this.showSlices(component);
+    const width = Math.max(300, host.clientWidth || 640), isOwn = component.features.length > 1 && byId("own-scale").checked;
+    const own = isOwn ? [heatLimit(component, this.output) * this.data.packed.step || 1] : [];
     const draw = component.features.length === 1 ? drawMain : drawPair;
-    const drawing = draw(this.model, component, this.output, this.values, Math.max(300, host.clientWidth || 640)), {svg, pick} = drawing;
+    const drawing = draw(this.model, component, this.output, this.values, width, ...own), {svg, pick} = drawing;
     const at = event => {
       const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
       return pick((event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
@@ -496,13 +502,20 @@ class View {
   }
 }
 
-function bar(share, kind, more = 0) {
+// How the bar of a component is coloured.
+const kindOf = component => isUnclear(component) ? "unclear" : component.features.length > 1 ? "pair" : "";
+
+function bar(share, kind, more = 0, interval = null) {
   const fill = make("i", {className: kind});
   fill.style.width = `${100 * share}%`;
   const second = make("i", {className: "pair"});
   second.style.cssText = `left:${100 * share}%;width:${100 * more}%`;
-  return make("span", {className: "track"}, fill, ...(more ? [second] : []));
+  const whisker = make("b", {className: "whisker"}), [low, high] = (interval || [0, 0]).map(end => Math.min(100, 100 * end));
+  whisker.style.cssText = `left:${low}%;width:${high - low}%`;
+  return make("span", {className: "track"}, fill, ...(more ? [second] : []), ...(interval ? [whisker] : []));
 }
+
+const counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 function head(...names) {
   return make("div", {className: "rank head-row"}, make("span", {textContent: names[0]}), make("span"), ...names.slice(1).map(name => make("span", {textContent: name})));
