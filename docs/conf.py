@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from docutils.nodes import SkipNode
@@ -19,11 +20,17 @@ release = version = tpnn.__version__
 for name in ("distributed", "metrics", "plots"):  # public names of modules in the rooms
     sys.modules[f"tpnn.{name}"] = getattr(tpnn, name)
 
+sys.path.append(str(Path(__file__).parent))
+
 extensions = [
+    "block_output",
+    "live_reports",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "recipes/*.ipynb", "recipes/*.py", "recipes/*.md5"]
@@ -56,7 +63,9 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", message="The set_(bad|over|under) function")  # import shap
 
 html_theme = "pydata_sphinx_theme"
-html_title = "tpnn"
+html_title = f"tpnn {version}"
+html_favicon = "_static/favicon.svg"
+copybutton_selector = "div.highlight-python pre"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -67,7 +76,7 @@ html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
-    "show_prev_next": False,
+    "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -91,7 +100,14 @@ def _skip_field(_: Any, what: str, name: str, value: Any, skip: bool, options: A
     return True if type(value).__name__ == "_tuplegetter" else None
 
 
+def _leave_out_of_search(_: Any, page: str, source: list[str]) -> None:
+    """Searches lead users to the guide, not to the lab notebook."""
+    if page.startswith("lab/") or page == "paper":
+        source[0] = f"---\nno-search: true\n---\n\n{source[0]}"
+
+
 def setup(app: Any) -> None:
-    """Add the renderer of formulas and the rule for named tuples."""
+    """Add the renderer of formulas and the rules for named tuples and for searches."""
+    app.connect("source-read", _leave_out_of_search)
     app.connect("autodoc-skip-member", _skip_field)
     app.add_html_math_renderer("mathml", (_inline_math, None), (_block_math, None))

@@ -227,3 +227,19 @@ def test_phrases_that_were_hard_to_read_do_not_come_back(phrase: str) -> None:
     pattern = re.compile(phrase.replace(" ", r"\s+"), re.IGNORECASE)
     texts = {name_of(path): path.read_text() for path in (*SOURCES, ROOT / "README.md", *code)}
     assert [name for name, text in texts.items() if pattern.search(text)] == []
+
+
+def test_the_site_shows_what_blocks_print_return_and_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS)
+    pytest.importorskip("matplotlib")
+    output = import_module("block_output")
+    blocks = [
+        "a = 0.12345678\nprint('printed')\na",
+        "b = a",
+        "from pylab import plot\nplot([a])[0]",
+    ]
+    first, second, third = output._outputs(blocks)
+    assert "\n\nprinted\n0.123457\n```" in first
+    assert not second
+    assert "data:image/png;base64," in third
+    assert "code-block" not in third
