@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tpnn.explain import metrics, plots
     from tpnn.explain.explanation import Explanation
     from tpnn.explain.stability import stability, stability_scores
-    from tpnn.export.sheets.scorecard import scorecard
+    from tpnn.export.sheets.scorecard import ScoreCard, scorecard
     from tpnn.lifecycle.compare.compare import compare
     from tpnn.lifecycle.distill import distill
     from tpnn.lifecycle.foreign.purified import purify
@@ -51,6 +51,7 @@ __all__ = [
     "LoadedRegressor",
     "LoadedSurvival",
     "Provenance",
+    "ScoreCard",
     "TPNNClassifier",
     "TPNNHead",
     "TPNNRegressor",
@@ -89,6 +90,7 @@ _HOMES = {
     "LoadedRegressor": "tpnn.model.loading",
     "LoadedSurvival": "tpnn.model.loading",
     "Provenance": "tpnn.model.provenance",
+    "ScoreCard": "tpnn.export.sheets.scorecard",
     "TPNNClassifier": "tpnn.estimators.classifier",
     "TPNNHead": "tpnn.solvers.descent.head",
     "TPNNRegressor": "tpnn.estimators.regressor",

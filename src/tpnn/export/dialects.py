@@ -215,3 +215,13 @@ DIALECTS = {
         seconds={DATE: "UNIX_MICROS(CAST({x} AS TIMESTAMP)) / 1e6"},
     ),
 }
+
+
+def dialect_of(name: str) -> Dialect:
+    """Dialect of a database, by its name."""
+    if name not in DIALECTS:
+        raise ValueError(
+            f"dialect: must be one of {', '.join(DIALECTS)}, found {name!r}. "
+            "Pass 'postgres', for example."
+        )
+    return DIALECTS[name]

@@ -17,10 +17,10 @@ from tpnn._utils.arrays import BoolArray
 from tpnn._utils.rules import warn
 from tpnn.anova.trees import Trees
 from tpnn.export.dialects import (
-    DIALECTS,
     LARGEST_DOUBLE,
     Dialect,
     cut_name,
+    dialect_of,
     literal,
     numbers_text,
 )
@@ -61,11 +61,7 @@ def to_sql(
 
     Several names of a table are those of its schema and of the table itself.
     """
-    if dialect not in DIALECTS:
-        raise ValueError(
-            f"dialect: must be one of {', '.join(DIALECTS)}, found {dialect!r}. "
-            "Pass 'postgres', for example."
-        )
+    about = dialect_of(dialect)
     lowered = checked_lowering(model)
     if not contributions:
         lowered = lowered.in_one()
@@ -76,11 +72,11 @@ def to_sql(
         )
     keys = [key] if isinstance(key, str) else list(key or ())
     names = [table] if isinstance(table, str) else list(table)
-    return _Query(lowered, DIALECTS[dialect], keys, contributions).write(names)
+    return Query(lowered, about, keys, contributions).write(names)
 
 
 @dataclass(frozen=True)
-class _Query:
+class Query:
     """A query that is being written."""
 
     lowered: Lowered
@@ -89,11 +85,10 @@ class _Query:
     contributions: bool
 
     def write(self, table: list[str]) -> str:
+        """Write the whole query; ``table`` has the names of its schema, if any, and its own."""
         self._check_columns()
-        source = ".".join(map(self._name, table)) + f" AS {TABLE}"
-        keys = [(self._column(name), f"k{number}") for number, name in enumerate(self.keys)]
         steps = [
-            ("features", self._select([*keys, *self._features()], source, first=True)),
+            ("features", self._read(table)),
             ("nodes", self._select(self._nodes(), "features")),
             ("fractions", self._select(self._fractions(), "nodes")),
             ("effects", self._select(self._effects(), self._with_cells("fractions"), "fractions")),
@@ -106,6 +101,12 @@ class _Query:
         opening = self.dialect.opening
         written = ",\n".join(f"{name} {opening}\n{body}\n)" for name, body in steps)
         return f"WITH {written}\n{self._final(steps[-1][0], answers)}\n"
+
+    def _read(self, table: list[str]) -> str:
+        """Step that reads the keys and the features."""
+        source = ".".join(map(self._name, table)) + f" AS {TABLE}"
+        keys = [(self._column(name), f"k{number}") for number, name in enumerate(self.keys)]
+        return self._select([*keys, *self._features()], source, first=True)
 
     def _name(self, name: str) -> str:
         if not name or "\0" in name:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray
 from tpnn.explain.metrics.estimates import estimate
+from tpnn.export.sheets.card_use import stability_parts
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.model.model import AnovaModel, part_names, part_scores
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 FALSE_ALARM_RATE = 0.05
 N_BINS = 10  # of a feature without levels; missing values have one more
-SMALLEST_SHARE = 1e-4  # stands for an empty bin, whose logarithm must be finite
 LEAST_ROWS = 5.0  # bins with fewer are joined, because the test needs them
 CALIBRATION = ["test", "actual", "expected", "p_value"]
 SCORES = ["score", "value", "lower", "upper"]
@@ -41,9 +41,7 @@ class Shares(NamedTuple):
         >>> round(Shares(np.array([0.5, 0.5]), np.array([0.6, 0.4]), 100, 100).psi(), 4)
         0.0405
         """
-        used = (self.reference > 0) | (self.new > 0)
-        p, q = (np.maximum(share[used], SMALLEST_SHARE) for share in (self.reference, self.new))
-        return float(((q - p) * np.log(q / p)).sum())
+        return float(stability_parts(self.reference, self.new).sum())
 
     def p_value(self) -> float:
         """p-value of no drift, by the chi-squared test of two samples.

@@ -89,14 +89,16 @@ def rating_tables(
     model: AnovaModel,
     X: Any = None,
     y: Any = None,
-    max_bands: int = 8,
-    base: str = "mode",
+    max_bands: int | Mapping[str, int] = 8,
+    base: Any = "mode",
     offset: Any = None,
+    cuts: Mapping[str, Any] | None = None,
+    min_share: float = 0.0,
 ) -> RatingTables:
     """Write base rate and relativities; see ``tpnn.export.sheets.rating.rating_tables``."""
     from tpnn.export.sheets.rating import rating_tables
 
-    return rating_tables(model, X, y, max_bands, base, offset)
+    return rating_tables(model, X, y, max_bands, base, offset, cuts, min_share)
 
 
 def to_excel(

@@ -47,6 +47,27 @@ def test_no_other_segments_lose_less(
     assert found <= least_loss(values, masses, max_segments) + 1e-12
 
 
+@given(st.integers(1, 8), st.integers(1, 4), st.floats(0.05, 0.5), st.integers(0, 2**31))
+def test_no_other_segments_with_enough_mass_lose_less(
+    n_points: int, max_segments: int, share: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    values, masses = rng.integers(-3, 4, (n_points, 1)).astype(float), rng.random(n_points)
+    segments = best_segments(values, masses, max_segments, share)
+    tried = [
+        np.searchsorted(cuts, np.arange(n_points), side="right")
+        for n_cuts in range(min(max_segments, n_points))
+        for cuts in map(np.array, combinations(range(1, n_points), n_cuts))
+    ]
+    large = [
+        segment_loss(values, masses, one) for one in tried
+        if (one.max() == 0 or np.bincount(one, masses).min() >= share * masses.sum())
+        and (np.diff(one)[np.diff(values[:, 0]) == 0] == 0).all()  # equal points stay together
+    ]  # fmt: skip
+    assert np.bincount(segments, masses).min() >= share * masses.sum() - 1e-8 or not segments.any()
+    assert segment_loss(values, masses, segments) <= min(large) + 1e-12
+
+
 def test_equal_neighbours_need_no_segment_of_their_own() -> None:
     values = np.repeat([[1.0], [2.0]], 3, axis=0)
     assert np.array_equal(best_segments(values, np.ones(6), 4), np.repeat([0, 1], 3))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import mean_poisson_deviance
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import table_model, with_remainder
+from tpnn import AnovaModel, compare
 from tpnn.export.sheets.rating import RatingTables
+from tpnn.table.table import OffsetColumn
 
 pytestmark = pytest.mark.filterwarnings("ignore:X. levels or missing values")
 
@@ -18,8 +23,8 @@ def by_hand(tables: RatingTables, X: pd.DataFrame) -> np.ndarray:
     banded = tables.banded
     codes = banded.codes(banded.model.encoder.read(X))
     products = np.full(len(X), tables.base)
-    for component, name in banded.names().items():
-        frame = tables.frames[name]
+    for component in banded.tables:
+        frame = tables.frames[banded.name(component)]
         names = list(frame)[: len(component)]
         labels = [np.array(banded.bands[j].labels, object)[codes[j]] for j in component]
         line = {tuple(line[:-1]): line[-1] for line in frame[[*names, "relativity"]].to_numpy()}
@@ -101,6 +106,92 @@ def test_actual_over_expected_and_the_deviance_lost(link: str) -> None:
 
     lost = tables.losses.set_index("component")["deviance_lost"]
     assert lost["(all)"] == pytest.approx(deviance(fitted) - deviance(means))
+
+
+def motor() -> tuple[AnovaModel, pd.DataFrame, np.ndarray]:
+    """A model of counts with an exposure, rows and claims that are a fifth too many."""
+    model = mixed_model(2)
+    column = OffsetColumn("years", 6, is_exposure=True)
+    model = replace(model, encoder=replace(model.encoder, offset_column=column), has_offset=True)
+    rng = np.random.default_rng(3)
+    X = mixed_rows(800, seed=3).assign(years=rng.uniform(0.1, 1, 800))
+    return model, X, rng.poisson(1.2 * model.predict(X))
+
+
+def test_frames_have_exposure_and_observed_frequency() -> None:
+    model, X, y = motor()
+    tables = model.rating_tables(X, y, max_bands=4)
+    frame = tables.frames["town"].set_index("town")
+    codes = tables.banded.codes(model.encoder.read(X))[5]
+    groups = np.array(tables.banded.bands[5].labels, object)[codes]
+    by_hand = X.assign(y=y, mean=tables.predict(X)).groupby(groups)[["years", "y", "mean"]].sum()
+    lines = frame.loc[by_hand.index]
+    assert np.allclose(lines["exposure"], by_hand["years"])
+    assert np.allclose(lines["observed"], by_hand["y"] / by_hand["years"])
+    assert np.allclose(lines["fitted"], by_hand["mean"] / by_hand["years"])
+
+
+def test_steps_from_the_model_to_a_tariff_that_can_be_filed() -> None:
+    model, X, y = motor()
+    tables = model.rating_tables(X, y, max_bands=4)
+    filed = tables.capped(0.8, 1.25).rounded(2).rebalanced()
+    assert filed.steps["step"].tolist() == [
+        "model", "put on bands", "capped at 0.8 and 1.25", "rounded to 2 digits", "rebalanced",
+    ]  # fmt: skip
+    for frame in filed.frames.values():
+        assert frame["relativity"].between(0.8 - 1e-9, 1.25 + 1e-9).all()
+        assert np.allclose(frame["relativity"] * 100, np.rint(frame["relativity"] * 100))
+        assert np.isclose(frame["relativity"], 1).any()
+    last = filed.steps.iloc[-1]
+    assert last["actual_over_expected"] == pytest.approx(1, abs=1e-9)
+    assert filed.predict(X).sum() == pytest.approx(y.sum())
+    assert last["deviance"] == pytest.approx(mean_poisson_deviance(y, filed.predict(X)))
+    assert filed.steps["deviance"][0] == pytest.approx(mean_poisson_deviance(y, model.predict(X)))
+    assert np.allclose(filed.predict(X), by_hand(filed, X) * X["years"])
+    some = tables.capped(0.9, 1.1, of=["town"])
+    assert some.frames["town"]["relativity"].between(0.9 - 1e-9, 1.1 + 1e-9).all()
+    assert np.array_equal(some.frames["count"]["relativity"], tables.frames["count"]["relativity"])
+    assert compare({"old": tables, "new": filed}, X).frame["difference"].abs().max() > 0
+
+
+def test_two_classes_are_rebalanced_too() -> None:
+    model = mixed_model(2, "logit")
+    X = mixed_rows(400, seed=5)
+    y = (np.arange(400) % 5 == 0).astype(int)
+    tables = model.rating_tables(max_bands=3)
+    balanced = tables.rebalanced(X, y)
+    assert balanced.predict(X).sum() == pytest.approx(80)
+    assert np.isnan(balanced.steps["deviance"]).all()
+    with pytest.raises(ValueError, match="X: rows are needed to balance a tariff"):
+        tables.rebalanced()
+
+
+def test_relativities_are_one_where_the_user_says() -> None:
+    model = mixed_model(2)
+    base = {"town": "Ulm", "count": 7, "since": "2017-01-01", "amount": None}
+    tables = model.rating_tables(base=base, max_bands=4, cuts={"count": [5, 9]})
+    X = mixed_rows(1).assign(town="Ulm", count=7.0, since=pd.Timestamp("2017-01-01"), amount=np.nan)
+    bands = tables.banded.bands
+    for feature, name in ((3, "waited"), (4, "size")):
+        label = bands[feature].labels[int(bands[feature].band_masses.argmax())]
+        lines = tables.frames[name].set_index(name)
+        assert lines.loc[label, "relativity"] == pytest.approx(1)
+    for name, label in (("count", "5 to < 9"), ("amount", "(missing)")):
+        assert tables.frames[name].set_index(name).loc[label, "relativity"] == pytest.approx(1)
+    levels = tables.levels.set_index("level")["relativity"]
+    assert levels["Ulm"] == pytest.approx(1)
+    pair = tables.frames["count x town"]
+    ulm = bands[5].labels[bands[5].locate(model.encoder.columns(model.encoder.read(X))[5])[0]]
+    line = pair[(pair["count"] == "5 to < 9") & (pair["town"] == ulm)]
+    assert line["relativity"].item() == pytest.approx(1)
+    with pytest.raises(ValueError, match="base: must name features of the tables, found 'age'"):
+        model.rating_tables(base={"age": 3})
+    with pytest.raises(ValueError, match="low: relativities of 1 must stay possible"):
+        tables.capped(1.1, 1.2)
+    with pytest.raises(ValueError, match="of: must name tables, found 'age'"):
+        tables.capped(0.9, 1.2, of=["age"])
+    with pytest.raises(ValueError, match="digits: 0 make some relativities 0"):
+        replace(tables, base_effects=dict.fromkeys(tables.base_effects, 5.0)).rounded(0)
 
 
 def test_an_offset_counts_in_predictions_and_in_expected() -> None:

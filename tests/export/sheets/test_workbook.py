@@ -15,7 +15,7 @@ import pytest
 
 from tests.export.sheets.models import fuzzed_rows, mixed_model, mixed_rows
 from tests.models import random_model, table_model, with_remainder
-from tpnn import AnovaModel
+from tpnn import AnovaModel, scorecard
 from tpnn.loss.links import LINKS
 from tpnn.table.table import OffsetColumn
 
@@ -130,3 +130,35 @@ def test_openpyxl_is_named_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ImportError, match=r"to_excel: needs openpyxl.*tpnn\[excel\]"):
         mixed_model(1).to_excel(tmp_path / "model.xlsx")
+
+
+@needs_office
+@pytest.mark.slow
+def test_a_score_card_adds_its_points(tmp_path: Path) -> None:
+    card = scorecard(mixed_model(2, "logit"), cuts={"count": [3, 7.5]})
+    X = fuzzed_rows(card.banded.model, 200).round(6)  # spreadsheets compare 15 digits
+    card.to_excel(tmp_path / "card.xlsx", X)
+    found = calculated(tmp_path / "card.xlsx")
+    assert np.array_equal(found["score"], card.score(X))
+    assert np.array_equal(
+        found.filter(like=": points").sum(axis=1) + card.base_points, found["score"]
+    )
+
+
+@needs_office
+@pytest.mark.slow
+@pytest.mark.parametrize("link", ["log", "logit"])
+def test_a_tariff_multiplies_base_relativities_and_exposure(link: str, tmp_path: Path) -> None:
+    model = mixed_model(2, link)
+    X = fuzzed_rows(model, 200).round(6)
+    if link == "log":
+        column = OffsetColumn("years", 6, is_exposure=True)
+        encoder = replace(model.encoder, offset_column=column)
+        model = replace(model, encoder=encoder, has_offset=True)
+        X = X.assign(years=np.linspace(0.1, 2, 200))
+    tables = model.rating_tables(max_bands=3).capped(0.8, 1.25).rounded(2)
+    tables.to_excel(tmp_path / "tariff.xlsx", X)
+    found = calculated(tmp_path / "tariff.xlsx")
+    assert np.allclose(found["prediction"].astype(float), tables.predict(X), rtol=1e-12)
+    if link == "log":
+        assert np.allclose(found["exposure"].astype(float), X["years"])

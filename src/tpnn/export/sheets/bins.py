@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn._utils.rules import COUNT, check_parameters
+from tpnn._utils.rules import COUNT, Rule, check_parameters, is_not_negative
 from tpnn.anova.components import Component
 from tpnn.export.sheets.tidy import title, values_at
+from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel
 from tpnn.table.axis import UNSEEN_LEVEL, Axis
-from tpnn.table.columns import require_pandas
+from tpnn.table.columns import array_of, require_pandas
 from tpnn.table.encoder import Feature
+from tpnn.table.given import read_levels, read_number
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, Table
 from tpnn.table.words import MISSING_WORD, SECONDS_PER_DAY, UNSEEN_WORD, value_word
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_LEVELS_NAMED = 5  # in the label of a band
 MAX_DIGITS = 17  # of a double
+SHARE = Rule("a share from 0 to 0.5", lambda value: is_not_negative(value) and value <= 0.5, 0.05)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,33 +80,130 @@ class Bands:
         return np.where(is_special, self.n_regular + np.isinf(column), bands)
 
 
-def feature_bands(model: AnovaModel, feature: int, max_bands: int) -> Bands:
+class BandRules(NamedTuple):
+    """How the bands of every feature are chosen."""
+
+    max_bands: Mapping[str, int]  # of each feature
+    cuts: Mapping[str, Any]  # of features whose bands are given
+    min_share: float  # of the training mass, in every band that is found
+
+
+def band_rules(
+    model: AnovaModel, max_bands: Any, default: int, cuts: Mapping[str, Any] | None, share: float
+) -> BandRules:
+    """Check how the bands of a model shall be chosen; ``default`` is for features not named."""
+    names = model.feature_names
+    own = dict(max_bands) if isinstance(max_bands, Mapping) else dict.fromkeys(names, max_bands)
+    given = {} if cuts is None else dict(cuts)
+    for argument, named in (("max_bands", own), ("cuts", given)):
+        unknown = [name for name in named if name not in names]
+        if unknown:
+            raise ValueError(
+                f"{argument}: must name features of the model, found {unknown[0]!r}. It has "
+                f"{list(names)[:10]!r}."
+            )
+    for value in own.values():
+        check_parameters({"max_bands": value}, {"max_bands": COUNT})
+    check_parameters({"min_share": share}, {"min_share": SHARE})
+    return BandRules(dict.fromkeys(names, default) | own, given, float(share))
+
+
+def feature_bands(model: AnovaModel, feature: int, rules: BandRules) -> Bands:
     """Find the bands of a feature that lose least in all components that use it.
 
     The loss is the variance within bands, summed over the components. That of an interaction is
-    averaged over its other features.
+    averaged over its other features. Bands that the rules give are taken as they are.
     """
-    about = model.encoder.features[feature]
+    name, about = model.feature_names[feature], model.encoder.features[feature]
     axis = model.encoder.axes[min(model.encoder.axes)][feature]
     regular, masses = _points(model, feature, about, axis)
-    order = np.arange(len(regular))
-    profile = _profile(model, feature, regular)
-    if about.kind == NOMINAL:  # without an order of their own, levels with like effects are joined
-        order = np.lexsort(profile.T[::-1])
-    of_regular = np.empty(len(regular), np.intp)
-    of_regular[order] = best_segments(profile[order], masses[order], max_bands)
+    if name in rules.cuts:
+        regular, masses, of_regular, cuts = _own(name, about, regular, masses, rules.cuts[name])
+    else:
+        of_regular = _found(model, feature, (regular, masses), rules)
+        cuts = np.empty(0) if about.levels else _cuts(about, regular, of_regular)
     specials = [np.nan, UNSEEN_LEVEL] if about.levels else [np.nan]
     n_regular = int(of_regular.max(initial=-1)) + 1
-    cuts = np.empty(0) if about.levels else _cuts(about, regular, of_regular)
-    labels = _level_labels(about, of_regular) if about.levels else _range_labels(about, cuts)
     return Bands(
         numbers=np.append(regular, specials),
         masses=np.append(masses, _special_masses(axis)[: len(specials)]),
         of_point=np.append(of_regular, n_regular + np.arange(len(specials))),
         cuts=cuts,
-        labels=(*labels[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels)),
+        labels=_labels(about, cuts, of_regular),
         has_levels=bool(about.levels),
     )
+
+
+def _labels(about: Feature, cuts: FloatArray, of_regular: IntArray) -> tuple[str, ...]:
+    """Every band in words, those of missing and unseen values too."""
+    words = _level_labels(about, of_regular) if about.levels else _range_labels(about, cuts)
+    n_regular = int(of_regular.max(initial=-1)) + 1
+    return (*words[:n_regular], MISSING_WORD, *[UNSEEN_WORD] * bool(about.levels))
+
+
+def _found(
+    model: AnovaModel, feature: int, points: tuple[FloatArray, FloatArray], rules: BandRules
+) -> IntArray:
+    """Band of each point by dynamic programming."""
+    regular, masses = points
+    order, profile = np.arange(len(regular)), _profile(model, feature, regular)
+    if model.encoder.features[feature].kind == NOMINAL:  # without an order of their own, levels
+        order = np.lexsort(profile.T[::-1])  # with like effects are joined
+    of_regular = np.empty(len(regular), np.intp)
+    most = rules.max_bands[model.feature_names[feature]]
+    of_regular[order] = best_segments(profile[order], masses[order], most, rules.min_share)
+    return of_regular
+
+
+def _own(
+    name: str, about: Feature, regular: FloatArray, masses: FloatArray, given: Any
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    """Points, masses and bands of a feature whose bands are given, and its cuts."""
+    if about.levels:
+        return regular, masses, _own_groups(name, about, given), np.empty(0)
+    listed = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    cuts = np.array([read_number(name, about, value, "cuts") for value in listed])
+    if (np.diff(cuts) <= 0).any() or not len(cuts):
+        raise ValueError(
+            f"cuts: those of {name!r} must increase, found {listed!r:.200}. Pass the values at "
+            "which a new band begins."
+        )
+    # A band that no node is in needs a point, at which the model is read.
+    points = np.union1d(regular, [np.nextafter(cuts[0], -np.inf), *cuts])
+    spread = np.zeros(len(points))
+    spread[np.searchsorted(points, regular)] = masses
+    return points, spread, np.searchsorted(cuts, points, side="right"), cuts
+
+
+def _own_groups(name: str, about: Feature, given: Any) -> IntArray:
+    """Band of each level, from lists of levels; those in none of them are the last band."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(
+            f"cuts: {name!r} has levels, so its bands are lists of them, found {given!r:.200}. "
+            f"Pass [{list(about.levels[:2])!r}, ...]."
+        )
+    groups = [read_levels(name, about, levels, "cuts") for levels in given]
+    named = [level for group in groups for level in group]
+    if len(set(named)) < len(named):
+        twice = next(level for level in named if named.count(level) > 1)
+        raise ValueError(
+            f"cuts: a level can be in one band only, found {about.levels[twice]!r} of {name!r} in "
+            "two. Leave it out of one."
+        )
+    bands = np.full(len(about.levels), len(groups))
+    for band, group in enumerate(groups):
+        bands[list(group)] = band
+    return bands
+
+
+def merged(about: Feature, bands: Bands, of_band: IntArray) -> Bands:
+    """Join bands of a feature; ``of_band`` has the new number of each regular band."""
+    of_all = np.append(of_band, of_band[-1] + 1 + np.arange(bands.n_bands - bands.n_regular))
+    of_point = of_all[bands.of_point]
+    cuts = bands.cuts[np.diff(of_band) > 0] if len(bands.cuts) else bands.cuts
+    is_regular = bands.of_point < bands.n_regular
+    labels = _labels(about, cuts, of_point[is_regular])
+    return replace(bands, of_point=of_point, cuts=cuts, labels=labels)
 
 
 def _points(
@@ -153,10 +253,14 @@ def _profile(model: AnovaModel, feature: int, regular: FloatArray) -> FloatArray
 def _cuts(about: Feature, regular: FloatArray, of_regular: IntArray) -> FloatArray:
     """Values at which a new band begins, as short as the nodes on both sides allow."""
     unit = SECONDS_PER_DAY if about.kind in (DATE, DURATION) else 1.0
+    is_whole = about.kind == NUMBER and not np.any(
+        regular % 1
+    )  # such as years and numbers of late payments
     cuts = []
     for last in np.flatnonzero(np.diff(of_regular)):
         low, high = regular[last], regular[last + 1]
         cut = short_between(low / unit, high / unit) * unit
+        cut = float(np.ceil(cut)) if is_whole else cut
         cuts.append(cut if low < cut <= high else high)
     return np.array(cuts)
 
@@ -200,15 +304,19 @@ def _joined(levels: Sequence[str]) -> str:
     return f"{named} | {more} more" if more > 0 else named
 
 
+ROUNDING = 1e-9  # of sums of masses
 MAX_POINTS = 2048  # the programme needs the square of this; more points are joined in advance
 
 
-def best_segments(values: FloatArray, masses: FloatArray, max_segments: int) -> IntArray:
+def best_segments(
+    values: FloatArray, masses: FloatArray, max_segments: int, min_share: float = 0.0
+) -> IntArray:
     """Segment of each point, (n_points,), numbered from 0.
 
     With values v_i, (n_points, n_values), and masses w_i, no other way to cut the points into at
-    most ``max_segments`` runs of neighbours has a smaller loss sum_i w_i |v_i - mean of its
-    segment|^2. Dynamic programming finds it.
+    most ``max_segments`` runs of neighbours, each with ``min_share`` of the mass, has a smaller
+    loss sum_i w_i |v_i - mean of its segment|^2. Equal neighbours stay together. Dynamic
+    programming finds it.
 
     >>> best_segments(np.array([[0.0], [0.1], [5.0], [5.2]]), np.ones(4), 2)
     array([0, 0, 1, 1])
@@ -218,9 +326,15 @@ def best_segments(values: FloatArray, masses: FloatArray, max_segments: int) -> 
     if len(starts) > MAX_POINTS:
         starts = starts[np.linspace(0, len(starts), MAX_POINTS, endpoint=False).astype(np.intp)]
         runs = np.searchsorted(starts, np.arange(len(values)), side="right") - 1
-    if len(starts) <= max_segments:
+    if len(starts) <= max_segments and not min_share:
         return runs
-    return _cut(_losses(values, masses, starts), max_segments)[runs]
+    losses = _losses(values, masses, starts)
+    if min_share:
+        sums = np.concatenate([[0.0], np.cumsum(np.add.reduceat(masses, starts))])
+        is_small = sums[None, 1:] - sums[:-1, None] < min_share * sums[-1] * (1 - ROUNDING)
+        is_small[0, -1] = False  # all points together are always a segment
+        losses[is_small] = np.inf
+    return _cut(losses, min(max_segments, len(starts)))[runs]
 
 
 def _equal_runs(values: FloatArray) -> IntArray:
@@ -245,14 +359,19 @@ def _losses(values: FloatArray, masses: FloatArray, starts: IntArray) -> FloatAr
     return np.where(np.tri(len(mass), k=-1, dtype=bool), np.inf, np.maximum(loss, 0.0))
 
 
-def _cut(losses: FloatArray, n_segments: int) -> IntArray:
-    """Segment of each run: best[k, b] = min_a best[k - 1, a - 1] + losses[a, b]."""
-    best, origins = losses[0], []
-    for _ in range(1, n_segments):
+def _cut(losses: FloatArray, most: int) -> IntArray:
+    """Segment of each run: best[k, b] = min_a best[k - 1, a - 1] + losses[a, b].
+
+    Of all numbers of segments up to ``most`` it takes the best one, the largest if several are.
+    """
+    best, origins, totals = losses[0], [], [losses[0, -1]]
+    for _ in range(1, most):
         before = np.append(np.inf, best[:-1])  # the least loss of the runs before a
-        totals = before[:, None] + losses
-        origins.append(totals.argmin(0))
-        best = totals.min(0)
+        sums = before[:, None] + losses
+        origins.append(sums.argmin(0))
+        best = sums.min(0)
+        totals.append(best[-1])
+    n_segments = most - int(np.argmin(totals[::-1]))
     segments, last = np.zeros(len(losses), np.intp), len(losses) - 1
     for k in range(n_segments - 1, 0, -1):
         first = origins[k - 1][last]
@@ -268,6 +387,7 @@ class BandedModel:
     model: AnovaModel
     bands: Mapping[int, Bands]  # of every feature that a component uses
     tables: Mapping[Component, FloatArray]  # (n_bands_1, ..., n_bands_d), means over the cells
+    intercept: float
 
     def codes(self, table: Table) -> dict[int, IntArray]:
         """Band of every row in each feature; ``table`` is one that the encoder has read."""
@@ -279,29 +399,35 @@ class BandedModel:
         masses = [self.bands[feature].band_masses for feature in component]
         return reduce(np.multiply.outer, masses)
 
-    def lines(self, component: Component) -> dict[str, Any]:
-        """Columns that say which cell each line of a frame is about: a band for each feature."""
-        places = np.indices(self.tables[component].shape).reshape(len(component), -1)
+    def line_labels(self, component: Component) -> dict[str, Any]:
+        """Band of each feature in every cell, in words: what each line of a frame is about."""
+        shape = [self.bands[feature].n_bands for feature in component]
+        places = np.indices(shape).reshape(len(component), -1)
         return {
             self.model.feature_names[feature]: np.array(self.bands[feature].labels, object)[place]
             for feature, place in zip(component, places, strict=True)
         }
 
-    def levels(self) -> pd.DataFrame:
-        """Make a line for every level: its feature, the level, and the band that it is in."""
+    def levels(self, what: str, values: Mapping[int, Any]) -> pd.DataFrame:
+        """Make a line for every level: its feature, the level, its band, and the value of that.
+
+        ``values`` are those of the bands of each feature that has some, (n_bands,).
+        """
         require_pandas("levels")
         import pandas as pd
 
-        lines = [
-            (self.model.feature_names[feature], level, bands.labels[bands.of_point[number]])
-            for feature, bands in self.bands.items()
-            for number, level in enumerate(self.model.encoder.features[feature].levels)
-        ]
-        return pd.DataFrame(lines, columns=["feature", "level", "band"])
+        lines = []
+        for feature, bands in self.bands.items():
+            name = self.model.feature_names[feature]
+            for level, band in zip(self.model.encoder.features[feature].levels, bands.of_point,
+                                   strict=False):  # fmt: skip
+                value = values[feature][band] if feature in values else None
+                lines.append((name, level, bands.labels[band], value))
+        return pd.DataFrame(lines, columns=["feature", "level", "band", what])
 
-    def names(self) -> dict[Component, str]:
-        """Name of each component."""
-        return {s: title([self.model.feature_names[j] for j in s]) for s in self.tables}
+    def name(self, component: Component) -> str:
+        """Name of a component."""
+        return title([self.model.feature_names[j] for j in component])
 
     def variances(self, component: Component) -> tuple[float, float]:
         """Variance of a component under the product of the masses, and what the bands lose."""
@@ -312,12 +438,22 @@ class BandedModel:
         return float((masses * values**2).sum()), float((masses * (values - banded) ** 2).sum())
 
 
-def banded(model: AnovaModel, max_bands: int) -> BandedModel:
+def banded(model: AnovaModel, rules: BandRules) -> BandedModel:
     """Put a model with one output on bands."""
-    check_parameters({"max_bands": max_bands}, {"max_bands": COUNT})
     used = sorted({feature for component in model.components for feature in component})
-    bands = {feature: feature_bands(model, feature, max_bands) for feature in used}
-    return BandedModel(model, bands, {s: cell_means(model, s, bands) for s in model.components})
+    bands = {feature: feature_bands(model, feature, rules) for feature in used}
+    tables = {s: cell_means(model, s, bands) for s in model.components}
+    return BandedModel(model, bands, tables, float(model.intercepts[0]))
+
+
+def band_of_value(model: AnovaModel, feature: int, bands: Bands, value: Any) -> int:
+    """Band of a value or level that a user names; None is a missing value."""
+    name, about = model.feature_names[feature], model.encoder.features[feature]
+    if value is None:
+        return bands.n_regular
+    if about.levels:
+        return int(bands.of_point[read_levels(name, about, [value], "base")[0]])
+    return int(bands.locate(np.array([read_number(name, about, value, "base")]))[0])
 
 
 def cell_means(model: AnovaModel, component: Component, bands: Mapping[int, Bands]) -> FloatArray:
@@ -349,3 +485,19 @@ def refuse_unless(kinds: Sequence[str], model: AnovaModel, what: str) -> None:
             f"model: {what}. This model has {n_outputs} output{'s' * (n_outputs > 1)} and the "
             f"{model.link.name} link. Use to_table()."
         )
+
+
+def targets_of(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
+    """Targets as numbers; labels of a classifier as 0 and 1."""
+    refuse_masked("y", y)
+    labels = array_of(y)
+    is_class = bool(model.classes)
+    values = (labels == model.classes[1]) * 1.0 if is_class else checked_numbers("y", labels)
+    are_valid = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
+    if values.shape != (n_rows,) or not are_valid:
+        rule = f"the labels {list(model.classes)}" if is_class else "numbers of at least 0"
+        raise ValueError(
+            f"y: {rule} are needed, one per row of X, found shape {values.shape} for {n_rows} rows "
+            "or other values. Pass the targets of these rows."
+        )
+    return values

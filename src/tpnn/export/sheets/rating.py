@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray
-from tpnn._utils.rules import Rule, check_parameters, one_of
+from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.rules import Rule, check_parameters, is_positive, is_whole
 from tpnn.anova.components import Component
-from tpnn.export.sheets.bins import BandedModel, banded, refuse_unless, summed
+from tpnn.export.sheets.band_workbook import write_tariff
+from tpnn.export.sheets.bins import (
+    BandedModel,
+    band_of_value,
+    band_rules,
+    banded,
+    refuse_unless,
+    summed,
+    targets_of,
+)
 from tpnn.export.sheets.tidy import refuse_remainder
 from tpnn.loss.objectives import LOG_LOSS, POISSON, Objective
-from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.model import AnovaModel, offset_of
-from tpnn.table.columns import array_of, require_pandas
-from tpnn.table.table import Table
+from tpnn.table.columns import require_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RULES = {"base": Rule('"mode" or "mean"', one_of("mode", "mean"), "mode")}
+MAX_BANDS = 8  # of a feature, where nothing else is said
+BASE = ("mode", "mean")
+BASES = Rule(
+    '"mode", "mean" or a dict of values', lambda b: isinstance(b, dict) or b in BASE, "mode"
+)
+LIMIT = Rule("a positive number", is_positive, 1.25)
+DIGITS = Rule("a whole number of at least 0", lambda value: is_whole(value) and value >= 0, 2)
+STEPS = ["step", "base", "actual", "expected", "actual_over_expected", "deviance"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -37,20 +52,32 @@ class RatingTables:
     frames : dict of str to DataFrame
         For each component, by name, a line for every cell: its bands, ``relativity``, ``effect``
         (the logarithm of the factor before the base was chosen), ``mass`` and, where rows were
-        given, ``n_rows``, ``actual``, ``expected`` and ``actual_over_expected``.
+        given, ``n_rows``, ``exposure`` (the number of rows if the model has none), ``actual``,
+        ``expected``, ``observed`` and ``fitted``, which are these two over the exposure, and
+        ``actual_over_expected``.
     losses : DataFrame
         For each component, what its bands lose: ``n_cells``, the ``variance`` of its effect under
         the training masses and ``variance_lost`` of it; where rows were given, ``deviance_lost``:
         by how much the mean deviance of the rows rises if this component alone is put on bands.
         The last line, where rows were given, is that of all components together.
+    steps : DataFrame
+        The base after each step from the model to this tariff and, where rows were given, their
+        ``actual``, ``expected``, ``actual_over_expected`` and mean ``deviance``.
     banded : BandedModel
         The bands, and the components on them.
+    base_effects : dict of tuple of int to float
+        Logarithm of the factor of each component where its relativity is 1.
+    rows : Rows, or None
+        The rows that were given.
     """
 
     base: float
     frames: Mapping[str, pd.DataFrame]
     losses: pd.DataFrame
+    steps: pd.DataFrame
     banded: BandedModel
+    base_effects: Mapping[Component, float]
+    rows: Rows | None
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict by base times relativities, (n_rows,).
@@ -60,19 +87,96 @@ class RatingTables:
         """
         model = self.banded.model
         table = model.encoder.read(X)
-        return model.link.inverse(_raw(self.banded, table, offset_of(model, table, offset)))
+        added = offset_of(model, table, offset)
+        return model.link.inverse(_raw(self.banded, self.banded.codes(table), added, table.n_rows))
+
+    def rebalanced(self, X: Any = None, y: Any = None, offset: Any = None) -> RatingTables:
+        """Tariff of which actual and expected are equal, by another base.
+
+        They are those of the rows that the tables were made with, or of others.
+        """
+        rows = self.rows if X is None else _rows(self.banded, X, y, offset)
+        if rows is None:
+            raise ValueError(
+                "X: rows are needed to balance a tariff, and the tables were made without any. "
+                "Pass X and y here or to rating_tables()."
+            )
+        raw = _raw(self.banded, rows.codes, rows.offset, len(rows.y))
+        shift = _objective(self.banded.model).start(
+            rows.y[:, None], raw[:, None], np.ones(len(raw))
+        )
+        intercept = self.banded.intercept + float(shift[0])
+        return self._stepped("rebalanced", replace(self.banded, intercept=intercept))
+
+    def capped(self, low: float, high: float, of: Sequence[str] = ()) -> RatingTables:
+        """Tariff without relativities below ``low`` and above ``high``.
+
+        ``of`` names the components whose tables are capped; by default all of them are.
+        """
+        check_parameters({"low": low, "high": high}, {"low": LIMIT, "high": LIMIT})
+        if not low <= 1 <= high:
+            raise ValueError(
+                f"low: relativities of 1 must stay possible, found a cap of {low:g} to {high:g}. "
+                "Pass a low of at most 1 and a high of at least 1."
+            )
+        unknown = [name for name in of if name not in self.frames]
+        if unknown:
+            raise ValueError(
+                f"of: must name tables, found {unknown[0]!r}. There are {list(self.frames)[:10]!r}."
+            )
+        changed = self._changed(lambda factors: np.clip(factors, low, high), of)
+        return self._stepped(f"capped at {low:g} and {high:g}", changed)
+
+    def rounded(self, digits: int = 2) -> RatingTables:
+        """Tariff with relativities of so many digits after the point."""
+        check_parameters({"digits": digits}, {"digits": DIGITS})
+        changed = self._changed(lambda factors: np.round(factors, digits), ())
+        if any(np.isneginf(table).any() for table in changed.tables.values()):
+            raise ValueError(
+                f"digits: {digits} make some relativities 0, which no premium survives. Pass more, "
+                "or cap them first."
+            )
+        return self._stepped(f"rounded to {digits} digits", changed)
+
+    def _changed(
+        self, change: Callable[[FloatArray], FloatArray], of: Sequence[str]
+    ) -> BandedModel:
+        """Bands with other relativities in some tables."""
+        tables = dict(self.banded.tables)
+        for component, shift in self.base_effects.items():
+            if not of or self.banded.name(component) in of:
+                with np.errstate(divide="ignore"):
+                    factors = np.log(change(np.exp(tables[component] - shift)))
+                tables[component] = factors + shift
+        return replace(self.banded, tables=tables)
+
+    def _stepped(self, step: str, grouped: BandedModel) -> RatingTables:
+        """Tables of other factors, with a line that says what they change."""
+        return _tables(grouped, self.base_effects, self.rows, (self.steps, self.losses), step)
+
+    def to_excel(self, path: str | os.PathLike[str], X: Any = None, offset: Any = None) -> None:
+        """Write a workbook that looks relativities up and multiplies them; rows of X come first.
+
+        Its exposure, if the model has one, is a column to fill in.
+        """
+        write_tariff(self, path, X, offset)
 
     @property
     def levels(self) -> pd.DataFrame:
-        """Every level of every feature, and its band, whose name lists the first few only."""
-        return self.banded.levels()
+        """Every level of every feature, its band, and its relativity where it is a main effect."""
+        relativities = {
+            s[0]: np.exp(table - self.base_effects[s])
+            for s, table in self.banded.tables.items() if len(s) == 1
+        }  # fmt: skip
+        return self.banded.levels("relativity", relativities)
 
     def __repr__(self) -> str:
         return f"RatingTables(base {self.base:.6g}, {len(self.frames)} tables)"
 
     def _repr_html_(self) -> str:
-        """Show the base, the losses, all tables and all levels in a notebook."""
-        blocks = [f"<p>{escape(repr(self))}</p>", self.losses.to_html(index=False)]
+        """Show the base, the steps, the losses, all tables and all levels in a notebook."""
+        blocks = [f"<p>{escape(repr(self))}</p>", self.steps.to_html(index=False),
+                  self.losses.to_html(index=False)]  # fmt: skip
         for name, frame in ({**self.frames, "Levels": self.levels}).items():
             blocks += [f"<h4>{escape(name)}</h4>", frame.to_html(index=False)]
         return "".join(blocks)
@@ -82,9 +186,11 @@ def rating_tables(
     model: AnovaModel,
     X: Any = None,
     y: Any = None,
-    max_bands: int = 8,
-    base: str = "mode",
+    max_bands: int | Mapping[str, int] = MAX_BANDS,
+    base: Any = "mode",
     offset: Any = None,
+    cuts: Mapping[str, Any] | None = None,
+    min_share: float = 0.0,
 ) -> RatingTables:
     """Write a model with a log or logit link as a base rate and tables of relativities.
 
@@ -100,19 +206,25 @@ def rating_tables(
     X, y : table and targets, optional
         Rows on which the loss and actual over expected are measured, in the deviance of the link:
         of Bernoulli for a logit, else of Poisson, which is proper for every mean.
-    max_bands : int, default=8
-        Largest number of bands of a feature.
-    base : {"mode", "mean"}, default="mode"
+    max_bands : int or dict from str to int, default=8
+        Largest number of bands of a feature, or that of each feature by its name.
+    base : {"mode", "mean"} or dict, default="mode"
         Where relativities are 1: in the cell of every table with most mass, or on average over the
-        logarithms.
+        logarithms. A dict has a value or level of some features, whose bands are the base; of all
+        others it is the band with most mass.
     offset : array of shape (n_rows,), optional
         Known part of the raw score of each row of X.
+    cuts : dict from str to list, optional
+        Bands of some features, by name: the increasing values at which a new band begins or, for a
+        feature with levels, a list of levels for each band; all other levels are one band more.
+    min_share : float, default=0
+        Smallest share of the training rows in a band that is found.
 
     Returns
     -------
     RatingTables
     """
-    check_parameters({"base": base}, RULES)
+    check_parameters({"base": base}, {"base": BASES})
     what = "rating tables are for models of rates, risks or two classes"
     refuse_unless(("rates", "survival", "classes"), model, what)
     refuse_remainder(model, "a rating table")
@@ -121,29 +233,30 @@ def rating_tables(
             "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
             "or neither."
         )
-    grouped = banded(model, max_bands)
-    shifts = {s: _base_effect(grouped, s, base) for s in grouped.tables}
+    grouped = banded(model, band_rules(model, max_bands, MAX_BANDS, cuts, min_share))
     rows = None if X is None else _rows(grouped, X, y, offset)
-    return RatingTables(
-        base=float(np.exp(model.intercepts[0] + sum(shifts.values()))),
-        frames={name: _frame(grouped, s, shifts[s], rows) for s, name in grouped.names().items()},
-        losses=_losses(grouped, rows),
-        banded=grouped,
-    )
+    first = [] if rows is None else [_step(grouped, rows, "model", rows.raw)]
+    known = pd_frame(first, STEPS), _losses(grouped, rows)
+    return _tables(grouped, _base_effects(grouped, base), rows, known, "put on bands")
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class Rows:
     """Rows that a tariff is compared with."""
 
-    table: Table
-    codes: Mapping[int, Any]  # band of every row in each feature
+    codes: Mapping[int, IntArray]  # band of every row in each feature
     y: FloatArray  # targets
-    raw: FloatArray  # raw scores of the model
-    banded_raw: FloatArray  # raw scores on bands
+    raw: FloatArray  # raw scores of the model, offset included
+    scores: FloatArray  # (n_rows, n_components), of the model
+    offset: FloatArray | None
+
+    @property
+    def exposure(self) -> FloatArray:
+        """Factor on the prediction of each row that is known; 1 where there is none."""
+        return np.ones(len(self.y)) if self.offset is None else np.exp(self.offset)
 
 
-def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
+def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> Rows:
     model = grouped.model
     if model.evidence.baseline is not None:
         raise ValueError(
@@ -152,77 +265,137 @@ def _rows(grouped: BandedModel, X: Any, y: Any, offset: Any) -> _Rows:
         )
     table = model.encoder.read(X)
     added = offset_of(model, table, offset)
-    targets = _targets(model, y, table.n_rows)
+    targets = targets_of(model, y, table.n_rows)
     raw = model.raw_scores(table, None if model.encoder.offset_column else added)
-    return _Rows(table, grouped.codes(table), targets, raw, _raw(grouped, table, added))
+    scores = model.component_scores(table)
+    return Rows(grouped.codes(table), targets, raw, scores, added)
 
 
-def _targets(model: AnovaModel, y: Any, n_rows: int) -> FloatArray:
-    """Targets as numbers; labels of a classifier as 0 and 1."""
-    refuse_masked("y", y)
-    labels = array_of(y)
-    is_class = bool(model.classes)
-    values = (labels == model.classes[1]) * 1.0 if is_class else checked_numbers("y", labels)
-    are_valid = np.isin(labels, list(model.classes)).all() if is_class else (values >= 0).all()
-    if values.shape != (n_rows,) or not are_valid:
-        rule = f"the labels {list(model.classes)}" if is_class else "numbers of at least 0"
-        raise ValueError(
-            f"y: {rule} are needed, one per row of X, found shape {values.shape} for {n_rows} rows "
-            "or other values. Pass the targets of these rows."
-        )
-    return values
-
-
-def _raw(grouped: BandedModel, table: Table, offset: FloatArray | None) -> FloatArray:
+def _raw(
+    grouped: BandedModel, codes: Mapping[int, IntArray], offset: FloatArray | None, n_rows: int
+) -> FloatArray:
     """Raw scores on bands, (n_rows,)."""
-    total = summed(grouped.tables, grouped.codes(table), table.n_rows)
-    total += grouped.model.intercepts[0]
+    total = summed(grouped.tables, codes, n_rows) + grouped.intercept
     return total if offset is None else total + offset
 
 
-def _base_effect(grouped: BandedModel, component: Component, base: str) -> float:
-    if base == "mean":
-        return 0.0
-    return float(grouped.tables[component].flat[int(grouped.masses(component).argmax())])
+def _tables(
+    grouped: BandedModel,
+    base_effects: Mapping[Component, float],
+    rows: Rows | None,
+    known: tuple[pd.DataFrame, pd.DataFrame],
+    step: str,
+) -> RatingTables:
+    """Tables of these factors; ``known`` has the steps so far, and what bands lose."""
+    base = float(np.exp(grouped.intercept + sum(base_effects.values())))
+    line: dict[str, Any] = {"step": step, "base": base}
+    raw = None
+    if rows is not None:
+        raw = _raw(grouped, rows.codes, rows.offset, len(rows.y))
+        line |= _step(grouped, rows, step, raw)
+    before: list[Any] = known[0].to_dict("records")
+    steps = pd_frame([*before, line], STEPS)
+    frames = {
+        grouped.name(s): _frame(grouped, s, base_effects[s], rows, raw) for s in grouped.tables
+    }
+    return RatingTables(
+        base=base,
+        frames=frames,
+        losses=known[1],
+        steps=steps,
+        banded=grouped,
+        base_effects=base_effects,
+        rows=rows,
+    )
 
 
-def _frame(
-    grouped: BandedModel, component: Component, shift: float, rows: _Rows | None
-) -> pd.DataFrame:
+def pd_frame(lines: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
+    """Frame of lines, in which what a line lacks is NaN."""
     require_pandas("rating_tables")
     import pandas as pd
 
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _step(grouped: BandedModel, rows: Rows, step: str, raw: FloatArray) -> dict[str, Any]:
+    """Actual, expected and deviance of raw scores."""
+    model = grouped.model
+    actual, expected = float(rows.y.sum()), float(model.link.inverse(raw).sum())
+    return {
+        "step": step,
+        "actual": actual,
+        "expected": expected,
+        "actual_over_expected": actual / expected,
+        "deviance": _mean_deviance(_objective(model), rows.y, raw),
+    }
+
+
+def _base_effects(grouped: BandedModel, base: Any) -> dict[Component, float]:
+    """Effect of each component where its relativity shall be 1."""
+    if base == "mean":
+        return dict.fromkeys(grouped.tables, 0.0)
+    values = {} if base == "mode" else dict(base)
+    model, cell = grouped.model, {}
+    for feature, bands in grouped.bands.items():
+        name = model.feature_names[feature]
+        masses = bands.band_masses
+        cell[feature] = int(masses.argmax())
+        if name in values:
+            cell[feature] = band_of_value(model, feature, bands, values.pop(name))
+    if values:
+        raise ValueError(
+            f"base: must name features of the tables, found {next(iter(values))!r}. They have "
+            f"{[model.feature_names[j] for j in grouped.bands][:10]!r}."
+        )
+    return {s: float(table[tuple(cell[j] for j in s)]) for s, table in grouped.tables.items()}
+
+
+def _frame(
+    grouped: BandedModel,
+    component: Component,
+    shift: float,
+    rows: Rows | None,
+    raw: FloatArray | None,
+) -> pd.DataFrame:
+    import pandas as pd
+
     effect = grouped.tables[component]
-    columns = grouped.lines(component)
+    columns = grouped.line_labels(component)
     numbers: dict[str, Any] = {
         "relativity": np.exp(effect - shift).ravel(),
         "effect": effect.ravel(),
         "mass": grouped.masses(component).ravel(),
     }
-    if rows is not None:
+    if rows is not None and raw is not None:
         codes = tuple(rows.codes[feature] for feature in component)
         cell = np.ravel_multi_index(codes, effect.shape)
-        predicted = grouped.model.link.inverse(rows.banded_raw)
-        counts, actual, expected = (
-            np.bincount(cell, w, minlength=effect.size) for w in (None, rows.y, predicted)
+        predicted = grouped.model.link.inverse(raw)
+        counts, exposure, actual, expected = (
+            np.bincount(cell, w, minlength=effect.size)
+            for w in (None, rows.exposure, rows.y, predicted)
         )
-        ratio = np.divide(actual, expected, out=np.full(effect.size, np.nan), where=expected > 0)
-        numbers |= {"n_rows": counts, "actual": actual, "expected": expected}
-        numbers["actual_over_expected"] = ratio
+        numbers |= {"n_rows": counts, "exposure": exposure, "actual": actual}
+        numbers |= {"expected": expected, "observed": _ratio(actual, exposure)}
+        numbers |= {"fitted": _ratio(expected, exposure)}
+        numbers["actual_over_expected"] = _ratio(actual, expected)
     taken = {f"{name} (feature)" if name in numbers else name: v for name, v in columns.items()}
     return pd.DataFrame({**taken, **numbers})
 
 
-def _losses(grouped: BandedModel, rows: _Rows | None) -> pd.DataFrame:
+def _ratio(above: Any, below: Any) -> FloatArray:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)
+
+
+def _losses(grouped: BandedModel, rows: Rows | None) -> pd.DataFrame:
     import pandas as pd
 
     lines: list[dict[str, Any]] = []
-    for component, name in grouped.names().items():
+    for component in grouped.tables:
         variance, lost = grouped.variances(component)
-        cells = grouped.tables[component].size
+        cells, name = grouped.tables[component].size, grouped.name(component)
         line = {"component": name, "n_cells": cells, "variance": variance, "variance_lost": lost}
         lines.append(line)
-    frame = pd.DataFrame(lines, columns=["component", "n_cells", "variance", "variance_lost"])
+    frame = pd_frame(lines, ["component", "n_cells", "variance", "variance_lost"])
     if rows is None:
         return frame
     total = pd.DataFrame([{"component": "(all)", "n_cells": frame["n_cells"].sum()}])
@@ -230,18 +403,25 @@ def _losses(grouped: BandedModel, rows: _Rows | None) -> pd.DataFrame:
     return frame.assign(deviance_lost=_lost_deviances(grouped, rows))
 
 
-def _lost_deviances(grouped: BandedModel, rows: _Rows) -> list[float]:
+def _objective(model: AnovaModel) -> Objective:
+    return LOG_LOSS if model.task.kind == "classes" else POISSON
+
+
+def _lost_deviances(grouped: BandedModel, rows: Rows) -> list[float]:
     """Rise of the mean deviance by each component's bands, then by all of them."""
-    objective = LOG_LOSS if grouped.model.task.kind == "classes" else POISSON
+    objective = _objective(grouped.model)
     before = _mean_deviance(objective, rows.y, rows.raw)
-    scores = grouped.model.component_scores(rows.table)
     raws = [
-        rows.raw - scores[:, k] + table[tuple(rows.codes[j] for j in component)]
+        rows.raw - rows.scores[:, k] + table[tuple(rows.codes[j] for j in component)]
         for k, (component, table) in enumerate(grouped.tables.items())
     ]
-    return [_mean_deviance(objective, rows.y, raw) - before for raw in (*raws, rows.banded_raw)]
+    raws.append(_raw(grouped, rows.codes, rows.offset, len(rows.y)))
+    return [_mean_deviance(objective, rows.y, raw) - before for raw in raws]
 
 
 def _mean_deviance(objective: Objective, y: FloatArray, raw: FloatArray) -> float:
-    """Twice the mean loss; the deviance up to a constant of y, which differences do not have."""
-    return 2 * float(np.mean(objective.losses(y[:, None], raw[:, None])))
+    """Twice the mean loss, less that of a perfect prediction."""
+    perfect = 0.0
+    if objective is POISSON:
+        perfect = float(np.mean(y - y * np.log(np.where(y > 0, y, 1.0))))
+    return 2 * (float(np.mean(objective.losses(y[:, None], raw[:, None]))) - perfect)

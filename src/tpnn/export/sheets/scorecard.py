@@ -2,120 +2,51 @@
 
 from __future__ import annotations
 
-import math
+import json
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
-from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_count, is_number, warn
+from tpnn._utils.files import write_file
+from tpnn._utils.rules import POSITIVE, Rule, check_parameters, is_number, warn
 from tpnn.anova.components import Component
-from tpnn.export.sheets.bins import BandedModel, Bands, banded, refuse_unless, summed
+from tpnn.export.card_sql import card_query
+from tpnn.export.sheets.band_workbook import write_card
+from tpnn.export.sheets.bins import (
+    BandedModel,
+    BandRules,
+    Bands,
+    band_rules,
+    banded,
+    cell_means,
+    merged,
+    refuse_unless,
+    summed,
+)
+from tpnn.export.sheets.card_files import card_document, read_card, save_card
+from tpnn.export.sheets.card_use import (
+    LostPoints,
+    balanced_base,
+    cutoff_table,
+    reasons,
+    reference_points,
+    score_psi,
+    with_counts,
+)
+from tpnn.export.sheets.largest_sum import largest_sum, monotone_shift
 from tpnn.export.sheets.tidy import refuse_remainder, values_at
-from tpnn.model.model import AnovaModel
+from tpnn.model.model import AnovaModel, pruned
 from tpnn.table.columns import require_pandas
 from tpnn.table.table import NOMINAL
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-MAX_CELLS = 4_000_000  # of a table that elimination makes; above it the maximum is bounded
-
-Tables = list[tuple[Component, FloatArray]]
-
-
-def largest_sum(tables: Mapping[Component, FloatArray]) -> tuple[float, bool]:
-    """Maximum of sum_S t_S(x_S) over all x, and whether it is exact or an upper bound.
-
-    Features are eliminated one after the other: all tables of a feature are added and their sum is
-    maximised over it. Where that sum would have too many cells, groups of tables are maximised
-    apart, which can only give more.
-
-    >>> largest_sum({(0,): np.array([0.0, 1.0]), (0, 1): np.array([[5.0, 0.0], [0.0, 3.0]])})
-    (5.0, True)
-    """
-    left: Tables = [(component, np.asarray(table)) for component, table in tables.items()]
-    is_exact = True
-    while any(component for component, _ in left):
-        feature = min({j for s, _ in left for j in s}, key=lambda j: _n_cells(_with(left, j)))
-        groups = _groups(_with(left, feature))
-        is_exact &= len(groups) == 1
-        left = [(s, table) for s, table in left if feature not in s]
-        left += [_maximised(group, feature) for group in groups]
-    return float(sum(float(table) for _, table in left)), is_exact
-
-
-def _with(tables: Tables, feature: int) -> Tables:
-    return [(component, table) for component, table in tables if feature in component]
-
-
-def _sizes(tables: Tables) -> dict[int, int]:
-    return {
-        j: n for component, table in tables for j, n in zip(component, table.shape, strict=True)
-    }
-
-
-def _n_cells(tables: Tables) -> int:
-    return math.prod(_sizes(tables).values())
-
-
-def _groups(tables: Tables) -> list[Tables]:
-    """Tables together as long as their sum has few cells, largest first."""
-    groups: list[Tables] = []
-    for one in sorted(tables, key=lambda pair: -pair[1].size):
-        fitting = (group for group in groups if _n_cells([*group, one]) <= MAX_CELLS)
-        group = next(fitting, None)
-        if group is None:
-            groups.append([one])
-        else:
-            group.append(one)
-    return groups
-
-
-def _maximised(tables: Tables, feature: int) -> tuple[Component, FloatArray]:
-    """Sum of tables, maximised over one feature."""
-    scope = tuple(sorted(_sizes(tables)))
-    total = reduce(np.add, [_aligned(component, table, scope) for component, table in tables])
-    rest = tuple(j for j in scope if j != feature)
-    return rest, total.max(scope.index(feature))
-
-
-def _aligned(component: Component, table: FloatArray, scope: Sequence[int]) -> FloatArray:
-    sizes = dict(zip(component, table.shape, strict=True))
-    return table.reshape([sizes.get(j, 1) for j in scope])
-
-
-def monotone_shift(
-    points: Mapping[Component, IntArray], feature: int, n_regular: int, direction: int
-) -> IntArray:
-    """Whole points to add to a main effect so that all sums are monotone along its feature.
-
-    The smallest step from band b to b + 1 is that of the main effect plus, for each pair, the
-    smallest over the bands of the other feature: a_b. The shift u needs u_{b+1} - u_b >= -a_b. With
-    G_b the sum of -a up to b, v = u - G must not fall, and the u of least largest size is G plus
-    the middle between the running maximum of -G and its running minimum from the end.
-
-    The first ``n_regular`` bands have an order, and get a shift each. With direction 1 sums must
-    rise, with -1 they must fall.
-    """
-    steps = np.zeros(max(n_regular - 1, 0), np.int64)
-    for component, table in points.items():
-        if feature in component:
-            along = np.moveaxis(table, component.index(feature), 0)[:n_regular]
-            rises = direction * np.diff(along, axis=0)
-            steps += rises.reshape(len(rises), -1).min(1) if len(rises) else 0
-    needed = np.concatenate([[0], np.cumsum(-steps)])[:n_regular].astype(np.int64)
-    up = np.maximum.accumulate(-needed)
-    down = np.minimum.accumulate(-needed[::-1])[::-1]
-    shift: IntArray = direction * ((up + down) // 2 + needed)
-    return shift
-
 
 BASE = "(base)"
 GOOD_WORDS = {"accepted", "current", "good", "healthy", "ok", "paid", "performing", "repaid"}
@@ -126,32 +57,8 @@ BAD_WORDS = {
 NEGATIONS = {"no", "non", "not", "never", "un"}
 MAX_ORDER = 2
 FINITE = Rule("a finite number", lambda value: is_number(value) and abs(value) < np.inf, 600)
-COUNT = Rule("a whole number of at least 1", is_count, 6)
-RULES = {"pdo": POSITIVE, "odds": POSITIVE, "score": FINITE, "max_bands": COUNT}
-
-
-class LostPoints(NamedTuple):
-    """One reason why a row does not have the highest score.
-
-    Parameters
-    ----------
-    component : str
-        Feature or pair of features.
-    band : str
-        Where the row is.
-    lost : int
-        Points below the best band of the component.
-    words : str
-        One sentence, for a letter.
-    """
-
-    component: str
-    band: str
-    lost: int
-    words: str
-
-    def __str__(self) -> str:
-        return self.words
+RULES = {"pdo": POSITIVE, "odds": POSITIVE, "score": FINITE}
+MAX_BANDS = 6  # of a feature, where nothing else is said
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -196,57 +103,162 @@ class ScoreCard:
     def score(self, X: Any) -> IntArray:
         """Points of every row, (n_rows,)."""
         table = self.banded.model.encoder.read(X)
-        return self.base_points + _summed_points(self, self.banded.codes(table), table.n_rows)
+        tables = {s: points.astype(np.float64) for s, points in self.points.items()}
+        total = summed(tables, self.banded.codes(table), table.n_rows)
+        return self.base_points + total.astype(np.int64)
 
     def log_odds(self, X: Any) -> FloatArray:
         """Log-odds of the second class that the points stand for, (n_rows,)."""
-        return _log_odds(self, self.score(X).astype(np.float64))
+        return _direction(self) * self.odds_of(self.score(X).astype(np.float64))
 
-    def reasons(self, X: Any, n_reasons: int = 4) -> list[list[LostPoints]]:
-        """For every row, the components that lose most points, largest loss first."""
-        check_parameters({"n_reasons": n_reasons}, {"n_reasons": COUNT})
-        table = self.banded.model.encoder.read(X)
-        codes, names = self.banded.codes(table), _names(self)
-        cells = {s: tuple(codes[j] for j in s) for s in self.points}
-        lost = np.array([points.max() - points[cells[s]] for s, points in self.points.items()])
-        ranked = np.argsort(-lost, axis=0, kind="stable")[:n_reasons]
-        components = list(self.points)
-        return [
-            [
-                _reason(self, names[s], s, [int(at[row]) for at in cells[s]], int(lost[k, row]))
-                for k, s in ((k, components[k]) for k in ranked[:, row])
-                if lost[k, row] > 0
-            ]
-            for row in range(table.n_rows)
-        ]
+    def reasons(
+        self,
+        X: Any,
+        n_reasons: int = 4,
+        reference: str | Mapping[str, float] = "best",
+        codes: Mapping[str, Any] | None = None,
+    ) -> list[list[LostPoints]]:
+        """For every row, the components that lose most points, largest loss first.
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        n_reasons : int, default=4
+            Largest number of reasons of a row.
+        reference : {"best", "mean"} or dict, default="best"
+            From where points are counted: from the best band of each component, from its mean over
+            the training rows, or from the points that :meth:`reference` returns, such as the mean
+            points of applicants who score at the cut-off or slightly above it.
+        codes : dict from str to (code, text), optional
+            Code and text of the reason by feature, or by the name of a pair; a pair without its own
+            takes those of the first feature that has some. Losses with the same code are added.
+
+        Returns
+        -------
+        list of list of LostPoints
+        """
+        return reasons(self, X, n_reasons, reference, codes or {})
+
+    def reference(self, X: Any, cutoff: float, width: float | None = None) -> dict[str, float]:
+        """Mean points of each component over the rows that score slightly above a cut-off.
+
+        These are the rows that score from ``cutoff`` to less than ``width`` points above it, by
+        default the points that double the odds.
+        """
+        return reference_points(self, X, cutoff, self.pdo if width is None else width)
+
+    def rebalanced(self, X: Any, y: Any) -> ScoreCard:
+        """Card of which as many rows are expected to be bad as are, as nearly as whole points can.
+
+        Only the points that every row has are changed.
+        """
+        return _with_deviation(replace(self, base_points=balanced_base(self, X, y)))
+
+    def cutoffs(self, X: Any, y: Any = None, at: Sequence[float] | None = None) -> pd.DataFrame:
+        """Say what each cut-off approves, in a line for each; rows that score at it are approved.
+
+        Parameters
+        ----------
+        X : table
+            The rows.
+        y : array, optional
+            Their labels.
+        at : sequence of float, optional
+            The cut-offs; by default about twenty scores with as many rows between them.
+
+        Returns
+        -------
+        DataFrame
+            ``cutoff``, ``n_approved``, ``approval_rate``, ``expected_bad_rate`` of those approved
+            by the points; with labels also their ``bad_rate``, ``bads_refused``, the share of all
+            bad rows that is refused, and ``goods_refused``.
+        """
+        return cutoff_table(self, X, y, at)
+
+    def psi(self, X: Any, new: Any, n_groups: int = 10) -> pd.DataFrame:
+        """Compare shares of old and of new rows by groups of scores.
+
+        The groups have about as many rows of X each. The column ``psi`` sums to the population
+        stability index of the score.
+        """
+        return score_psi(self, X, new, n_groups)
 
     @property
     def levels(self) -> pd.DataFrame:
-        """Every level of every feature, and its band, whose name lists the first few only."""
-        return self.banded.levels()
+        """Every level of every feature, its band, and its points where it is a main effect."""
+        points = {s[0]: table for s, table in self.points.items() if len(s) == 1}
+        return self.banded.levels("points", points)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self, X: Any = None, y: Any = None) -> pd.DataFrame:
         """One line for every cell: component, band, points, effect of the model, and mass.
 
-        The first line has the points of every row, and says which class is the good one.
+        The first line has the points of every row, and says which class is the good one. If rows
+        and labels are given, each line has ``n_rows``, ``n_bad``, ``bad_rate``, ``woe``, the
+        logarithm of the share of all good rows over the share of all bad rows, and ``iv``, the
+        difference of these shares times ``woe``; the sum of ``iv`` is the information value of a
+        component. Where a cell has rows of one class alone, half a row is added to both.
         """
         require_pandas("to_frame")
         import pandas as pd
 
-        names, intercept = _names(self), float(self.banded.model.intercepts[0])
+        names, intercept = self.names, float(self.banded.model.intercepts[0])
         base = [BASE, f"good: {self.good}", self.base_points, intercept, 1.0]
         frames = [pd.DataFrame([base], columns=["component", "band", "points", "effect", "mass"])]
         for component, points in self.points.items():
             places = np.indices(points.shape).reshape(points.ndim, -1).T
             columns = {
                 "component": names[component],
-                "band": [_band(self, component, place) for place in places.tolist()],
+                "band": [self.band_name(component, place) for place in places.tolist()],
                 "points": points.ravel(),
                 "effect": self.banded.tables.get(component, np.zeros(points.shape)).ravel(),
                 "mass": self.banded.masses(component).ravel(),
             }
             frames.append(pd.DataFrame(columns))
-        return pd.concat(frames, ignore_index=True)
+        frame = pd.concat(frames, ignore_index=True)
+        return frame if X is None and y is None else with_counts(self, frame, X, y)
+
+    def to_sql(self, dialect: str, table: str | Sequence[str] = "loans", key: Any = None) -> str:
+        """Query with the score of every row of a table, and the points of each component.
+
+        ``dialect``, ``table`` and ``key`` are those of ``AnovaModel.to_sql``.
+        """
+        return card_query(self, dialect, table, key)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write the card alone as JSON, for other systems; docs/sheets.md has an example."""
+        write_file(path, json.dumps(card_document(self), indent=1).encode())
+
+    def to_excel(self, path: str | os.PathLike[str], X: Any = None) -> None:
+        """Write a workbook that looks points up and adds them; rows of X come first."""
+        write_card(self, path, X)
+
+    def save(self, path: str | os.PathLike[str], *, sign: Any = None) -> None:
+        """Write the card and its model to one file, from which :meth:`load` reads both.
+
+        ``tpnn.load`` reads the model alone. ``sign`` is as in ``AnovaModel.save``.
+        """
+        save_card(self, path, sign)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, verify: Any = None) -> ScoreCard:
+        """Read a saved card; ``verify`` is as in :func:`tpnn.load`."""
+        return cls(**read_card(path, verify))
+
+    @property
+    def names(self) -> dict[Component, str]:
+        """Name of each component."""
+        return {component: self.banded.name(component) for component in self.points}
+
+    def band_name(self, component: Component, place: Sequence[int]) -> str:
+        """Cell of a component in words."""
+        bands = self.banded.bands
+        return " x ".join(bands[j].labels[k] for j, k in zip(component, place, strict=True))
+
+    def odds_of(self, score: FloatArray) -> FloatArray:
+        """Log-odds of the good class of scores."""
+        doublings = (score - self.reference_score) / self.pdo
+        return np.asarray(doublings * np.log(2) + np.log(self.reference_odds))
 
     def __repr__(self) -> str:
         bound = "" if self.is_exact else "at most "
@@ -267,8 +279,10 @@ def scorecard(
     pdo: float = 20,
     score: float = 600,
     odds: float = 50,
-    max_bands: int = 6,
+    max_bands: int | Mapping[str, int] = MAX_BANDS,
     good: Any = None,
+    cuts: Mapping[str, Any] | None = None,
+    min_share: float = 0.0,
 ) -> ScoreCard:
     """Turn a classifier of two classes with main effects and pairs into a score card.
 
@@ -285,28 +299,37 @@ def scorecard(
         Points that double the odds.
     score, odds : float, default=600 and 50
         A score, and the odds of the good class that it stands for.
-    max_bands : int, default=6
-        Largest number of bands of a feature, besides those of missing values and unseen levels.
+    max_bands : int or dict from str to int, default=6
+        Largest number of bands of a feature, besides those of missing values and unseen levels; or
+        that of each feature by its name.
     good : str, int or float, optional
         The class whose odds rise with the score; by default the first one, since the second is
         usually the event that is feared. If the names of the classes say otherwise, such as "bad"
         and "good", a warning asks for this argument.
+    cuts : dict from str to list, optional
+        Bands of some features, by name: the increasing values at which a new band begins or, for a
+        feature with levels, a list of levels for each band; all other levels are one band more.
+    min_share : float, default=0
+        Smallest share of the training rows in a band that is found. Bands in ``cuts``, and those of
+        missing values and unseen levels, have what they have.
 
     Returns
     -------
     ScoreCard
     """
-    values = {"pdo": pdo, "score": score, "odds": odds, "max_bands": max_bands}
-    check_parameters(values, RULES)
+    check_parameters({"pdo": pdo, "score": score, "odds": odds}, RULES)
     frozen: AnovaModel = getattr(model, "model_", model)
     _check_model(frozen, good)
     if good is None:
         good = frozen.classes[0]
         _warn_if_inverted(frozen.classes)
     unit = pdo / np.log(2) * (1 if good == frozen.classes[1] else -1)
-    grouped = banded(frozen, max_bands)
+    frozen = pruned(frozen)
+    rules = band_rules(frozen, max_bands, MAX_BANDS, cuts, min_share)
+    grouped = banded(frozen, rules)
     points = {s: np.rint(unit * table).astype(np.int64) for s, table in grouped.tables.items()}
     points = _with_shapes(grouped, points, 1 if unit > 0 else -1)
+    grouped, points = _without_equal_bands(grouped, points, rules)
     base_points = round(score - abs(unit) * np.log(odds) + unit * float(frozen.intercepts[0]))
     card = ScoreCard(
         pdo=float(pdo),
@@ -319,8 +342,34 @@ def scorecard(
         max_deviation=np.nan,
         is_exact=False,
     )
+    return _with_deviation(card)
+
+
+def _with_deviation(card: ScoreCard) -> ScoreCard:
     largest, is_exact = _deviation(card)
-    return ScoreCard(**{**vars(card), "max_deviation": largest, "is_exact": is_exact})
+    return replace(card, max_deviation=largest, is_exact=is_exact)
+
+
+def _without_equal_bands(
+    grouped: BandedModel, points: dict[Component, IntArray], rules: BandRules
+) -> tuple[BandedModel, dict[Component, IntArray]]:
+    """Join neighbouring bands with the same points in every component, unless they are given."""
+    model, bands = grouped.model, dict(grouped.bands)
+    for feature, old in grouped.bands.items():
+        if model.feature_names[feature] in rules.cuts:
+            continue
+        using = [s for s in points if feature in s]
+        along = [np.moveaxis(points[s], s.index(feature), 0)[: old.n_regular] for s in using]
+        lines = np.hstack([table.reshape(old.n_regular, -1) for table in along])
+        begins = np.append(True, (np.diff(lines, axis=0) != 0).any(1))  # (n_regular,)
+        if begins.all():
+            continue
+        bands[feature] = merged(model.encoder.features[feature], old, np.cumsum(begins) - 1)
+        specials = np.arange(old.n_regular, old.n_bands)
+        kept = np.append(np.flatnonzero(begins), specials)
+        points |= {s: points[s].take(kept, s.index(feature)) for s in using}
+    tables = {s: cell_means(model, s, bands) for s in grouped.tables}
+    return replace(grouped, bands=bands, tables=tables), points
 
 
 def _check_model(model: AnovaModel, good: Any) -> None:
@@ -356,39 +405,9 @@ def _warn_if_inverted(classes: Sequence[Any]) -> None:
         )
 
 
-def _names(card: ScoreCard) -> dict[Component, str]:
-    names = card.banded.model.feature_names
-    return {s: " x ".join(names[j] for j in s) for s in card.points}
-
-
-def _band(card: ScoreCard, component: Component, place: list[int]) -> str:
-    labels = [card.banded.bands[j].labels[k] for j, k in zip(component, place, strict=True)]
-    return " x ".join(labels)
-
-
-def _reason(
-    card: ScoreCard, name: str, component: Component, place: list[int], lost: int
-) -> LostPoints:
-    band = _band(card, component, place)
-    plural = "point" if lost == 1 else "points"
-    return LostPoints(name, band, lost, f"{name} ({band}): {lost} {plural} below the best")
-
-
-def _summed_points(card: ScoreCard, codes: Mapping[int, IntArray], n_rows: int) -> IntArray:
-    tables = {s: points.astype(np.float64) for s, points in card.points.items()}
-    return summed(tables, codes, n_rows).astype(np.int64)
-
-
 def _direction(card: ScoreCard) -> int:
     """Return 1 where points rise with the log-odds of the second class, else -1."""
     return 1 if card.good == card.banded.model.classes[1] else -1
-
-
-def _log_odds(card: ScoreCard, points: FloatArray) -> FloatArray:
-    """Log-odds of the second class of whole sums of points."""
-    doublings = (points - card.reference_score) / card.pdo
-    good: FloatArray = doublings * np.log(2) + np.log(card.reference_odds)
-    return _direction(card) * good
 
 
 def _with_shapes(
@@ -424,7 +443,8 @@ def _deviation(card: ScoreCard) -> tuple[float, bool]:
         bands = [card.banded.bands[j].locate(x) for j, x in zip(component, at, strict=True)]
         values = values_at(model, component, at) if component in components else 0.0
         gaps[component] = per_point * points[np.ix_(*bands)] - values
-    base = _log_odds(card, np.array(float(card.base_points))) - model.intercepts[0]
+    base = _direction(card) * card.odds_of(np.array(float(card.base_points)))
+    base -= model.intercepts[0]
     above, is_exact = largest_sum(gaps)
     below, _ = largest_sum({s: -gap for s, gap in gaps.items()})
     return max(float(base) + above, below - float(base)), is_exact

@@ -188,18 +188,24 @@ def write_workbook(
         Known part of the raw score of each row of X.
     """
     refuse_remainder(model, "a workbook")
-    openpyxl = _openpyxl()
+    openpyxl = load_openpyxl()
     book = openpyxl.Workbook()
     sheets = _Sheets(book, model)
-    columns, offsets = _rows(model, X, offset)
+    columns, offsets = written_rows(model, X, offset)
     for row, added in enumerate(offsets.tolist()):
         sheets.write_row(row + 2, [column[row] for column in columns], added)
+    save_book(book, path)
+
+
+def save_book(book: Any, path: str | os.PathLike[str]) -> None:
+    """Write a workbook, so that a crash leaves the old file or the new one."""
     buffer = io.BytesIO()
     book.save(buffer)
     write_file(path, buffer.getvalue())
 
 
-def _openpyxl() -> Any:
+def load_openpyxl() -> Any:
+    """Return the package that writes workbooks, or say how to get it."""
     try:
         import openpyxl
     except ImportError as error:
@@ -209,7 +215,9 @@ def _openpyxl() -> Any:
     return openpyxl
 
 
-def _rows(model: AnovaModel, X: Any, offset: Any) -> tuple[Sequence[Sequence[Any]], FloatArray]:
+def written_rows(
+    model: AnovaModel, X: Any, offset: Any
+) -> tuple[Sequence[Sequence[Any]], FloatArray]:
     """Values of every feature as a spreadsheet has them, and the offset of each row."""
     encoder = model.encoder
     if X is None:
@@ -229,13 +237,13 @@ def _usual(feature: Feature, axis: Axis) -> Any:
     number = float(axis.numbers[np.argmax(axis.weights)])
     if np.isnan(number):
         return None
-    return feature.levels[int(number)] if feature.levels else _days(feature, number)
+    return feature.levels[int(number)] if feature.levels else in_days(feature, number)
 
 
 def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
     """Values of a column; a level that fit has not seen as the label that it has."""
     if not feature.levels:
-        return [None if np.isnan(x) else _days(feature, float(x)) for x in numbers]
+        return [None if np.isnan(x) else in_days(feature, float(x)) for x in numbers]
     labels = column.levels
     return [
         None if np.isnan(number)
@@ -245,7 +253,7 @@ def _written(feature: Feature, numbers: FloatArray, column: Any) -> list[Any]:
     ]  # fmt: skip
 
 
-def _days(feature: Feature, number: float) -> float:
+def in_days(feature: Feature, number: float) -> float:
     """Dates and durations in days, as spreadsheets count them; other numbers as they are."""
     if feature.kind == DATE:
         return number / SECONDS_PER_DAY + EPOCH_DAY
@@ -273,22 +281,16 @@ class _Sheets:
     def _write_column(self, heading: str, values: Sequence[Any], style: str = "") -> Range:
         """Write a column on the sheet of nodes."""
         self.n_node_columns += 1
-        _check_size(heading, len(values) + 1, self.n_node_columns)
-        _put(self.nodes, 1, self.n_node_columns, heading)
+        check_size(heading, len(values) + 1, self.n_node_columns)
+        put(self.nodes, 1, self.n_node_columns, heading)
         for row, value in enumerate(values, 2):
-            _put(self.nodes, row, self.n_node_columns, value, style)
+            put(self.nodes, row, self.n_node_columns, value, style)
         return Range(NODES, 2, self.n_node_columns, len(values) + 1, self.n_node_columns)
 
     def _write_levels(self, feature: int) -> Range:
+        check_levels(self.model, feature)
         levels = self.model.encoder.features[feature].levels
-        name = self.model.feature_names[feature]
-        numbers = [f"{level:.{EXACT_DIGITS}g}" for level in levels if not isinstance(level, str)]
-        if len(set(numbers)) < len(numbers):
-            raise ValueError(
-                f"model: a spreadsheet tells numbers apart by {EXACT_DIGITS} digits, and some "
-                f"levels of {name!r} differ only beyond them. Make them strings."
-            )
-        return self._write_column(f"{name}: levels", levels)
+        return self._write_column(f"{self.model.feature_names[feature]}: levels", levels)
 
     def _write_nodes(self, feature: int, order: int) -> Range:
         """Nodes of a feature, or the node of each level where they have no order."""
@@ -297,14 +299,14 @@ class _Sheets:
         if axis.groups is not None:
             return self._write_column(heading, (axis.groups + 1).tolist())
         numbers = axis.values
-        values = numbers + 1 if about.levels else [_days(about, float(x)) for x in numbers]
+        values = numbers + 1 if about.levels else [in_days(about, float(x)) for x in numbers]
         style = DATE_FORMAT if about.kind == DATE else ""
         return self._write_column(heading, [float(x) for x in values], style)
 
     def _write_grid(self, place: int, component: Component) -> list[Range]:
         """Sheet of a component; the block of values of each output."""
         names, axes = self.model.component_names[place], self.model.axes(component)
-        sheet = self.book.create_sheet(_sheet_name(place + 1, title(names)))
+        sheet = self.book.create_sheet(sheet_name(place + 1, title(names)))
         table, words = self.model.tables[place], [node_words(axis) for axis in axes]
         if len(component) == 1:
             return self._write_curve(sheet, place, names[0], words[0])
@@ -314,14 +316,14 @@ class _Sheets:
         blocks = []
         for k, output in enumerate(outputs):
             top = 1 + k * (n_lines + 2)
-            _check_size(title(names), top + n_lines, n_labels + shape[-1])
+            check_size(title(names), top + n_lines, n_labels + shape[-1])
             for column, text in enumerate([*names[:-1], *words[-1]], 1):
-                _put(sheet, top, column, text)
-            _put(sheet, top, n_labels + shape[-1] + 1, f"{output}; columns: {names[-1]}")
+                put(sheet, top, column, text)
+            put(sheet, top, n_labels + shape[-1] + 1, f"{output}; columns: {names[-1]}")
             for line, cell in enumerate(np.ndindex(*shape[:-1]), top + 1):
                 labels = [word[i] for word, i in zip(words, cell, strict=False)]
                 for column, value in enumerate([*labels, *table[(*cell, slice(None), k)]], 1):
-                    _put(sheet, line, column, value)
+                    put(sheet, line, column, value)
             last = top + n_lines, n_labels + shape[-1]
             blocks.append(Range(sheet.title, top + 1, n_labels + 1, *last))
         return blocks
@@ -336,12 +338,12 @@ class _Sheets:
         masses = cell_masses(self.model.axes(self.model.components.components[place]))
         band = band_of(self.model, place) if has_bands else ()
         columns = np.column_stack([table, *band, masses])
-        _check_size(name, len(words) + 1, len(heads) + 2)
+        check_size(name, len(words) + 1, len(heads) + 2)
         for column, text in enumerate([name, *heads, "mass"], 1):
-            _put(sheet, 1, column, text)
+            put(sheet, 1, column, text)
         for line, (word, values) in enumerate(zip(words, columns, strict=True), 2):
             for column, value in enumerate([word, *values], 1):
-                _put(sheet, line, column, value)
+                put(sheet, line, column, value)
         last = len(words) + 1
         return [Range(sheet.title, 2, k + 2, last, k + 2) for k in range(len(outputs))]
 
@@ -359,9 +361,9 @@ class _Sheets:
         heads = [*self.model.feature_names, *[self._offset_heading] * bool(self._offset_heading)]
         heads += [f"{what}{output}" for what in ("prediction", "raw score") for output in outputs]
         heads += [f"{name}{output}" for name in components for output in outputs]
-        _check_size(SCORE, 1, len(heads))
+        check_size(SCORE, 1, len(heads))
         for column, text in enumerate(heads, 1):
-            _put(self.score, 1, column, text)
+            put(self.score, 1, column, text)
         names = self.model.feature_names
         looked_up = [f"{names[j]}: level" for j in self.levels]
         for feature, order in self.ranges:
@@ -369,18 +371,18 @@ class _Sheets:
                 f"{names[feature]}: {what} of order {order}" for what in ("node", "share")
             ]
         for column, text in enumerate(looked_up, 1):
-            _put(self.lookup, 1, column, text)
+            put(self.lookup, 1, column, text)
 
     def write_row(self, row: int, values: Sequence[Any], offset: float) -> None:
         """Write a row to score, with all its formulas."""
-        _check_size(SCORE, row, 1)
+        check_size(SCORE, row, 1)
         features = self.model.encoder.features
         for feature, value in enumerate(values):
             style = DATE_FORMAT if features[feature].kind == DATE else ""
-            _put(self.score, row, feature + 1, value, style)
+            put(self.score, row, feature + 1, value, style)
         first = len(values) + 1
         if self._offset_heading:
-            _put(self.score, row, first, offset)
+            put(self.score, row, first, offset)
             first += 1
         self._write_scores(row, first, self._write_lookup(row))
 
@@ -391,13 +393,13 @@ class _Sheets:
             column += 1
             value = f"{SCORE}!${column_letters(feature + 1)}{row}"
             are_text = self.model.encoder.features[feature].are_text
-            _formula(self.lookup, row, column, level_formula(value, labels, are_text))
+            put_formula(self.lookup, row, column, level_formula(value, labels, are_text))
             places[feature] = f"${column_letters(column)}{row}"
         for (feature, order), nodes in self.ranges.items():
             value = places.get(feature, f"{SCORE}!${column_letters(feature + 1)}{row}")
             axis, node = self._axis(feature, order), f"${column_letters(column + 1)}{row}"
-            _formula(self.lookup, row, column + 1, node_formula(value, axis, nodes))
-            _formula(self.lookup, row, column + 2, share_formula(value, node, axis, nodes))
+            put_formula(self.lookup, row, column + 1, node_formula(value, axis, nodes))
+            put_formula(self.lookup, row, column + 2, share_formula(value, node, axis, nodes))
             cells[feature, order] = tuple(
                 f"{LOOKUP}!${column_letters(column + k)}{row}" for k in (1, 2)
             )
@@ -413,7 +415,7 @@ class _Sheets:
         effects = first + 2 * n_outputs
         for k in range(n_outputs):
             link = link_formula(self.model.link.name, raws, k)
-            _formula(self.score, row, first + k, link)
+            put_formula(self.score, row, first + k, link)
             terms = [f"{self.model.intercepts[k]:.17g}"]
             if self._offset_heading:
                 terms.append(f"{column_letters(first - 1)}{row}")
@@ -421,10 +423,10 @@ class _Sheets:
                 f"{column_letters(effects + place * n_outputs + k)}{row}"
                 for place in range(len(self.grids))
             ]
-            _formula(self.score, row, first + n_outputs + k, "+".join(terms))
+            put_formula(self.score, row, first + n_outputs + k, "+".join(terms))
             for place, component in enumerate(self.model.components):
                 formula = self._component(component, cells, self.grids[place][k])
-                _formula(self.score, row, effects + place * n_outputs + k, formula)
+                put_formula(self.score, row, effects + place * n_outputs + k, formula)
 
     def _component(
         self, component: Component, cells: dict[tuple[int, int], tuple[str, str]], values: Range
@@ -436,7 +438,18 @@ class _Sheets:
         return component_formula(list(nodes), list(shares), sizes, values, smooth)
 
 
-def _put(sheet: Any, row: int, column: int, value: Any, style: str = "") -> None:
+def check_levels(model: AnovaModel, feature: int) -> None:
+    """Refuse numbers as levels that a spreadsheet cannot tell apart."""
+    levels, name = model.encoder.features[feature].levels, model.feature_names[feature]
+    numbers = [f"{level:.{EXACT_DIGITS}g}" for level in levels if not isinstance(level, str)]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(
+            f"model: a spreadsheet tells numbers apart by {EXACT_DIGITS} digits, and some "
+            f"levels of {name!r} differ only beyond them. Make them strings."
+        )
+
+
+def put(sheet: Any, row: int, column: int, value: Any, style: str = "") -> None:
     """Write a value: a text is a text, whatever it begins with."""
     if value is None:
         return
@@ -466,20 +479,22 @@ def _escaped(text: str) -> str:
     return re.sub(r"_(?=x[0-9A-Fa-f]{4}_)", "_x005F_", text).replace("\r", "_x000D_")
 
 
-def _formula(sheet: Any, row: int, column: int, formula: str) -> None:
+def put_formula(sheet: Any, row: int, column: int, formula: str) -> None:
+    """Write a formula, given without its equals sign."""
     sheet.cell(row, column).value = f"={formula}"
 
 
-def _sheet_name(number: int, name: str) -> str:
+def sheet_name(number: int, name: str) -> str:
     """Name of a sheet: unique by its number, short, without characters that are not allowed.
 
-    >>> _sheet_name(3, "it's [a/b]")
+    >>> sheet_name(3, "it's [a/b]")
     '3 it s  a b '
     """
     return re.sub(r"[\[\]:*?/\\'\x00-\x1f]", " ", f"{number} {name}")[:MAX_SHEET_NAME]
 
 
-def _check_size(name: str, n_rows: int, n_columns: int) -> None:
+def check_size(name: str, n_rows: int, n_columns: int) -> None:
+    """Refuse what no sheet has room for."""
     if n_rows > MAX_ROWS or n_columns > MAX_COLUMNS:
         raise ValueError(
             f"model: a sheet has at most {MAX_ROWS} rows and {MAX_COLUMNS} columns, found {n_rows} "

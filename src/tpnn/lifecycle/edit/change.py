@@ -12,9 +12,10 @@ from tpnn._utils.arrays import BoolArray
 from tpnn._utils.rules import Rule, is_finite, is_positive, one_of
 from tpnn.anova.components import Component, resolve_feature, resolve_interactions
 from tpnn.anova.shapes import SHAPES, check_shape
-from tpnn.lifecycle.edit.where import Where, read_number, read_where
+from tpnn.lifecycle.edit.where import Where, read_where
 from tpnn.model.check import MOST_NODES
 from tpnn.model.model import AnovaModel
+from tpnn.table.given import read_number
 from tpnn.table.table import DATE, NOMINAL
 
 Named = str | int | Sequence[str | int]

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from tpnn._utils.arrays import BoolArray, FloatArray
-from tpnn._utils.rules import is_finite, is_number
 from tpnn.anova.components import ComponentSet
 from tpnn.anova.measure import moved
 from tpnn.anova.posterior import Posterior
 from tpnn.model.evidence import Evidence
 from tpnn.model.model import AnovaModel, changed
 from tpnn.table.axis import Axis
-from tpnn.table.encoder import Feature, level_text
-from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
+from tpnn.table.encoder import Feature
+from tpnn.table.given import read_levels, read_number
+from tpnn.table.table import NOMINAL, ORDERED
 from tpnn.table.words import value_word
 
 
@@ -130,9 +129,6 @@ def _moved_posterior(posterior: Posterior, old: Sequence[Axis], new: Sequence[Ax
     )
 
 
-SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
-
-
 @dataclass(frozen=True)
 class Where:
     """Values of one feature; all of them where nothing else is said."""
@@ -214,7 +210,7 @@ def read_where(name: str, feature: Feature, axis: Axis, given: Mapping[str, Any]
         name=name,
         feature=feature,
         between=None if between is None else _read_range(name, feature, axis, between),
-        levels=None if levels is None else _read_levels(name, feature, levels),
+        levels=None if levels is None else read_levels(name, feature, levels),
         missing=bool(missing),
     )
 
@@ -245,52 +241,3 @@ def _read_range(name: str, feature: Feature, axis: Axis, between: Any) -> tuple[
             f"{words[1]}, found {tuple(between)!r}. Choose a range among them."
         )
     return float(low), float(high)
-
-
-def read_number(name: str, feature: Feature, value: Any, argument: str) -> float:
-    """Value of a feature as the number that the model works on: dates and durations in seconds."""
-    if feature.kind == DATE and isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC).replace(tzinfo=None)
-    is_time = isinstance(value, date | timedelta | np.datetime64 | np.timedelta64)
-    if feature.kind in SECONDS and (is_time or (feature.kind == DATE and isinstance(value, str))):
-        try:
-            moment = np.array(value, SECONDS[feature.kind])
-            if not np.isnat(moment):
-                return float(moment.astype(np.int64)) / 1e6
-        except (TypeError, ValueError):
-            pass  # said below
-    if not is_finite(value):
-        raise ValueError(
-            f"{argument}: values of {name!r} must be {feature.kind}s, found {value!r}. "
-            "Pass values like those of the table."
-        )
-    return float(value)
-
-
-def _read_levels(name: str, feature: Feature, levels: Any) -> tuple[int, ...]:
-    if feature.kind not in (NOMINAL, ORDERED):
-        raise ValueError(
-            f"levels: {name!r} has {feature.kind}s and no levels. Pass between=(low, high)."
-        )
-    wanted = [levels] if isinstance(levels, str) or not isinstance(levels, Sequence) else levels
-    if not wanted:
-        raise ValueError("levels: the list is empty. Name at least one level.")
-    if not all(isinstance(level, str | int | float | np.generic) for level in wanted):
-        raise ValueError(
-            f"levels: must be text or numbers, found {levels!r:.200}. Pass "
-            f"{list(feature.levels[:2])!r}, for example."
-        )
-    number_of = {level: number for number, level in enumerate(feature.levels)}
-    texts = {str(level): number for level, number in number_of.items()}
-    numbers = [number_of.get(level, texts.get(_text(level, feature.are_text))) for level in wanted]
-    if None in numbers:
-        raise ValueError(
-            f"levels: must be levels of {name!r}, found {wanted[numbers.index(None)]!r}. "
-            f"It has {list(feature.levels[:10])!r}."
-        )
-    return tuple(sorted({number for number in numbers if number is not None}))
-
-
-def _text(level: Any, are_text: bool) -> str:
-    """Text that stands for a level, as an edit file of a page has it."""
-    return level_text(level) if are_text and is_number(level) else str(level)

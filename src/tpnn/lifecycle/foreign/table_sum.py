@@ -132,7 +132,7 @@ def sum_of_rating(rating: RatingTables) -> TableSum:
     return TableSum(
         encoder=replace(encoder.pick(used), axes=dict.fromkeys(range(1, largest + 1), axes)),
         tables={component: table[..., None, None] for component, table in tables.items()},
-        intercept=banded.model.intercepts[:, None],
+        intercept=np.array([[banded.intercept]]),
         link=banded.model.link.name,
         classes=banded.model.classes,
     )

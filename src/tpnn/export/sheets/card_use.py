@@ -1,0 +1,274 @@
+"""What rows say about a score card: reasons, counts by band, cut-offs, balance and stability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
+from tpnn._utils.rules import COUNT, check_parameters
+from tpnn.anova.components import Component
+from tpnn.export.sheets.bins import targets_of
+from tpnn.loss.links import LINKS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tpnn.export.sheets.scorecard import ScoreCard
+
+FROM = {"best": "the best", "mean": "the mean"}
+AT_CUTOFF = "those at the cut-off"
+N_CUTOFFS = 20
+SMALLEST_SHARE = 1e-4  # stands for an empty group, whose logarithm must be finite
+HALF_ROW = 0.5  # added to both classes of a cell that has one of them alone
+FARTHEST = 1 << 40  # points that the base is ever moved
+
+
+class LostPoints(NamedTuple):
+    """One reason why a row does not have a higher score.
+
+    Parameters
+    ----------
+    component : str
+        Feature or pair of features; several with the same code are joined by " + ".
+    band : str
+        Where the row is.
+    lost : int or float
+        Points below the reference.
+    words : str
+        One sentence, for a letter: the text of its code, if it has one.
+    code : str
+        Code of the reason; empty where none was given.
+    """
+
+    component: str
+    band: str
+    lost: float
+    words: str
+    code: str = ""
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def reasons(
+    card: ScoreCard,
+    X: Any,
+    n_reasons: int,
+    reference: str | Mapping[str, float],
+    codes: Mapping[str, Any],
+) -> list[list[LostPoints]]:
+    """Reasons of every row, as ``ScoreCard.reasons`` describes them."""
+    check_parameters({"n_reasons": n_reasons}, {"n_reasons": COUNT})
+    cells, n_rows = _cells(card, X)
+    marks, since = _marks(card, reference)
+    lost = np.array([marks[s] - points[cells[s]] for s, points in card.points.items()])
+    grouped = _by_code(card, codes)
+    sums = np.array([lost[members].sum(0) for members, _, _ in grouped])
+    ranked = np.argsort(-sums, axis=0, kind="stable")[:n_reasons]
+    components, names = list(card.points), card.names
+    answers: list[list[LostPoints]] = []
+    for row in range(n_rows):
+        found = []
+        for group in (g for g in ranked[:, row] if sums[g, row] > 0):
+            members, code, text = grouped[group]
+            used = [components[k] for k in members if lost[k, row] > 0]
+            name = " + ".join(names[s] for s in used)
+            places = [[int(at[row]) for at in cells[s]] for s in used]
+            band = " + ".join(card.band_name(s, p) for s, p in zip(used, places, strict=True))
+            points = sums[group, row].item()
+            plural = "point" if points == 1 else "points"
+            words = text or f"{name} ({band}): {round(points, 1):g} {plural} below {since}"
+            found.append(LostPoints(name, band, points, words, code))
+        answers.append(found)
+    return answers
+
+
+def _cells(card: ScoreCard, X: Any) -> tuple[dict[Component, tuple[IntArray, ...]], int]:
+    """Cell of every row in each component, and the number of rows."""
+    table = card.banded.model.encoder.read(X)
+    codes = card.banded.codes(table)
+    return {s: tuple(codes[j] for j in s) for s in card.points}, table.n_rows
+
+
+def _marks(
+    card: ScoreCard, reference: str | Mapping[str, float]
+) -> tuple[dict[Component, Any], str]:
+    """Points of each component from which losses are counted, and what they are in words."""
+    if reference == "best":
+        return {s: points.max() for s, points in card.points.items()}, FROM["best"]
+    if reference == "mean":
+        means = {s: (card.banded.masses(s) * p).sum() for s, p in card.points.items()}
+        return means, FROM["mean"]
+    names = card.names
+    if not isinstance(reference, Mapping) or set(reference) != set(names.values()):
+        raise ValueError(
+            "reference: must be 'best', 'mean', or the points of every component, found "
+            f"{reference!r:.200}. Pass card.reference(X, cutoff)."
+        )
+    return {s: float(reference[name]) for s, name in names.items()}, AT_CUTOFF
+
+
+def _by_code(card: ScoreCard, codes: Mapping[str, Any]) -> list[tuple[list[int], str, str]]:
+    """Places of the components that share a reason, with its code and its text."""
+    known, features = card.names, card.banded.model.feature_names
+    possible = {*known.values(), *(features[j] for s in card.points for j in s)}
+    groups: dict[Any, tuple[list[int], str, str]] = {}
+    for name, pair in codes.items():
+        if name not in possible or isinstance(pair, str) or len(pair) != 2:
+            raise ValueError(
+                "codes: must have a code and a text for features of the card, found "
+                f"{name!r}: {pair!r:.200}. Pass {{{min(possible)!r}: ('R01', 'Why')}}, for example."
+            )
+    for k, (component, name) in enumerate(known.items()):
+        named = [name, *(features[j] for j in component)]
+        code, text = next((codes[one] for one in named if one in codes), ("", ""))
+        members, _, _ = groups.setdefault(code or (name,), ([], str(code), str(text)))
+        members.append(k)
+    return list(groups.values())
+
+
+def reference_points(card: ScoreCard, X: Any, cutoff: float, width: float) -> dict[str, float]:
+    """Mean points of each component over rows that score slightly above a cut-off."""
+    scores, (cells, _) = card.score(X), _cells(card, X)
+    near = (scores >= cutoff) & (scores < cutoff + width)
+    if not near.any():
+        raise ValueError(
+            f"cutoff: some rows must score from {cutoff:g} to below {cutoff + width:g}, found "
+            f"scores from {scores.min()} to {scores.max()}. Choose another cut-off or width."
+        )
+    names = card.names
+    return {names[s]: float(points[cells[s]][near].mean()) for s, points in card.points.items()}
+
+
+def is_bad(card: ScoreCard, y: Any, n_rows: int) -> BoolArray:
+    """Which rows are of the bad class; both classes are needed."""
+    model = card.banded.model
+    second = targets_of(model, y, n_rows) == 1
+    bad = ~second if card.good == model.classes[1] else second
+    if bad.all() or not bad.any():
+        raise ValueError(
+            f"y: rows of both classes are needed, found {int(bad.sum())} bad ones of {n_rows}. "
+            "Pass more rows."
+        )
+    return np.asarray(bad)
+
+
+def with_counts(card: ScoreCard, frame: pd.DataFrame, X: Any, y: Any) -> pd.DataFrame:
+    """Frame of a card with counts, bad rates, weight of evidence and information value."""
+    if X is None or y is None:
+        raise ValueError(
+            "y: rows are passed as X and y together, and only one of them was passed. Pass both, "
+            "or neither."
+        )
+    cells, n_rows = _cells(card, X)
+    bad = is_bad(card, y, n_rows)
+    counts, bads = [np.array([n_rows])], [np.array([bad.sum()])]
+    woe, values = [np.array([np.nan])], [np.array([np.nan])]
+    for component, points in card.points.items():
+        cell = np.ravel_multi_index(cells[component], points.shape)
+        counts.append(np.bincount(cell, minlength=points.size))
+        bads.append(np.bincount(cell[bad], minlength=points.size))
+        evidence, information = weights_of_evidence(counts[-1] - bads[-1], bads[-1])
+        woe.append(evidence)
+        values.append(information)
+    n, n_bad = np.concatenate(counts), np.concatenate(bads)
+    rate = np.divide(n_bad, n, out=np.full(len(n), np.nan), where=n > 0)
+    return frame.assign(
+        n_rows=n, n_bad=n_bad, bad_rate=rate, woe=np.concatenate(woe), iv=np.concatenate(values)
+    )
+
+
+def weights_of_evidence(good: IntArray, bad: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Weight of evidence and information value of each cell, from its counts.
+
+    >>> woe, iv = weights_of_evidence(np.array([30, 10]), np.array([5, 5]))
+    >>> woe.round(4).tolist(), iv.round(4).tolist()
+    ([0.4055, -0.6931], [0.1014, 0.1733])
+    """
+    added = np.where((good == 0) | (bad == 0), HALF_ROW, 0.0)
+    shares = (good + added) / good.sum(), (bad + added) / bad.sum()
+    woe = np.log(shares[0] / shares[1])
+    is_empty = good + bad == 0
+    iv = np.where(is_empty, 0.0, (shares[0] - shares[1]) * woe)
+    return np.where(is_empty, np.nan, woe), iv
+
+
+def balanced_base(card: ScoreCard, X: Any, y: Any) -> int:
+    """Points of every row with which the expected number of bad rows is nearest to the observed."""
+    scores = card.score(X).astype(np.float64)
+    n_bad = int(is_bad(card, y, len(scores)).sum())
+
+    def excess(shift: int) -> float:
+        return float(bad_probabilities(card, scores + shift).sum()) - n_bad
+
+    low, high = -FARTHEST, FARTHEST  # fewer bad rows are expected at higher scores
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return card.base_points + min((low, high), key=lambda shift: abs(excess(shift)))
+
+
+def bad_probabilities(card: ScoreCard, scores: FloatArray) -> FloatArray:
+    """Probability of the bad class that scores stand for."""
+    return LINKS["logit"].inverse(-card.odds_of(scores))
+
+
+def cutoff_table(card: ScoreCard, X: Any, y: Any, at: Sequence[float] | None) -> pd.DataFrame:
+    """One line for every cut-off."""
+    import pandas as pd
+
+    scores = card.score(X).astype(np.float64)
+    ranks = np.arange(N_CUTOFFS) / N_CUTOFFS
+    chosen = np.unique(np.quantile(scores, ranks, method="lower")) if at is None else np.array(at)
+    expected = bad_probabilities(card, scores)
+    bad = None if y is None else is_bad(card, y, len(scores))
+    lines = []
+    for cutoff in chosen.tolist():
+        passed = scores >= cutoff
+        n_passed = int(passed.sum())
+        line = {"cutoff": cutoff, "n_approved": n_passed, "approval_rate": float(passed.mean()),
+                "expected_bad_rate": _mean(expected[passed])}  # fmt: skip
+        if bad is not None:
+            line |= {"bad_rate": _mean(bad[passed]), "bads_refused": _mean(~passed[bad]),
+                     "goods_refused": _mean(~passed[~bad])}  # fmt: skip
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _mean(values: FloatArray | BoolArray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def score_psi(card: ScoreCard, X: Any, new: Any, n_groups: int) -> pd.DataFrame:
+    """Shares of old and new rows by groups of scores, and what each adds to the index."""
+    import pandas as pd
+
+    check_parameters({"n_groups": n_groups}, {"n_groups": COUNT})
+    then, now = card.score(X), card.score(new)
+    ranks = np.arange(1, n_groups) / n_groups
+    edges = np.unique(np.quantile(then, ranks, method="lower"))
+    edges = edges[edges > then.min()]
+    shares = [
+        np.bincount(np.searchsorted(edges, scores, side="right"), minlength=len(edges) + 1)
+        / len(scores)
+        for scores in (then, now)
+    ]
+    ends = [f"< {edges[0]}", *(f"{a} to < {b}" for a, b in pairwise(edges)),
+            f">= {edges[-1]}"] if len(edges) else ["all scores"]  # fmt: skip
+    parts = stability_parts(*shares)
+    return pd.DataFrame({"score": ends, "share": shares[0], "new_share": shares[1], "psi": parts})
+
+
+def stability_parts(old: FloatArray, new: FloatArray) -> FloatArray:
+    """Parts of the population stability index by group: (q - p) log(q / p) of the shares.
+
+    >>> stability_parts(np.array([0.5, 0.5]), np.array([0.6, 0.4])).sum().round(4).item()
+    0.0405
+    """
+    is_used = (old > 0) | (new > 0)
+    p, q = (np.maximum(share, SMALLEST_SHARE) for share in (old, new))
+    return np.where(is_used, (q - p) * np.log(q / p), 0.0)
