@@ -101,7 +101,7 @@ def _skip_field(_: Any, what: str, name: str, value: Any, skip: bool, options: A
 
 
 def _leave_out_of_search(_: Any, page: str, source: list[str]) -> None:
-    """Searches lead users to the guide, not to the lab notebook."""
+    """Lead searches to the guide, not to the lab notebook."""
     if page.startswith("lab/") or page == "paper":
         source[0] = f"---\nno-search: true\n---\n\n{source[0]}"
 
