@@ -12,7 +12,7 @@ from tpnn import TPNNRegressor
 from tpnn.anova.shapes import SHAPES
 from tpnn.cli.command import HOMES, make_parser
 from tpnn.estimators.parameters import RULES
-from tpnn.loss.objectives import regression_objectives
+from tpnn.loss.objectives import objectives_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
 LINES = [line.removeprefix("$ ") for line in PAGE.splitlines() if re.match(r"(\$ )?tpnn \w", line)]
@@ -80,7 +80,7 @@ def test_a_number_of_reasons(capsys: pytest.CaptureFixture[str]) -> None:
         "huber:0.1",
         "quantile:0.5",
         "quantile:0.1,0.5,0.9",
-        *regression_objectives(),
+        *objectives_of(),
     ],
 )
 def test_an_objective_that_is_taken_is_one_of_the_library(text: str) -> None:

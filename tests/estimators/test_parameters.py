@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 from tests.conftest import BY_SOLVER, QUICK, with_solver
 from tpnn import Grow, TPNNClassifier, TPNNRegressor, TPNNSurvival
-from tpnn.estimators.parameters import RULES
+from tpnn.estimators.parameters import RULES, rules_of
 
 ESTIMATORS = [TPNNRegressor, TPNNClassifier, TPNNSurvival]
 MOST_PARAMETERS = 21
@@ -116,7 +116,8 @@ def test_parameters_are_few(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_defaults_satisfy_their_rules(kind: Any) -> None:
-    assert all(RULES[name].holds(value) for name, value in kind().get_params().items())
+    rules = rules_of(kind)
+    assert all(rules[name].holds(value) for name, value in kind().get_params().items())
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

@@ -13,7 +13,8 @@ from tests.conftest import QUICK
 from tests.estimators.test_tasks import SOLVERS, converging, groups
 from tpnn import TPNNSurvival, load
 from tpnn.explain.metrics.estimates import concordance_estimate
-from tpnn.loss.row_values import checked_survival
+from tpnn.loss.lifetimes import checked_survival
+from tpnn.loss.objectives import COX
 from tpnn.model.edit_log import digest
 
 
@@ -150,7 +151,7 @@ def test_concordance_agrees_with_lifelines() -> None:
     times, events = rng.integers(1, 20, 200).astype(float), (rng.random(200) < 0.6).astype(float)
     risk = rng.integers(0, 8, 200).astype(float)
     expected = utils.concordance_index(times, -risk, events)
-    found = concordance_estimate("C-index", times, events, risk).value
+    found = concordance_estimate("C-index", np.column_stack([times, events]), risk).value
     assert found == pytest.approx(expected)
 
 
@@ -168,7 +169,7 @@ FORMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_the_target_is_the_same(form: str) -> None:
-    times, events = checked_survival(FORMS[form])
+    times, events, *_ = checked_survival(FORMS[form], COX)
     assert times.tolist() == TIMES.tolist()
     assert events.tolist() == EVENTS.tolist()
 
@@ -211,4 +212,4 @@ def test_the_unit_of_time_does_not_matter(table: Any) -> None:
 
 def test_concordance_of_no_comparable_rows_is_a_coin() -> None:
     times, risk = np.array([1.0, 2.0]), np.array([0.3, 0.7])
-    assert concordance_estimate("C-index", times, np.zeros(2), risk).value == 0.5
+    assert concordance_estimate("C-index", np.column_stack([times, np.zeros(2)]), risk).value == 0.5

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from tests.loss.test_risk_sets import uncensored_before
 from tpnn import TPNNClassifier, TPNNRegressor, TPNNSurvival, compare, validate
 from tpnn.explain.metrics import measure
 from tpnn.loss.objectives import OBJECTIVES, QUARTILE_RANGE
@@ -26,7 +27,13 @@ COUNTS = RNG.poisson(np.exp(SCORE)).astype(float)
 AMOUNTS = RNG.gamma(2.0, np.exp(SCORE)) + 0.01
 LIVES = np.column_stack([RNG.exponential(np.exp(-SCORE)), RNG.random(N_ROWS) < 0.7])
 LABELS = np.where(NUMBERS > 75, "high", "low")
-TARGETS = {"poisson": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS, "cox": LIVES, "log_loss": LABELS}
+KINDS = np.column_stack(
+    [LIVES[:, 0].round(1), RNG.choice(3, N_ROWS, p=[0.2, 0.7, 0.1])]
+)  # of events
+TARGETS = {
+    "poisson": COUNTS, "tweedie": COUNTS, "gamma": AMOUNTS, "cox": LIVES, "fine_gray": KINDS,
+    "log_loss": LABELS,
+}  # fmt: skip
 CASES: dict[str, tuple[Any, Any]] = {
     name: (name, TARGETS.get(name, NUMBERS)) for name in OBJECTIVES
 } | {
@@ -43,8 +50,8 @@ def fitted(objective: Any, y: Any, n_bags: int = 2) -> Any:
     settings = QUICK | {"n_bags": n_bags}
     if objective == "log_loss":
         return TPNNClassifier(**settings).fit(X, y).model_
-    if objective == "cox":
-        return TPNNSurvival(**settings).fit(X, y).model_
+    if objective in ("cox", "fine_gray"):
+        return TPNNSurvival(objective=objective, **settings).fit(X, y).model_
     return TPNNRegressor(objective=objective, **settings).fit(X, y).model_
 
 
@@ -84,6 +91,18 @@ def partial_likelihood(y: Any, risk: Any) -> float:
     return float(np.sum(found) / N_ROWS)
 
 
+def shares_likelihood(y: Any, risk: Any) -> float:
+    """That of Fine and Gray, in the same way."""
+    ones, found = np.ones(N_ROWS), 0.0
+    free = {time: uncensored_before(y, time, ones) for time in np.unique(y[:, 0])}
+    for i in np.flatnonzero(y[:, 1] == 1):
+        gone = (y[:, 0] < y[i, 0]) & (y[:, 1] == 2)
+        share = [free[y[i, 0]] / free[time] for time in y[gone, 0]]
+        alive = risk[y[:, 0] >= y[i, 0]].sum() + share @ risk[gone]
+        found += np.log(alive / N_ROWS) - np.log(risk[i])
+    return float(found / N_ROWS)
+
+
 FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "squared_error": metrics.mean_squared_error,
     "several targets": metrics.mean_squared_error,
@@ -99,6 +118,7 @@ FIGURES: dict[str, Callable[[Any, Any], float]] = {
     "log_loss": lambda y, p: metrics.log_loss(y == "low", p),
     "several classes": metrics.log_loss,
     "cox": partial_likelihood,
+    "fine_gray": shares_likelihood,
 }
 
 

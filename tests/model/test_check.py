@@ -286,11 +286,32 @@ def test_an_exposure_without_a_log_link(later_models: Any, tmp_path: Path) -> No
 )
 def test_a_wrong_baseline(change: Any, rule: str, later_models: Any, tmp_path: Path) -> None:
     def both(document: Any) -> None:
-        times, log_hazard = change(*document["evidence"]["baseline"].values())
-        document["evidence"]["baseline"] = {"times": times, "log_hazard": log_hazard}
+        baseline = document["evidence"]["baseline"]
+        times, log_hazard = change(baseline["times"], baseline["log_hazard"])
+        baseline |= {"times": times, "log_hazard": log_hazard, "errors": None}
 
     with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
         load(changed(later_models[0]["survival"], tmp_path, both))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"errors": np.array([0.5])}, "a baseline needs its errors"),
+        ({"strata": ["a"]}, "a baseline needs all its strata"),
+        ({"strata": ["a", "b"], "starts": np.array([0], np.int32)}, "needs all its strata"),
+        ({"strata": ["a", "b"], "starts": np.array([2, 0], np.int32)}, "needs all its strata"),
+        ({"strata": ["a", "b"], "starts": np.array([0, 999], np.int32)}, "needs all its strata"),
+    ],
+)
+def test_wrong_strata_of_a_baseline(
+    change: Any, rule: str, later_models: Any, tmp_path: Path
+) -> None:
+    def some(document: Any) -> None:
+        document["evidence"]["baseline"].update(change)
+
+    with pytest.raises(ValueError, match=rf"^path: must be a complete model.*{rule}"):
+        load(changed(later_models[0]["survival"], tmp_path, some))
 
 
 def test_half_a_baseline_or_that_of_another_task(later_models: Any, tmp_path: Path) -> None:

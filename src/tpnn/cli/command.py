@@ -286,10 +286,10 @@ def _objective(text: str) -> str | dict[str, Any]:
     >>> _objective("quantile:0.1,0.9")
     {'name': 'quantile', 'levels': [0.1, 0.9]}
     """
-    from tpnn.loss.objectives import regression_objectives  # with NumPy, which help does not need
+    from tpnn.loss.objectives import objectives_of  # with NumPy, which help does not need
 
     name, colon, written = text.partition(":")
-    objectives = regression_objectives()
+    objectives = objectives_of()
     if name not in objectives:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(objectives)}, found {name!r}")
     parameter = objectives[name].parameter

@@ -25,7 +25,7 @@ from tpnn.anova.components import Component, ComponentSet
 from tpnn.estimators.fit_record import FitRecord, provenance_of
 from tpnn.estimators.given_rows import GivenRows, first_table
 from tpnn.estimators.inputs import Settings, check_one_offset, prepare, read_start
-from tpnn.estimators.parameters import RULES, parametrised
+from tpnn.estimators.parameters import parametrised, rules_of
 from tpnn.estimators.pipeline import Fitted, Solved, finished, refit, run, with_bands
 from tpnn.estimators.warm_start import FitPlan, WarmStart, check_start, unchanged, with_checkpoint
 from tpnn.explain.report import FitFacts, Report, write_report
@@ -187,8 +187,8 @@ INSTEAD = {  # of arguments that people know from other libraries
     "that are names.",
     "categorical_feature": "Strings and categories are levels already; pass categorical=[...] for "
     "numbers that are names.",
-    "entry": "Pass one row for each interval of time in which a subject was at risk, with the "
-    "interval as a feature, and fit whether the event happened in it with TPNNClassifier.",
+    "entry": "Pass it as the first of three columns of y: entry, time and event.",
+    "strata": 'Pass them as the column "stratum" of y, a table.',
 }
 DELAY_SECONDS = 0.5  # shorter fits show no bar unless verbose=1
 
@@ -448,7 +448,7 @@ class TPNNEstimator(Results, Predicts, TransformerMixin, BaseEstimator):
     def _begin(self, offset: Any, start: Any, freeze: Any, nodes: Any) -> WarmStart | None:
         """Check the parameters and what the fit starts from."""
         parameters = self.get_params(deep=False)
-        check_parameters(parameters, RULES)
+        check_parameters(parameters, rules_of(type(self)))
         check_one_offset(parameters, offset)
         return read_start(start, freeze, nodes)
 

@@ -14,7 +14,7 @@ from tpnn._utils.rules import COUNT, check_parameters
 from tpnn.estimators.classifier import TPNNClassifier
 from tpnn.estimators.fit_record import settings_digest
 from tpnn.estimators.inputs import solver_of
-from tpnn.estimators.parameters import RULES
+from tpnn.estimators.parameters import rules_of
 from tpnn.estimators.regressor import TPNNRegressor
 from tpnn.solvers.cluster.driver import ClusterBackend
 from tpnn.solvers.cluster.passes import read_by
@@ -115,7 +115,7 @@ def _check_estimator(estimator: Any) -> None:
             f"{type(estimator).__name__}. Fit others on one machine: the loss of a survival model "
             "couples all rows."
         )
-    check_parameters(estimator.get_params(deep=False), RULES)
+    check_parameters(estimator.get_params(deep=False), rules_of(type(estimator)))
     solver = solver_of(estimator.solver, estimator.device)
     if not isinstance(solver, Grow):
         raise ValueError(

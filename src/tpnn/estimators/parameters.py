@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import cleandoc, signature
@@ -14,7 +14,13 @@ import numpy as np
 
 from tpnn._utils.rules import FLAG, Rule, is_count, is_number, is_positive, is_whole, one_of
 from tpnn.anova.shapes import SHAPES
-from tpnn.loss.objectives import examples_of_parameters, is_objective, regression_objectives
+from tpnn.loss.objectives import (
+    OF_REGRESSION,
+    OF_SURVIVAL,
+    examples_of_parameters,
+    is_objective,
+    objectives_of,
+)
 
 
 def _are_feature_lists(value: Any) -> bool:
@@ -100,10 +106,10 @@ LINE_LENGTH = 92  # of the text of a parameter
 COLUMN_WORDS = "None, or the name or position of a column of X"
 
 
-def objective_entries() -> str:
-    """List the losses of a regressor, as a part of the docstring of ``objective``."""
-    lines = [f'"{name}": {known.words}.' for name, known in regression_objectives().items()]
-    examples = ", ".join(f"``{example}``" for example in examples_of_parameters())
+def objective_entries(kinds: Sequence[str] = OF_REGRESSION) -> str:
+    """List the losses of some kinds, as a part of the docstring of ``objective``."""
+    lines = [f'"{name}": {known.words}.' for name, known in objectives_of(kinds).items()]
+    examples = ", ".join(f"``{example}``" for example in examples_of_parameters(kinds))
     return " ".join([*lines, f"With a parameter: {examples}."])
 
 
@@ -304,7 +310,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "objective": Parameter(
         Rule(
-            f"one of {', '.join(regression_objectives())}; a dict such as "
+            f"one of {', '.join(objectives_of())}; a dict such as "
             f"{' or '.join(map(str, examples_of_parameters()))}; or a torch function of y and raw "
             "score",
             is_objective,
@@ -335,6 +341,33 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 RULES = {name: parameter.rule for name, parameter in PARAMETERS.items()}
+OF_CLASSES = {  # parameters of a class that share a name with those of others
+    "TPNNSurvival": {
+        "objective": Parameter(
+            Rule(
+                f"one of {', '.join(objectives_of(OF_SURVIVAL))}; or a dict such as "
+                f"{' or '.join(map(str, examples_of_parameters(OF_SURVIVAL)))}",
+                lambda value: is_objective(value, OF_SURVIVAL),
+                "cox",
+            ),
+            'str or dict, default="cox"',
+            f"""The loss: a name, or a dict with a name and the kind of event that the model is
+            about. {objective_entries(OF_SURVIVAL)}""",
+        )
+    }
+}
+
+
+def parameters_of(kind: type) -> dict[str, Parameter]:
+    """Parameters that an estimator may have, by name."""
+    own = [OF_CLASSES[base.__name__] for base in kind.__mro__ if base.__name__ in OF_CLASSES]
+    return PARAMETERS | (own[0] if own else {})
+
+
+def rules_of(kind: type) -> dict[str, Rule]:
+    """Rules of these parameters."""
+    return {name: parameter.rule for name, parameter in parameters_of(kind).items()}
+
 
 ATTRIBUTES = """
 model_ : AnovaModel
@@ -383,7 +416,8 @@ def documented(estimator: Estimator) -> Estimator:
     text, heading = cleandoc(estimator.__doc__) + "\n\n", "Attributes\n----------\n"
     head, *sections = re.split(r"^(?=(?:Attributes|Examples)\n-)", text, flags=re.MULTILINE)
     alone = [section.removeprefix(heading) for section in sections if section.startswith(heading)]
-    listed = "\n".join(PARAMETERS[name].entry(name) for name in signature(estimator).parameters)
+    known = parameters_of(estimator)
+    listed = "\n".join(known[name].entry(name) for name in signature(estimator).parameters)
     shared = heading + "\n".join([ATTRIBUTES.strip(), *alone])
     examples = [section for section in sections if section.startswith("Examples")]
     described = [head.strip(), f"Parameters\n----------\n{listed}", shared.strip(), *examples]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,18 +15,27 @@ from tpnn.estimators.inputs import (
     checked_weights,
     refuse_stored,
 )
-from tpnn.estimators.parameters import documented
-from tpnn.explain.metrics.curves import breslow
+from tpnn.estimators.parameters import documented, parametrised
 from tpnn.explain.metrics.estimates import concordance_estimate
-from tpnn.loss.objectives import OBJECTIVES
-from tpnn.loss.row_values import checked_survival
+from tpnn.explain.metrics.hazards import breslow
+from tpnn.loss.lifetimes import checked_survival, joined, ranked
+from tpnn.loss.objectives import resolve
+from tpnn.loss.risk_sets import died
 from tpnn.model.predicting import PredictsSurvival
 from tpnn.model.task import Task
 from tpnn.table.axis import read_only
 
 
+class SurvivalResults:
+    """Attributes that ``fit`` sets besides those of all estimators."""
+
+    event_times_: FloatArray
+    baseline_hazard_: FloatArray
+
+
 @documented
-class TPNNSurvival(PredictsSurvival, TPNNEstimator):
+@parametrised
+class TPNNSurvival(SurvivalResults, PredictsSurvival, TPNNEstimator):
     """Cox model: hazard(t | x) = hazard_0(t) exp(sum_S f_S(x_S)) with unique components.
 
     The partial likelihood does not depend on a constant, so the intercept is only what centring
@@ -51,8 +61,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
     True
     """
 
-    event_times_: FloatArray
-    baseline_hazard_: FloatArray
+    objective: str | Mapping[str, Any] = "cox"
 
     @whole_or_not
     def fit(
@@ -76,8 +85,12 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         X : table
             As in :meth:`TPNNRegressor.fit`. A table in files must fit into memory, because the
             loss of a row depends on all rows at risk.
-        y : array of shape (n_rows, 2), or structured array or table with a boolean field
-            Time until the event or until censoring, and whether the event was observed. Times
+        y : array of shape (n_rows, 2) or (n_rows, 3), structured array or table
+            Time until the event or until censoring, and whether the event was observed: 0 or 1, or
+            the kind of the event. With three columns, the first is the time of entry, from which on
+            the row is at risk; so values that change with time are a row for each of their
+            intervals (start, stop, event), and ``groups`` says which rows are of one subject. A
+            column "stratum" of a table gives each stratum a baseline hazard of its own. Times
             alone, of shape (n_rows,), are all taken as events, with a warning.
         sample_weight, offset : array of shape (n_rows,), optional
             Weight of each row, and known part of its log risk.
@@ -89,20 +102,22 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
         warm = self._begin(offset, start, freeze, nodes)
         rows = GivenRows.read(X, y, sample_weight, offset, groups, X_val, y_val)
         refuse_stored(rows.tables[0])
-        times, events = np.concatenate(rows.checked(checked_survival), axis=1)
-        weights = checked_weights(rows.sample_weight, len(times))
-        counted = np.ones(len(times), bool) if weights is None else weights > 0
+        objective = resolve(self.objective, n_targets=1)
+        parts = rows.checked(lambda target: checked_survival(target, objective))
+        strata = parts[0].stratum_names
+        target = joined(parts, objective)
+        weights = checked_weights(rows.sample_weight, len(target))
+        counted = np.ones(len(target), bool) if weights is None else weights > 0
+        which = "" if objective.cause is None else f" of kind {objective.cause}"
         for argument, part in {"y": slice(rows.n_rows), "y_val": slice(rows.n_rows, None)}.items():
-            if len(counted[part]) and not events[part][counted[part]].any():
+            if len(counted[part]) and not died(target[part][counted[part]]).any():
                 raise ValueError(
-                    f"{argument}: at least one event must be observed, found none in "
-                    f"{counted[part].sum()} rows. Check that the second column is 1 where the "
-                    "event happened."
+                    f"{argument}: at least one event{which} must be observed, found none in "
+                    f"{counted[part].sum()} rows. Check that the last column is "
+                    f"{objective.cause or 1} where the event happened."
                 )
-        ranks = np.searchsorted(np.unique(times[counted]), times).astype(np.float64)
-        targets = rows.weighted(np.column_stack([ranks, events]), weights)
-        lifetimes = np.column_stack([times, events])
-        self._fit(rows, lifetimes, targets, Task(OBJECTIVES["cox"]), warm, checkpoint)
+        targets = rows.weighted(ranked(target, counted), weights)
+        self._fit(rows, target, targets, Task(objective), warm, checkpoint)
         evidence = self.model_.evidence
         baseline = evidence.baseline  # of a model that stays as it was
         if baseline is None:
@@ -110,7 +125,7 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
             known = None if offset is None else np.asarray(offset)[seen]
             of_rows = None if weights is None else weights[seen]
             risks = self.predict(rows.tables[0], known)
-            baseline = breslow(times[seen], events[seen], risks, of_rows)
+            baseline = breslow(objective, target[seen], risks, of_rows, strata)
             self.model_ = replace(self.model_, evidence=replace(evidence, baseline=baseline))
         self.event_times_ = read_only(baseline.times)
         with np.errstate(over="ignore"):
@@ -119,8 +134,8 @@ class TPNNSurvival(PredictsSurvival, TPNNEstimator):
 
     def score(self, X: Any, y: Any, offset: Any = None) -> float:
         """Concordance index: how often the row at higher risk of two has the event first."""
-        times, events = checked_survival(y)
-        return concordance_estimate("C-index", times, events, self.predict(X, offset)).value
+        raw = self.predict(X, offset)
+        return concordance_estimate("C-index", self.model_.task.lifetimes(y), raw).value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -175,7 +175,7 @@ def check_start(warm: WarmStart, task: Task, inputs: FitInputs) -> None:
             f"{type(solver).__name__}. Pass solver=Grow()."
         )
     model, objective = warm.model, task.objective
-    is_survival = objective.name == "cox"
+    is_survival = objective.kind == "survival"
     for what, wanted, found in (
         ("link", objective.link.name, model.link.name),
         ("classes", list(task.classes), list(model.classes)),

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.explain.metrics.estimates import hazards
+from tpnn.explain.metrics.hazards import hazards
 from tpnn.loss.links import LINKS
 from tpnn.loss.objectives import LOG_LOSS, POISSON, SQUARED_ERROR, Objective
+from tpnn.loss.risk_sets import died
 from tpnn.model.task import Task
 
 MEAN_OR_SLOPE = "mean or slope"
@@ -132,11 +133,13 @@ def _rate_tests(task: Task, target: FloatArray, raw: FloatArray) -> list[Calibra
 
 
 def _survival_tests(task: Task, target: FloatArray, raw: FloatArray) -> list[CalibrationTest]:
-    """Test events, which are as likely as counts whose means are the cumulative hazards."""
-    if task.baseline is None:
+    """Test events, which are as likely as counts whose means are the cumulative hazards.
+
+    Those of shares in the presence of competing events are no such counts.
+    """
+    if task.baseline is None or not task.objective.is_alone:
         return []
-    times, events = target.T
-    expected = hazards(task.baseline, times, raw[:, 0])
+    events, expected = died(target)[:, 0], hazards(task.baseline, target, raw[:, 0])
     test = CalibrationTest(
         name=MEAN_OR_SLOPE,
         actual=events,

@@ -414,7 +414,7 @@ def _mean_baseline(
 ) -> Baseline | None:
     """Weighted mean of log cumulative hazards, from the last of the first events on."""
     known = [baseline for baseline in baselines if baseline is not None]
-    if len(known) < len(baselines):
+    if len(known) < len(baselines) or any(baseline.strata for baseline in known):
         return None
     every = np.unique(np.concatenate([baseline.times for baseline in known]))
     times = every[every >= max(baseline.times[0] for baseline in known)]

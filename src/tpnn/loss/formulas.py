@@ -21,7 +21,6 @@ Derivatives = tuple[AnyArray, AnyArray]
 SMALLEST_HESSIAN = 1e-3  # rows that are all but certain keep some weight
 SMALLEST_RESIDUAL = 0.02  # standard deviations; the second derivative of |r| is bounded there
 LARGEST_LOG_MEAN = 40.0  # its exponential must not overflow single precision
-LARGEST_LOG_RANGE = 60.0  # of log risks whose sums single precision can hold
 
 
 def squared_error_loss(y: AnyArray, raw: AnyArray, weights: Any, xp: Any) -> AnyArray:
@@ -134,71 +133,3 @@ def huber_slopes(
     residual = raw - y
     gradient = residual.clip(min=-threshold, max=threshold)
     return gradient, threshold / abs(residual).clip(min=threshold)
-
-
-def cox_loss(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> AnyArray:
-    """Negative log partial likelihood (Breslow) of y = (time, event)."""
-    if _is_wide(raw):
-        return y[:, 1:] * (_log_risk_sets(y, raw, weights)[1] - raw)
-    _, _, alive = _risk_sets(y, raw, weights)
-    return y[:, 1:] * (np.log(alive) + raw.max(0) - raw)
-
-
-def cox_slopes(y: AnyArray, raw: AnyArray, weights: AnyArray, xp: Any) -> Derivatives:
-    """Difference of expected and observed events of each row, and the expected number."""
-    if _is_wide(raw):
-        expected = _log_expected(y, raw, weights)
-    else:
-        order, risk, alive = _risk_sets(y, raw, weights)
-        hazard = (weights * y[:, 1:] / alive)[order[::-1]]  # by increasing time
-        expected = risk * np.cumsum(hazard, axis=0)[_until(y, order)]
-    return expected - y[:, 1:], np.maximum(expected, SMALLEST_HESSIAN)
-
-
-def _until(y: AnyArray, order: AnyArray) -> AnyArray:
-    """Last row, counted by increasing time, that is not later than each row."""
-    return np.searchsorted(y[order[::-1], 0], y[:, 0], side="right") - 1
-
-
-def _risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray, ...]:
-    """Rows by falling time, relative risks, and the risk of all rows alive at each row's time.
-
-    The last two have shape (n, n_bags); the risk of the rows alive is weighted.
-    """
-    order, last = _by_falling_time(y)
-    risk = np.exp(raw - raw.max(0))
-    alive = np.empty_like(risk)
-    alive[order] = np.cumsum((weights * risk)[order], axis=0)[last]
-    return order, risk, np.maximum(alive, np.finfo(risk.dtype).tiny)
-
-
-def _by_falling_time(y: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Rows by falling time, and the position of the last row of each row's risk set."""
-    order = np.argsort(-y[:, 0], kind="stable")
-    times = y[order, 0]
-    return order, np.searchsorted(-times, -times, side="right") - 1  # tied times share a risk set
-
-
-def _is_wide(raw: AnyArray) -> bool:
-    """Whether risks differ by so many orders of magnitude that only logarithms can hold them."""
-    return bool((np.ptp(raw, axis=0) > LARGEST_LOG_RANGE).any())
-
-
-def _log_risk_sets(y: AnyArray, raw: AnyArray, weights: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Rows by falling time, and the log risk (n, n_bags) of all rows alive at each row's time."""
-    order, last = _by_falling_time(y)
-    with np.errstate(divide="ignore"):  # weights may be zero
-        logs = np.log(weights.astype(np.float64)) + raw
-    alive = np.empty_like(logs)
-    alive[order] = np.logaddexp.accumulate(logs[order], axis=0)[last]
-    return order, np.where(np.isneginf(alive), raw, alive)  # a set without weight counts nothing
-
-
-def _log_expected(y: AnyArray, raw: AnyArray, weights: AnyArray) -> AnyArray:
-    """Return the expected number of events of each row (n, n_bags), summed by logarithms."""
-    order, alive = _log_risk_sets(y, raw, weights)
-    with np.errstate(divide="ignore"):
-        hazard = (np.log(weights.astype(np.float64) * y[:, 1:]) - alive)[order[::-1]]
-    logs = raw + np.logaddexp.accumulate(hazard, axis=0)[_until(y, order)]
-    expected = np.exp(np.minimum(logs, LARGEST_LOG_MEAN))  # larger only for rows without weight
-    return expected.astype(raw.dtype)

@@ -6,7 +6,7 @@ target has shape (n, T).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray
-from tpnn._utils.rules import Rule, is_number, is_positive
-from tpnn.loss import formulas
+from tpnn._utils.rules import COUNT, Rule, is_number, is_positive
+from tpnn.loss import formulas, risk_sets
 from tpnn.loss.custom import torch_formulas
 from tpnn.loss.formulas import AnyArray, Derivatives
 from tpnn.loss.links import LINKS, Link
@@ -65,6 +65,7 @@ class Objective:
     factor: float = 1.0  # and this many times the loss
     words: str = ""  # description in the documentation
     parameter: Parameter | None = None  # a value that the loss takes besides its name
+    cause: int | None = None  # kind of event that survival is about; without it there is only one
 
     @property
     def kind(self) -> str:
@@ -85,6 +86,11 @@ class Objective:
             return y, raw
         n_bags = raw.shape[1] // self.n_outputs
         return y[:, None, :], raw.reshape(len(raw), n_bags, self.n_outputs)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether only rows at risk count, and none that had another event before."""
+        return self.name != "fine_gray"
 
     @property
     def is_relative(self) -> bool:
@@ -300,6 +306,37 @@ def huber(threshold: float) -> Objective:
     )
 
 
+def cox(cause: int | None) -> Objective:
+    """Partial likelihood of the hazard of an event; of one kind of several, others censor it."""
+    return Objective(
+        name="cox",
+        words="times until an event, some of them censored; with a cause, the hazard of one of "
+        "several kinds of events while none has happened",
+        link=LINKS["log"],
+        loss=risk_sets.cox_loss,
+        derivatives=risk_sets.cox_slopes,
+        reweightings=4,
+        standardised=False,
+        couples_rows=True,
+        steep=True,
+        parameter=Parameter("cause", COUNT, cox),
+        cause=cause,
+    )
+
+
+def fine_gray(cause: int) -> Objective:
+    """Partial likelihood of the hazard of the share of all rows that have had one kind of event."""
+    return replace(
+        cox(cause),
+        name="fine_gray",
+        words="times until one of several kinds of events, by the share of all rows that have had "
+        "it (Fine and Gray)",
+        loss=risk_sets.fine_gray_loss,
+        derivatives=risk_sets.fine_gray_slopes,
+        parameter=Parameter("cause", COUNT, fine_gray),
+    )
+
+
 def custom(function: Callable[[Any, Any], Any]) -> Objective:
     """Loss given as a torch function (y, raw) -> loss of each row, with derivatives by autograd."""
     loss, slopes = torch_formulas(function)
@@ -339,17 +376,7 @@ LOG_LOSS = Objective(
     predicts_means=True,
     has_intervals=True,
 )
-COX = Objective(
-    name="cox",
-    words="times until an event, some of them censored",
-    link=LINKS["log"],
-    loss=formulas.cox_loss,
-    derivatives=formulas.cox_slopes,
-    reweightings=4,
-    standardised=False,
-    couples_rows=True,
-    steep=True,
-)
+COX = cox(None)
 POISSON = replace(tweedie(1.0), name="poisson", words="counts", parameter=None)
 OBJECTIVES = {
     objective.name: objective
@@ -377,28 +404,32 @@ OBJECTIVES = {
         tweedie(TWEEDIE_POWER),
         LOG_LOSS,
         COX,
+        fine_gray(1),
     )
 }
 
 
-def regression_objectives() -> dict[str, Objective]:
-    """Losses that a regressor can be asked for, by name; those of other tasks are left out."""
-    kinds = ("numbers", "rates")
+OF_REGRESSION = ("numbers", "rates")  # kinds that a regressor can be asked for
+OF_SURVIVAL = ("survival",)
+
+
+def objectives_of(kinds: Sequence[str] = OF_REGRESSION) -> dict[str, Objective]:
+    """Losses of some kinds, by name."""
     return {name: one for name, one in OBJECTIVES.items() if one.kind in kinds}
 
 
-def is_objective(value: Any) -> bool:
-    """Whether a regressor takes a value as its objective.
+def is_objective(value: Any, kinds: Sequence[str] = OF_REGRESSION) -> bool:
+    """Whether an estimator of losses of some kinds, by default a regressor, takes an objective.
 
     >>> is_objective("huber"), is_objective({"name": "huber", "threshold": -1}), is_objective("cox")
     (True, False, False)
     """
     if callable(value):
-        return True
+        return kinds == OF_REGRESSION
     named = {"name": value} if isinstance(value, str) else value
     if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
         return False
-    objective = regression_objectives().get(named["name"])
+    objective = objectives_of(kinds).get(named["name"])
     values = {key: item for key, item in named.items() if key != "name"}
     if objective is None or isinstance(value, str):
         return objective is not None
@@ -410,11 +441,11 @@ def is_objective(value: Any) -> bool:
     )
 
 
-def examples_of_parameters() -> list[dict[str, Any]]:
+def examples_of_parameters(kinds: Sequence[str] = OF_REGRESSION) -> list[dict[str, Any]]:
     """Objectives with a parameter as a dict, one example for each."""
     return [
         {"name": name, objective.parameter.name: objective.parameter.rule.example}
-        for name, objective in regression_objectives().items()
+        for name, objective in objectives_of(kinds).items()
         if objective.parameter is not None
     ]
 

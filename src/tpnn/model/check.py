@@ -330,13 +330,21 @@ def _check_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> None:
 def _check_baseline(model: AnovaModel) -> None:
     if model.evidence.baseline is None:
         return
-    times, log_hazard = model.evidence.baseline
+    baseline = model.evidence.baseline
+    times, log_hazard, errors, strata, starts = baseline
     cox = model.link.kind == "rates" and len(model.intercepts) == 1
     _require(cox, "a baseline needs one output and a log link")
     paired = times.ndim == 1 and times.shape == log_hazard.shape and len(times) > 0
     _require(paired and _is_finite(times) and _is_finite(log_hazard), "a baseline must be finite")
-    rising = (np.diff(times) > 0).all() and (np.diff(log_hazard) >= 0).all()
-    _require(bool(rising and times[0] >= 0), "a baseline must rise with time")
+    ends = [0] if starts is None else [*starts.tolist(), len(times)]
+    whole = (starts is None) == (not strata) and len(strata) + 1 == len(ends)
+    _require(whole and ends[0] == 0 and sorted(ends) == ends, "a baseline needs all its strata")
+    for part in baseline.parts:
+        rising = (np.diff(times[part]) > 0).all() and (np.diff(log_hazard[part]) >= 0).all()
+        _require(bool(rising and (times[part] >= 0).all()), "a baseline must rise with time")
+    sizes = errors is None or (errors.shape == times.shape and _is_finite(errors))
+    not_negative = errors is None or bool((errors >= 0).all())
+    _require(sizes and not_negative, "a baseline needs its errors")
 
 
 def _check_edits(model: AnovaModel) -> None:

@@ -30,8 +30,10 @@ def digest(model: AnovaModel) -> str:
             _add(whole, axis.weights)
             _add(whole, np.empty(0) if axis.groups is None else axis.groups)
         _add(whole, table)
-    for array in model.evidence.baseline or ():
-        _add(whole, array)
+    baseline = model.evidence.baseline
+    if baseline is not None:
+        for array in (baseline.times, baseline.log_hazard):
+            _add(whole, array)
     if rest is not None:
         for array in (rest.constants, *rest.trees.arrays):
             _add(whole, array)
@@ -43,7 +45,13 @@ def _header(model: AnovaModel) -> dict[str, Any]:
     encoder, names, rest = model.encoder, model.feature_names, model.remainder
     column = encoder.offset_column
     known = dict(zip(names, encoder.features, strict=True))
-    return {
+    baseline = model.evidence.baseline
+    strata = (
+        {}
+        if baseline is None or baseline.starts is None
+        else {"strata": [list(baseline.strata), baseline.starts.tolist()]}
+    )
+    return strata | {
         "link": model.link.name,
         "outputs": list(model.output_names),
         "classes": list(model.classes),
@@ -53,7 +61,7 @@ def _header(model: AnovaModel) -> dict[str, Any]:
         "features": [[name, *known[name]] for name in model.required_features],
         "components": model.component_names,
         "nodes": [[axis.levels for axis in model.axes(s)] for s in model.components],
-        "has_baseline": model.evidence.baseline is not None,
+        "has_baseline": baseline is not None,
         "remainder": rest and [rest.components.names(names), [names[j] for j in rest.trees.asked]],
     }
 

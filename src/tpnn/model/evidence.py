@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpnn._utils.arrays import Float32Array, FloatArray, RealArray
+from tpnn._utils.arrays import Float32Array, FloatArray, Int32Array, IntArray, RealArray
 from tpnn.anova.posterior import Posterior
+from tpnn.loss.lifetimes import checked_times, stratum_codes
 from tpnn.loss.links import LINKS
-from tpnn.loss.row_values import checked_times
 
 
 class Baseline(NamedTuple):
@@ -21,20 +21,52 @@ class Baseline(NamedTuple):
     Parameters
     ----------
     times : array of shape (n_times,)
-        Distinct times at which events were observed, increasing.
+        Distinct times at which events were observed, increasing; those of one stratum after those
+        of another.
     log_hazard : array of shape (n_times,)
         log H_0 from each of these times on. Logarithms, because offsets of several hundred push
         H_0 itself out of the range of floats.
+    errors : array of shape (n_times,), optional
+        Standard error of log H_0.
+    strata : tuple of str
+        Names of the strata, each with its own H_0; none if there are no strata.
+    starts : array of shape (n_strata,), optional
+        Place of the first time of each stratum.
     """
 
     times: FloatArray
     log_hazard: FloatArray
+    errors: FloatArray | None = None
+    strata: tuple[str, ...] = ()
+    starts: Int32Array | None = None
 
-    def survival(self, raw: FloatArray, times: Any) -> FloatArray:
-        """S(t | x) = exp(-H_0(t) exp(f(x))) for raw scores f(x), shape (n_rows, n_times)."""
-        steps = np.searchsorted(self.times, checked_times(times), side="right")
-        log_hazard = raw[:, None] + np.append(-np.inf, self.log_hazard)[steps]
-        survival: FloatArray = np.exp(-LINKS["log"].inverse(log_hazard))
+    @property
+    def parts(self) -> list[slice]:
+        """Places of the times of each stratum; one part if there are no strata."""
+        starts = [0] if self.starts is None else self.starts.tolist()
+        return list(map(slice, starts, [*starts[1:], len(self.times)]))
+
+    def at(self, values: FloatArray, before: float, times: Any, codes: IntArray) -> FloatArray:
+        """Values (n_times,) from each time on, at times (n or 1, k) for strata (n,): (n, k).
+
+        ``before`` is the value before the first time.
+        """
+        asked = np.broadcast_to(times, (len(codes), np.shape(times)[1]))
+        found = np.empty(asked.shape)
+        for code, part in enumerate(self.parts):
+            rows, padded = codes == code, np.append(before, values[part])
+            found[rows] = padded[np.searchsorted(self.times[part], asked[rows], side="right")]
+        return found
+
+    def hazard(self, raw: FloatArray, times: Any, strata: Any = None) -> FloatArray:
+        """H(t | x) = H_0(t) exp(f(x)) for raw scores f(x), shape (n_rows, n_times)."""
+        codes = stratum_codes(strata, self.strata, len(raw))
+        log_hazard = self.at(self.log_hazard, -np.inf, checked_times(times).reshape(1, -1), codes)
+        return LINKS["log"].inverse(raw[:, None] + log_hazard)
+
+    def survival(self, raw: FloatArray, times: Any, strata: Any = None) -> FloatArray:
+        """S(t | x) = exp(-H(t | x)), shape (n_rows, n_times)."""
+        survival: FloatArray = np.exp(-self.hazard(raw, times, strata))
         return survival
 
 

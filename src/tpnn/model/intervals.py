@@ -111,12 +111,12 @@ def _columns(model: AnovaModel, table: Table) -> list[FloatArray]:
     return [model.encoder.numbers(table, j) for j in range(model.encoder.n_features)]
 
 
-def check_coverage(coverage: Any) -> None:
-    """Refuse a coverage that is no share between 0 and 1."""
+def check_coverage(coverage: Any, name: str = "coverage") -> None:
+    """Refuse a coverage, or another argument of this name, that is no share between 0 and 1."""
     if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(
-            f"coverage: must be a number above 0 and below 1, found {coverage!r}. Pass "
-            f"{EXAMPLE_COVERAGE} for intervals that hold 90 % of the targets."
+            f"{name}: must be a number above 0 and below 1, found {coverage!r}. Pass "
+            f"{EXAMPLE_COVERAGE} for 90 %."
         )
 
 

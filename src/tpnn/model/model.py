@@ -27,7 +27,7 @@ from tpnn.model.bundles import SumPredictor
 from tpnn.model.check import check_model
 from tpnn.model.codec import Document, Label, encode
 from tpnn.model.edit_log import Record
-from tpnn.model.evidence import Evidence, map_arrays
+from tpnn.model.evidence import Baseline, Evidence, map_arrays
 from tpnn.model.flat import flatten_tables, squeezed
 from tpnn.model.interpolate import Predictor
 from tpnn.model.provenance import Provenance
@@ -255,17 +255,16 @@ class AnovaModel:
     def _class_shares(self, X: Any, offset: Any = None) -> FloatArray:
         return self.task.shares(self.raw_scores(X, offset))
 
-    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
+    def predict_survival(
+        self, X: Any, times: Any, offset: Any = None, strata: Any = None
+    ) -> FloatArray:
         """Probability of surviving beyond each time, shape (n_rows, n_times).
 
-        It is that of :class:`TPNNSurvival`: S(t | x) = exp(-H_0(t) exp(f(x))).
+        It is that of :class:`TPNNSurvival`: S(t | x) = exp(-H_0(t) exp(f(x))), with the H_0 of the
+        stratum of each row where there are strata.
         """
-        if self.evidence.baseline is None:
-            raise ValueError(
-                "baseline: this model has no baseline hazard. It is one of another task or of a "
-                "path, or it was changed after its fit. Use the model_ of a fitted TPNNSurvival."
-            )
-        return self.evidence.baseline.survival(self.raw_scores(X, offset), times)
+        baseline = baseline_of(self)
+        return baseline.survival(self.raw_scores(X, offset), times, strata)
 
     def component_scores(self, X: Any) -> FloatArray:
         """Value of every component on every row, shape (n_rows, n_components[, n_outputs]).
@@ -441,6 +440,16 @@ def core_variances(*models: AnovaModel) -> list[float]:
         )
         for model in models
     ]
+
+
+def baseline_of(model: AnovaModel) -> Baseline:
+    """Baseline hazard of a survival model."""
+    if model.evidence.baseline is None:
+        raise ValueError(
+            "baseline: this model has no baseline hazard. It is one of another task or of a "
+            "path, or it was changed after its fit. Use the model_ of a fitted TPNNSurvival."
+        )
+    return model.evidence.baseline
 
 
 def offset_of(model: AnovaModel, table: Table, offset: Any = None) -> FloatArray | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpnn._utils.arrays import FloatArray
-from tpnn.model.intervals import means_with_errors
-from tpnn.model.model import AnovaModel
+from tpnn.loss.lifetimes import checked_times, stratum_codes
+from tpnn.model.intervals import check_coverage, means_with_errors
+from tpnn.model.model import AnovaModel, baseline_of
 from tpnn.model.summary import Summary
 from tpnn.model.task import both_classes
 from tpnn.table.files.source import Source
@@ -180,10 +182,95 @@ class PredictsSurvival(Predicts):
         raw = self.model_.raw_scores(table, offset)
         return (raw, self.model_.standard_errors(table)) if return_std else raw
 
-    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> FloatArray:
-        """Probability of surviving beyond each time, shape (n_rows, n_times)."""
+    def predict_survival(
+        self, X: Any, times: Any, offset: Any = None, strata: Any = None
+    ) -> FloatArray:
+        """Probability of surviving beyond each time, shape (n_rows, n_times).
+
+        ``strata`` are the strata of the rows, (n_rows,), for a model that was fitted with strata.
+        Beyond the last time of an event the probability stays as it is there. Where events compete,
+        it is the probability without an event of this kind: of a "cox" model if all others were
+        prevented, of a "fine_gray" model in their presence.
+        """
         table = self._read(X)
-        return self.model_.predict_survival(table, times, offset)
+        return self.model_.predict_survival(table, times, offset, strata)
+
+    def predict_survival_interval(
+        self,
+        X: Any,
+        times: Any,
+        coverage: float = 0.95,
+        offset: Any = None,
+        strata: Any = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper ends of ``predict_survival``, (n_rows, n_times) each.
+
+        They are normal for log(-log S), with the standard error of the log risk, which
+        ``predict(X, return_std=True)`` returns, and that of the baseline hazard.
+        """
+        check_coverage(coverage)
+        table = self._read(X)
+        model, asked = self.model_, checked_times(times).reshape(1, -1)
+        survival = model.predict_survival(table, times, offset, strata)
+        baseline = model.evidence.baseline
+        if baseline is None or baseline.errors is None:
+            raise ValueError(
+                "predict_survival_interval: the baseline hazard of this model has no standard "
+                "errors, because it is a mean of several. Ask the models that were merged."
+            )
+        codes = stratum_codes(strata, baseline.strata, table.n_rows)
+        spread = baseline.at(baseline.errors, 0.0, asked, codes)
+        reach = NormalDist().inv_cdf((1 + coverage) / 2)
+        factors = np.exp(reach * np.hypot(spread, model.standard_errors(table)[:, None]))
+        return survival**factors, survival ** (1 / factors)
+
+    def predict_time(
+        self, X: Any, survived: float = 0.5, offset: Any = None, strata: Any = None
+    ) -> FloatArray:
+        """Time up to which a row survives with a probability, by default the median, (n_rows,).
+
+        It is the first time at which ``predict_survival`` is not above ``survived``, and inf where
+        it stays above at the last time.
+        """
+        check_coverage(survived, "survived")
+        table = self._read(X)
+        raw, baseline = self.model_.raw_scores(table, offset), baseline_of(self.model_)
+        needed = np.log(-np.log(survived)) - raw  # of log H_0
+        codes, found = stratum_codes(strata, baseline.strata, len(raw)), np.empty(len(raw))
+        for code, part in enumerate(baseline.parts):
+            rows, times = codes == code, np.append(baseline.times[part], np.inf)
+            found[rows] = times[np.searchsorted(baseline.log_hazard[part], needed[rows])]
+        return found
+
+    def predict_incidence(
+        self,
+        X: Any,
+        times: Any,
+        others: Sequence[PredictsSurvival] = (),
+        offset: Any = None,
+        strata: Any = None,
+    ) -> FloatArray:
+        """Probability that an event of this kind has happened by each time, (n_rows, n_times).
+
+        ``others`` are the models of all competing kinds of events, fitted by "cox" with their
+        ``cause``; together with them this model says what has happened to a row by then. A model
+        fitted by "fine_gray" needs none.
+        """
+        if not self.model_.task.objective.is_alone or not others:
+            return 1 - self.predict_survival(X, times, offset, strata)
+        grid = np.unique(np.concatenate([baseline_of(m.model_).times for m in (self, *others)]))
+        steps = []
+        for one in (self, *others):
+            raw = one.model_.raw_scores(one._read(X), offset)
+            total = baseline_of(one.model_).hazard(raw, grid, strata)
+            steps.append(np.diff(total, axis=1, prepend=0.0))
+        every = np.sum(steps, axis=0)
+        free = np.exp(-np.cumsum(np.column_stack([np.zeros(len(every)), every]), axis=1))
+        share = np.divide(steps[0], every, out=np.zeros_like(every), where=every > 0)
+        happened = np.cumsum(share * -np.diff(free, axis=1), axis=1)
+        padded = np.column_stack([np.zeros(len(happened)), happened])
+        found: FloatArray = padded[:, np.searchsorted(grid, checked_times(times), side="right")]
+        return found
 
 
 def check_class_offset(offset: Any, n_classes: int) -> None:

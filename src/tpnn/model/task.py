@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn.loss.lifetimes import checked_survival
 from tpnn.loss.links import Link
 from tpnn.loss.objectives import (
     COX,
     LOG_LOSS,
+    OF_SURVIVAL,
     POISSON,
     SQUARED_ERROR,
     Objective,
@@ -27,7 +29,7 @@ from tpnn.loss.objectives import (
     several_classes,
     several_targets,
 )
-from tpnn.loss.row_values import checked_numbers, checked_survival, refuse_masked
+from tpnn.loss.row_values import checked_numbers, refuse_masked
 from tpnn.model.codec import Label, storable_labels
 from tpnn.model.evidence import Baseline, Reliability
 from tpnn.table.columns import array_of
@@ -130,7 +132,7 @@ class Task:
                 "Pass X and y of the same length."
             )
         if self.kind == "survival":
-            values = np.column_stack(checked_survival(y))
+            values = self.lifetimes(y)
         elif self.kind == "classes":
             codes = self.codes(y)
             several = self.objective.n_outputs > 1
@@ -146,6 +148,11 @@ class Task:
                 f"{shape}. Pass the same columns as to fit."
             )
         return values
+
+    def lifetimes(self, y: Any) -> FloatArray:
+        """Read times, events and, where there are any, entries and strata: (n_rows, 2 or 4)."""
+        known = () if self.baseline is None else self.baseline.strata
+        return checked_survival(y, self.objective).target(self.objective, known)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         """Loss of each row, (n_rows,), as it is reported: in the unit of the user.
@@ -218,15 +225,15 @@ def _is_pair(y: Any) -> bool:
 def _objective(model: AnovaModel) -> Objective:
     """Loss of a frozen model: that of its fit, where it says so, else the usual one of its link."""
     kind, n_outputs, fit = model.link.kind, len(model.intercepts), model.provenance
+    asked = fit.settings.get("objective") if fit else None
     if kind == "rates" and (
         model.evidence.baseline is not None or (fit and fit.task == "survival")
     ):
-        return COX
+        return resolve(asked, n_targets=1) if is_objective(asked, OF_SURVIVAL) else COX
     if kind == "classes":
         return several_classes(n_outputs) if n_outputs > 1 else LOG_LOSS
     if kind == "quantiles":
         return quantiles([float(name) for name in model.output_names])
-    asked = fit.settings.get("objective") if fit else None
     if n_outputs == 1 and is_objective(asked):
         objective = resolve(asked, n_targets=1)
         if objective.link == model.link:

@@ -36,7 +36,9 @@ SCORES["r2"] = lambda k: e.r2_estimate("", AMOUNTS[k], np.exp(RAW[k] / 3))
 SCORES["area"] = lambda k: e.area_estimate("", LABELS[k] == 1, RAW[k])
 SCORES["slope"] = lambda k: e.slope_estimate("", LABELS[k], RAW[k])
 SCORES["cox"] = lambda k: estimate(Task(COX), np.column_stack([AMOUNTS, LABELS])[k], RAW[k])[0]
-SCORES["concordance"] = lambda k: e.concordance_estimate("", AMOUNTS[k], LABELS[k], RAW[k])
+SCORES["concordance"] = lambda k: e.concordance_estimate(
+    "", np.column_stack([AMOUNTS, LABELS])[k], RAW[k]
+)
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -80,7 +82,7 @@ def test_the_concordance_is_that_of_all_comparable_pairs() -> None:
             if is_later or (times[other] == times[first] and not LABELS[other]):
                 n_pairs += 1
                 agreed += (RAW[first] > RAW[other]) + 0.5 * (RAW[first] == RAW[other])
-    found = e.concordance_estimate("", times, LABELS, RAW).value
+    found = e.concordance_estimate("", np.column_stack([times, LABELS]), RAW).value
     assert found == pytest.approx(agreed / n_pairs)
 
 

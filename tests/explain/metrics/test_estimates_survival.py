@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tpnn.explain.metrics import Metrics
-from tpnn.explain.metrics.curves import RISK_THIRDS, breslow, kaplan_meier, survival_curves
+from tpnn.explain.metrics import hazards as h
 from tpnn.explain.metrics.estimates import beside_constant
 from tpnn.loss.objectives import COX
 from tpnn.model.evidence import Baseline
@@ -20,8 +20,18 @@ def survival_metrics(
     task, target = Task(COX, baseline=baseline), np.column_stack([times, events])
     return Metrics(
         scores=tuple(beside_constant(task, target, raw, np.zeros(len(raw)))),
-        survival=survival_curves(task, target, raw),
+        survival=h.survival_curves(task, target, raw),
     )
+
+
+def breslow(
+    times: np.ndarray, events: np.ndarray, raw: np.ndarray, weights: np.ndarray | None = None
+) -> Baseline:
+    return h.breslow(COX, np.column_stack([times, events]), raw, weights)
+
+
+def kaplan_meier(times: np.ndarray, events: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    return h.kaplan_meier(np.column_stack([times, events]), asked)
 
 
 def lives(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -91,7 +101,7 @@ def test_predicted_curves_meet_those_observed_where_the_model_is_right() -> None
     baseline = breslow(fit_times, fit_events, fit_raw)
     times, events, raw = lives(20_000)
     found = survival_metrics(times, events, raw, baseline)
-    assert [curve.rows for curve in found.survival] == ["all rows", *RISK_THIRDS]
+    assert [curve.rows for curve in found.survival] == ["all rows", *h.RISK_THIRDS]
     for curve in found.survival:
         early = curve.times < np.quantile(times, 0.9)
         assert np.abs(curve.observed - curve.predicted)[early].max() < 0.03

@@ -11,9 +11,7 @@ from sklearn.metrics import auc, roc_curve
 from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.anova.posterior import LEVEL, normal_quantile
 from tpnn.explain.doubt import share_interval
-from tpnn.model.evidence import Baseline
 from tpnn.model.task import Task, unit_of
-from tpnn.table.encoder import whole_counts
 
 
 class Score(NamedTuple):
@@ -187,71 +185,3 @@ def roc(output: str, is_class: BoolArray, scores: FloatArray) -> Roc:
         false_positive=false_positive[kept],
         true_positive=true_positive[kept],
     )
-
-
-MAX_TIMES = 100  # of a curve
-RISK_THIRDS = ("lowest third of risk", "middle third of risk", "highest third of risk")
-MIN_ROWS_OF_A_THIRD = 10
-
-
-def breslow(
-    times: FloatArray, events: FloatArray, raw: FloatArray, weights: FloatArray | None = None
-) -> Baseline:
-    """Breslow's estimate: at each event, deaths over the summed risk of the rows still alive.
-
-    No bit depends on the order of the rows, on their copies or on the unit of the weights.
-    """
-    mass = np.ones_like(times) if weights is None else weights
-    order = np.lexsort((mass, events, raw, times))
-    order = order[mass[order] > 0]
-    keys = np.stack([times, events, raw])[:, order]
-    starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(0)])
-    merged, (moments, died, scores) = np.add.reduceat(mass[order], starts), keys[:, starts]
-    counts = whole_counts(merged)
-    if counts is None:  # in single precision, which hides how the sums were rounded
-        counts = (merged / merged.sum()).astype(np.float32).astype(np.float64)
-    log_alive = np.logaddexp.accumulate((np.log(counts) + scores)[::-1])[::-1]
-    first = np.flatnonzero(np.r_[True, np.diff(moments) > 0])
-    deaths = np.add.reduceat(counts * died, first)
-    first, deaths = first[deaths > 0], deaths[deaths > 0]
-    log_hazard = np.logaddexp.accumulate(np.log(deaths) - log_alive[first])
-    return Baseline(moments[first], log_hazard)
-
-
-def kaplan_meier(times: FloatArray, events: FloatArray, asked: FloatArray) -> FloatArray:
-    """Share that survives beyond the times asked for: product of (1 - deaths / alive).
-
-    >>> times, events = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.0, 1.0])
-    >>> kaplan_meier(times, events, np.array([0.5, 1.0, 3.0]))
-    array([1.        , 0.66666667, 0.        ])
-    """
-    moments, number = np.unique(times, return_inverse=True)
-    deaths = np.bincount(number, events)
-    alive = len(times) - np.searchsorted(np.sort(times), moments)
-    lived = np.append(1.0, np.cumprod(1 - deaths / alive))
-    survived: FloatArray = lived[np.searchsorted(moments, asked, side="right")]
-    return survived
-
-
-def survival_curves(task: Task, target: FloatArray, raw: FloatArray) -> tuple[SurvivalCurve, ...]:
-    """Survival of all rows and of thirds by risk; none for other tasks.
-
-    A model without a baseline hazard gets the baseline of these rows.
-    """
-    times, events = target[:, 0], target[:, -1]
-    if task.kind != "survival" or (task.baseline is None and not events.any()):
-        return ()
-    hazard = task.baseline or breslow(times, events, raw)
-    third = np.searchsorted(np.quantile(raw, [1 / 3, 2 / 3]), raw)
-    chosen = [("all rows", np.ones(len(times), bool))]
-    if np.bincount(third, minlength=3).min() >= MIN_ROWS_OF_A_THIRD:
-        chosen += [(name, third == k) for k, name in enumerate(RISK_THIRDS)]
-    return tuple(_curve(name, times[s], events[s], raw[s], hazard) for name, s in chosen)
-
-
-def _curve(
-    name: str, times: FloatArray, events: FloatArray, raw: FloatArray, baseline: Baseline
-) -> SurvivalCurve:
-    asked = np.linspace(0.0, times.max(), MAX_TIMES)
-    predicted = baseline.survival(raw, asked).mean(0)
-    return SurvivalCurve(name, asked, kaplan_meier(times, events, asked), predicted)

@@ -21,12 +21,11 @@ from tpnn.explain.metrics.curves import (
     calibration_groups,
     is_mixed,
     roc_curves,
-    survival_curves,
 )
-from tpnn.loss.links import LINKS
+from tpnn.explain.metrics.hazards import hazards, survival_curves
 from tpnn.loss.objectives import tweedie
+from tpnn.loss.risk_sets import died
 from tpnn.loss.row_values import checked_offset
-from tpnn.model.evidence import Baseline
 from tpnn.model.model import AnovaModel, offset_of
 from tpnn.model.task import Task, unit_of
 from tpnn.table.table import Table
@@ -150,13 +149,18 @@ def slope_estimate(name: str, actual: FloatArray, raw: FloatArray) -> Estimate:
     return Estimate(name, float(coefficients[1]), influences, None)
 
 
-def concordance_estimate(
-    name: str, times: FloatArray, events: FloatArray, risk: FloatArray
-) -> Estimate:
-    """C-index: share of comparable pairs of rows in which the higher risk has the earlier event."""
+def concordance_estimate(name: str, target: FloatArray, risk: FloatArray) -> Estimate:
+    """C-index: share of comparable pairs of rows in which the higher risk has the earlier event.
+
+    Rows with an event are compared with those of their stratum that are at risk then, and with
+    those that had a competing event before.
+    """
+    times, happened = target[:, 0], target[:, 1]
     agreed, comparable = np.zeros(len(times)), np.zeros(len(times))
-    for row in np.flatnonzero(events > 0):
-        later = (times > times[row]) | ((times == times[row]) & (events == 0))
+    for row in np.flatnonzero(happened == 1):
+        later = (times > times[row]) | ((times == times[row]) & (happened != 1)) | (happened == 2)
+        if target.shape[1] > 2:
+            later &= (target[:, 2] < times[row]) & (target[:, 3] == target[row, 3])
         right = later * ((risk < risk[row]) + 0.5 * (risk == risk[row]))
         agreed += right
         comparable += later
@@ -197,7 +201,7 @@ def loss_estimate(task: Task, target: FloatArray, raw: FloatArray, losses: Float
         return mean
     # A row counts in the risk sets of others, too: by the events that are expected of it.
     slope, _ = task.objective.slopes(target, raw[:, None], np.ones((len(raw), 1)))
-    expected = slope[:, 0] + target[:, 1]
+    expected = slope[:, 0] + died(target)[:, 0]
     return replace(mean, influences=mean.influences + expected - expected.mean())
 
 
@@ -277,19 +281,11 @@ def _quantile_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list
 
 def _survival_estimates(task: Task, target: FloatArray, raw: FloatArray) -> list[Estimate]:
     """C-index and, with a baseline, events over their expected number (Breslow)."""
-    times, events = target.T
-    scores = [concordance_estimate("C-index", times, events, raw)]
-    if task.baseline is not None:
-        expected = hazards(task.baseline, times, raw)
-        scores.append(ratio_estimate("Events over expected", events, expected))
+    scores = [concordance_estimate("C-index", target, raw)]
+    if task.baseline is not None and task.objective.is_alone:
+        expected = hazards(task.baseline, target, raw)
+        scores.append(ratio_estimate("Events over expected", died(target)[:, 0], expected))
     return scores
-
-
-def hazards(baseline: Baseline, times: FloatArray, raw: FloatArray) -> FloatArray:
-    """Cumulative hazard of each row at its own time, H_0(t_i) exp(f(x_i)), shape (n_rows,)."""
-    steps = np.searchsorted(baseline.times, times, side="right")
-    log_hazard = np.append(-np.inf, baseline.log_hazard)[steps]
-    return LINKS["log"].inverse(raw + log_hazard) * (steps > 0)
 
 
 def measure(
