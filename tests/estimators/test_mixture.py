@@ -216,3 +216,10 @@ def test_the_history_speaks_of_trees_only_where_they_found_something() -> None:
         has_trees = any(e["step"] for e in model.history_ if e["note"] == "deep trees")
         assert len(notes) == 1
         assert ("no deep trees" in notes[0]) != has_trees
+
+
+def test_trees_that_ask_nothing_are_no_remainder() -> None:
+    rng = np.random.default_rng(0)
+    rare = {**DEEP, "validation_fraction": 0.9, "objective": "gamma"}
+    model = TPNNRegressor(**rare).fit(rng.normal(size=(10, 2)), rng.gamma(1, size=10))
+    assert model.model_.remainder is None

@@ -1,8 +1,10 @@
 """The long run of the fuzzers, each case from one seed.
 
-There are random tables, damaged model files, hostile edit files and damaged checkpoints.
+There are random tables, also fitted by deep trees, damaged model files, hostile edit files and
+damaged checkpoints.
 
     python -m tests.fuzz tables --count 100000 --workers 16
+    python -m tests.fuzz deep --count 100000 --workers 16
     python -m tests.fuzz files --count 100000 --workers 16
     python -m tests.fuzz edits --count 100000 --workers 16
     python -m tests.fuzz checkpoints --count 10000 --workers 16
@@ -29,19 +31,22 @@ from tests.fuzz.containers import CONTAINERS, NAMED
 from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import case_of
 from tests.fuzz.files import try_file
-from tests.fuzz.outcome import Outcome, try_table
+from tests.fuzz.outcome import Outcome, try_deep, try_table
 from tests.fuzz.settings import HAS_TORCH
 from tests.fuzz.workers import Job, outcomes
 
 JOBS: dict[str, Job] = {
-    "tables": try_table, "files": try_file, "edits": try_edits, "checkpoints": try_checkpoint,
+    "tables": try_table, "deep": try_deep, "files": try_file, "edits": try_edits,
+    "checkpoints": try_checkpoint,
 }  # fmt: skip
 FOLDER, RESULTS, PAGE = Path(__file__).parent, "results.json", "results.md"
 HEADING = """# Fuzzing
 
-`python -m tests.fuzz tables --store`, and the same with `files`, `edits` and `checkpoints`, writes
-this page. Every case is made from a seed, from which a failure is found again.
+`python -m tests.fuzz tables --store`, and the same with `deep`, `files`, `edits` and
+`checkpoints`, writes this page. Every case is made from a seed, from which a failure is found
+again.
 """
+CASES = {"deep": "tables, fitted by deep trees,"}
 MOST_STORED = 50  # failures
 LIBRARIES = ("numpy", "pandas", "polars", "pyarrow", "scikit-learn", "numba", "torch")
 
@@ -87,7 +92,7 @@ def as_page(results: dict[str, dict[str, Any]]) -> str:
         where = f"{result['machine']['cpu']}, {result['workers']} processes"
         without = f", without {' and '.join(missing)}" if missing else ""
         rows = [(kind, f"{count:,}") for kind, count in result["outcomes"].items()]
-        counted = f"{result['count']:,} {name} in {result['seconds']:,} s"
+        counted = f"{result['count']:,} {CASES.get(name, name)} in {result['seconds']:,} s"
         parts.append(f"## {name.capitalize()}\n\n{counted} ({result['date']}, {where}{without}).\n")
         parts.append(markdown([("outcome", "count"), *rows], padded=True) + "\n")
     return "\n".join(parts)
@@ -95,8 +100,8 @@ def as_page(results: dict[str, dict[str, Any]]) -> str:
 
 def show(name: str, seed: int) -> None:
     """Print one case and what becomes of it."""
-    if name == "tables":
-        case = case_of(seed)
+    if name in ("tables", "deep"):
+        case = case_of(seed, is_deep=name == "deep")
         print(f"{case.task}, {case.n_rows} rows in {case.container}, wrong: {sorted(case.faults)}")
         print(f"settings {case.settings}")
         for column in case.columns:

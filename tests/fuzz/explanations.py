@@ -19,7 +19,7 @@ def check_all(trial: Trial) -> None:
 def local_scores(trial: Trial) -> None:
     """Check that the components of an explained row add up to its raw score."""
     explained = trial.explained
-    found = trial.model.intercept + explained.scores.sum(1)
+    found = trial.model.intercept + explained.scores.sum(1) + explained.remainder
     require(close(found, trial.fresh_raw, trial.scale), "explanations sum to the raw score")
     flat = trial.estimator.transform(trial.fresh_table)
     require(flat.shape[1] == len(trial.estimator.get_feature_names_out()), "names of transform")
@@ -34,7 +34,8 @@ def shapley(trial: Trial) -> None:
     for index, component in enumerate(trial.model.components):
         for feature in component:
             expected[:, feature] += scores[:, index] / len(component)
-    require(close(found.values, expected, trial.scale), "Shapley values")
+    if trial.model.remainder is None:
+        require(close(found.values, expected, trial.scale), "Shapley values")
     total = found.base_values + found.values.sum(1)
     require(close(total, trial.fresh_raw, trial.scale), "Shapley values sum to the raw score")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.fuzz.cases import Case, random_case
 from tests.fuzz.columns import TEXT
+from tests.fuzz.settings import deep_settings
 
 SHARE = 0.04  # of the cases that are spoilt
 Fault = tuple[str, Callable[[Case], Case]]
@@ -36,9 +37,12 @@ def argument_of(error: Exception) -> str | None:
     return found["argument"] if found else None
 
 
-def case_of(seed: int) -> Case:
-    """Make the case of a seed, spoilt now and then."""
+def case_of(seed: int, is_deep: bool = False) -> Case:
+    """Make the case of a seed, spoilt now and then; one in which deep trees grow, if asked for."""
     rng, case = np.random.default_rng([seed, 2]), random_case(seed)
+    if is_deep:
+        deep = deep_settings(case.settings, np.random.default_rng([seed, 7]))
+        case = replace(case, settings=deep)
     return inject(case, rng) if rng.random() < SHARE else case
 
 

@@ -20,10 +20,10 @@ import numpy as np
 
 import tpnn
 from tests.fuzz.cases import Numbers, random_case
-from tests.fuzz.edits import edited_often
 from tests.fuzz.faults import argument_of
 from tests.fuzz.laws import FOLDER, all_compiled, require
 from tests.fuzz.outcome import Outcome, failure
+from tests.fuzz.random_edits import edited_often
 from tests.models import with_remainder
 from tpnn import AnovaModel, load
 from tpnn.lifecycle.edit import digest

@@ -119,7 +119,9 @@ class Trial:
     @cached_property
     def scale(self) -> float:
         """Size of the numbers that raw scores are made of."""
-        tables = sum(float(np.abs(table).max(initial=0)) for table in self.model.tables)
+        rest = self.model.remainder
+        held = () if rest is None else (*rest.tables, rest.constants, rest.trees.values)
+        tables = sum(float(np.abs(t).max(initial=0)) for t in (*self.model.tables, *held))
         return tables + float(np.abs(self.model.intercepts).max()) + 1e-300
 
 
@@ -159,10 +161,10 @@ def zero_means_over_rows(trial: Trial) -> None:
 
 
 def sums(trial: Trial) -> None:
-    """Check that intercept and components add up to the raw score."""
+    """Check that intercept, components and remainder add up to the raw score."""
     scores = trial.model.component_scores(trial.table)
-    expected = trial.model.intercept + scores.sum(1)
-    require(close(trial.trained_raw, expected, trial.scale), "components sum to raw score")
+    expected = trial.model.intercept + scores.sum(1) + trial.model.remainder_scores(trial.table)
+    require(close(trial.trained_raw, expected, trial.scale), "the parts sum to the raw score")
 
 
 def links(trial: Trial) -> None:
@@ -300,7 +302,7 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
     """Whether two models consist of the same bits."""
     parts = [
         (*model.tables, *(model.evidence.spreads or ()), model.intercepts,
-         *(model.evidence.baseline or ()),
+         *(model.evidence.baseline or ()), *_of_remainder(model),
          *(a for axes in model.encoder.axes.values() for x in axes for a in (x.values, x.weights)))
         for model in (one, other)
     ]  # fmt: skip
@@ -308,6 +310,14 @@ def identical(one: AnovaModel, other: AnovaModel) -> bool:
     named = (one.components, one.output_names, one.classes, one.shapes, one.link)
     others = (other.components, other.output_names, other.classes, other.shapes, other.link)
     return len(parts[0]) == len(parts[1]) and all(same) and named == others
+
+
+def _of_remainder(model: AnovaModel) -> Iterator[Numbers]:
+    """All arrays of the remainder of a model."""
+    rest = model.remainder
+    if rest is not None:
+        yield from (*rest.tables, rest.constants, np.array([rest.share, rest.worth]))
+        yield from rest.trees.arrays
 
 
 def shapes(trial: Trial) -> None:

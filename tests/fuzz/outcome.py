@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import explanations, laws, refits
+from tests.fuzz import explanations, laws, lives, refits
+from tests.fuzz.cases import Case
 from tests.fuzz.faults import argument_of, case_of
 
-REFIT_SHARE = 3  # one table of so many is fitted a second time
+LIVES_SHARE = 2  # one table of so many has a model that lives on,
+REFIT_SHARE = 3  # and one of so many is fitted a second time
 OWN_WARNING = r"(X|y|offset|sample_weight|shapes|time_limit): "
 DRIVER_WARNING = "CUDA initialization: "  # torch, of a card whose driver it cannot use
 
@@ -45,7 +47,13 @@ class Outcome:
 def try_table(seed: int) -> Outcome:
     """Fit the table of a seed and check all laws."""
     with strict_warnings():
-        return _tried(seed)
+        return _tried(seed, case_of(seed))
+
+
+def try_deep(seed: int) -> Outcome:
+    """Fit the table of a seed by deep trees, and check all laws."""
+    with strict_warnings():
+        return _tried(seed, case_of(seed, is_deep=True))
 
 
 @contextmanager
@@ -59,8 +67,7 @@ def strict_warnings() -> Iterator[None]:
         yield
 
 
-def _tried(seed: int) -> Outcome:
-    case = case_of(seed)
+def _tried(seed: int, case: Case) -> Outcome:
     try:
         trial = laws.trial_of(case)
     except Exception as error:  # whatever a fit raises is judged here
@@ -73,6 +80,8 @@ def _tried(seed: int) -> Outcome:
     try:
         laws.check_all(trial)
         explanations.check_all(trial)
+        if seed % LIVES_SHARE == 0:
+            lives.check_all(trial)
         if seed % REFIT_SHARE == 0:
             refits.check_one(trial)
     except Exception as error:

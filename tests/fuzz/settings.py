@@ -58,6 +58,20 @@ def random_settings(
     return settings
 
 
+def deep_settings(settings: Settings, rng: np.random.Generator) -> Settings:
+    """Change settings so that the fit grows deep trees, most of the time with a remainder."""
+    kept = {key: value for key, value in settings.items() if key not in ("selection", "shapes")}
+    if not isinstance(kept.get("solver"), Grow):
+        kept["solver"] = Grow(max_rounds=int(rng.choice([3, 10, 40])))
+    asked = kept.get("interactions")
+    if not isinstance(asked, dict) or "count" in asked:
+        kept["interactions"] = "auto"
+    remainder = (True, True, "auto", False)[rng.integers(4)]
+    if remainder is not True or rng.random() < 0.7:
+        kept.pop("order", None)  # with an order, only a remainder that is asked for grows
+    return kept | {"remainder": remainder}
+
+
 def _random_solver(rng: np.random.Generator) -> Any:
     if HAS_TORCH and rng.random() < 0.04:
         return Descent(

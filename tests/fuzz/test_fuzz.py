@@ -22,12 +22,12 @@ from tests.fuzz.containers import CONTAINERS, build, can_hold
 from tests.fuzz.edits import try_edits
 from tests.fuzz.faults import argument_of, case_of
 from tests.fuzz.files import try_file
-from tests.fuzz.outcome import Outcome, strict_warnings, try_table
+from tests.fuzz.outcome import Outcome, strict_warnings, try_deep, try_table
 from tpnn import ComponentSet
 from tpnn._utils.threads import available_cores
 from tpnn.model.evidence import Evidence
 
-N_TABLES, N_FILES, N_GROUPS = 150, 800, 5
+N_TABLES, N_DEEP, N_FILES, N_GROUPS = 150, 100, 800, 5
 N_EDITS, N_CHECKPOINTS = 300, 40
 FIRST = 1_000_000  # other seeds than those of the long run
 
@@ -39,6 +39,13 @@ def test_random_tables_give_valid_models_or_clear_errors(group: int) -> None:
     found = [try_table(seed) for seed in seeds]
     assert [outcome for outcome in found if outcome.is_failure] == []
     assert sum(outcome.kind == "fitted" for outcome in found) > len(seeds) / 2
+
+
+@pytest.mark.slow
+def test_deep_trees_give_valid_models_or_clear_errors() -> None:
+    found = [try_deep(seed) for seed in range(FIRST, FIRST + N_DEEP)]
+    assert [outcome for outcome in found if outcome.is_failure] == []
+    assert sum(outcome.kind == "fitted" for outcome in found) > N_DEEP / 2
 
 
 # Offsets of +-1000 under a log link, curved interactions of the size of rounding errors, ranks of

@@ -189,8 +189,10 @@ class Mixture:
 
     def _keeps(self, whole: HeldOut, alone: HeldOut, part: DeepPart) -> bool:
         """Whether the model gets its remainder: if it was asked for, or held-out rows miss it."""
-        if self.settings.remainder != "auto" or part.share == 0:
-            return self.settings.remainder is True and part.share > 0
+        if part.share == 0 or not any(bag.used for bag in part.trees):
+            return False
+        if self.settings.remainder != "auto":
+            return self.settings.remainder is True
         rise, error = whole.change(alone.raw)
         return rise > max(error, SMALLEST_WORTH * abs(whole.loss))
 

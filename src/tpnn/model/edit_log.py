@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpnn._utils.arrays import FloatArray
+from tpnn.anova.components import Component
+
 if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
@@ -16,13 +19,13 @@ if TYPE_CHECKING:
 def digest(model: AnovaModel) -> str:
     """SHA-256 of everything that predictions and the names and values of components are made of.
 
-    Features that no component has do not count, so it is the same after saving and loading.
+    Features that the model does not depend on do not count, so it is the same after saving and
+    loading.
     """
     whole = hashlib.sha256(json.dumps(_header(model), sort_keys=True).encode())
     _add(whole, model.intercepts)
-    tables, rest = list(zip(model.components, model.tables, strict=True)), model.remainder
-    if rest is not None:
-        tables += zip(rest.components, rest.tables, strict=True)
+    rest = model.remainder
+    tables = [*zip(model.components, model.tables, strict=True), *_held(model).items()]
     for component, table in tables:
         for axis in model.axes(component):
             whole.update(bytes([axis.has_missing, axis.has_unseen]))
@@ -38,6 +41,13 @@ def digest(model: AnovaModel) -> str:
         for array in (rest.constants, *rest.trees.arrays):
             _add(whole, array)
     return whole.hexdigest()
+
+
+def _held(model: AnovaModel) -> dict[Component, FloatArray]:
+    """Return what the trees hold of components of features that the model depends on."""
+    rest, needed = model.remainder, set(map(model.feature_names.index, model.required_features))
+    held = {} if rest is None else rest.held
+    return {component: table for component, table in held.items() if needed.issuperset(component)}
 
 
 def _header(model: AnovaModel) -> dict[str, Any]:
@@ -62,7 +72,8 @@ def _header(model: AnovaModel) -> dict[str, Any]:
         "components": model.component_names,
         "nodes": [[axis.levels for axis in model.axes(s)] for s in model.components],
         "has_baseline": baseline is not None,
-        "remainder": rest and [rest.components.names(names), [names[j] for j in rest.trees.asked]],
+        "remainder": rest
+        and [[[names[j] for j in s] for s in _held(model)], [names[j] for j in rest.trees.asked]],
     }
 
 

@@ -12,6 +12,7 @@ from tpnn._utils.rules import is_finite, is_number
 from tpnn.table.encoder import Feature, level_text
 from tpnn.table.table import DATE, DURATION, NOMINAL, ORDERED
 
+FARTHEST_DATE = 9e12  # seconds from 1970: in microseconds a number of 64 bits
 SECONDS = {DATE: "datetime64[us]", DURATION: "timedelta64[us]"}
 
 
@@ -27,12 +28,13 @@ def read_number(name: str, feature: Feature, value: Any, argument: str) -> float
                 return float(moment.astype(np.int64)) / 1e6
         except (TypeError, ValueError):
             pass  # said below
-    if not is_finite(value):
+    is_date = feature.kind == DATE  # which logs of edits write in whole microseconds
+    if not is_finite(value) or (is_date and abs(value) > FARTHEST_DATE):
         raise ValueError(
             f"{argument}: values of {name!r} must be {feature.kind}s, found {value!r}. "
             "Pass values like those of the table."
         )
-    return float(value)
+    return round(1e6 * float(value)) / 1e6 if is_date else float(value)
 
 
 def read_levels(

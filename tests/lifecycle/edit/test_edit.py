@@ -331,6 +331,25 @@ def test_wrong_edits_are_refused(message: str, models: dict[int, AnovaModel]) ->
     assert model.edits is None
 
 
+def test_seconds_of_a_date_are_those_of_the_log(models: dict[int, AnovaModel]) -> None:
+    """The log has whole microseconds: what it says is what was done."""
+    since = models[2].feature_names.index("since")
+    first, _, last = models[2].encoder.axes[1][since].values[:3].tolist()
+    edited = models[2].edit("since", between=(first + 3e-7, last - 3e-7), add=1.0)
+    assert replay_digest(models[2], edited) == digest(edited)
+    assert len(edited.log()) == 1
+    with pytest.raises(ValueError, match=r"^between: values of 'since' must be dates, found 1e"):
+        models[2].edit("since", between=(None, 1e300), add=1.0)
+
+
+def replay_digest(model: AnovaModel, edited: AnovaModel) -> str:
+    """Digest of a model to which the edits of another are applied as the log has them."""
+    for record in edited.log():
+        edit = dict(record["edit"])
+        model = model.edit(tuple(edit.pop("component")), **edit)
+    return digest(model)
+
+
 def test_only_components_can_be_left_out(models: dict[int, AnovaModel]) -> None:
     with pytest.raises(ValueError, match=r"^without: must be a component of the model"):
         models[2].edit("age", without=True).edit("age", without=True)
@@ -373,6 +392,22 @@ def test_the_digest_is_that_of_the_remainder_too(models: dict[int, AnovaModel]) 
     edited = model.edit("age", add=0.2)
     with pytest.raises(ValueError, match="it was changed without a record"):
         replace(edited, remainder=others[0]).log()
+
+
+def test_a_feature_that_nothing_depends_on_any_more_is_not_in_the_digest(
+    models: dict[int, AnovaModel], tmp_path: Path
+) -> None:
+    """A file leaves the feature out, and what the trees could have held of it, which is zero."""
+    model = with_remainder(models[1], n_trees=1)  # which is a leaf alone, so that all is zero
+    names = [names for names in model.component_names if names != ("age",)]
+    edited = model.edit("age", without=True)
+    assert "age" not in edited.required_features
+    assert model.remainder is not None
+    assert model.remainder.components.components[0] == (0,) != names
+    edited.save(tmp_path / "model.tpnn")
+    loaded = load(tmp_path / "model.tpnn").model_
+    assert digest(loaded) == digest(edited)
+    assert loaded.log() == edited.log()
 
 
 def test_no_shape_is_promised_of_a_feature_in_the_remainder(models: dict[int, AnovaModel]) -> None:

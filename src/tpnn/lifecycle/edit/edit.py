@@ -347,10 +347,13 @@ def _have_same_nodes(one: AnovaModel, other: AnovaModel) -> bool:
 
 def _values(model: AnovaModel) -> dict[Any, FloatArray]:
     """Values that predictions are sums of, by names."""
-    values = dict(zip(model.component_names, model.tables, strict=True))
-    remainder = model.remainder
-    kept = [] if remainder is None else [*remainder.tables, remainder.trees.values]
-    return {"intercept": model.intercepts, **values, **dict(enumerate(kept))}
+    values: dict[Any, FloatArray] = dict(zip(model.component_names, model.tables, strict=True))
+    remainder, names = model.remainder, model.feature_names
+    if remainder is not None:
+        held = zip(remainder.components.names(names), remainder.tables, strict=True)
+        values |= {("held", component): table for component, table in held}
+        values["trees"] = remainder.trees.values
+    return {"intercept": model.intercepts, **values}
 
 
 def _sizes(changed: Mapping[str, Any]) -> dict[Any, FloatArray]:
