@@ -57,6 +57,7 @@ RECORDS = (  # what methods return
     "export.sheets.card_use.LostPoints",
     "lifecycle.distill.FidelityWarning",
     "lifecycle.compare.compare.Comparison",
+    "lifecycle.compare.by_rows.RowComparison",
     "lifecycle.monitor.Drift",
     "lifecycle.recourse.recourse.Recourse",
     "lifecycle.validate.validate.Validation",

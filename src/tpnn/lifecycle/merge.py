@@ -19,9 +19,11 @@ from tpnn import __version__
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.trees import Trees
+from tpnn.export.sheets.rating import RatingTables
+from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.edit.edit import Note
 from tpnn.lifecycle.foreign.purified import purified, purify
-from tpnn.lifecycle.foreign.table_sum import TableSum
+from tpnn.lifecycle.foreign.table_sum import TableSum, sum_of_bands
 from tpnn.model.edit_log import check_log, digest, extended
 from tpnn.model.evidence import Baseline, Evidence
 from tpnn.model.model import AnovaModel, EditLog, beside_trees
@@ -345,9 +347,13 @@ def _log(
 
 
 def as_model(model: Any) -> AnovaModel:
-    """Frozen model of a fitted estimator, a loaded model, an EBM, or the model itself."""
+    """Frozen model of an estimator, a loaded model, an EBM, a tariff or a card, or the model."""
     if isinstance(model, AnovaModel):
         return model
+    if isinstance(model, RatingTables):
+        return purified(sum_of_bands(model.banded))
+    if isinstance(model, ScoreCard):
+        return purified(sum_of_bands(model.in_log_odds))
     if isinstance(getattr(model, "model_", None), AnovaModel):
         return model.model_  # type: ignore[no-any-return]
     return purify(model)

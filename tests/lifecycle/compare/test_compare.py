@@ -318,7 +318,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare({"old": model, "new": replace(model, link=mixed_model().link)}, X)
     with pytest.raises(TypeError, match="linear classifiers must predict probabilities"):
         compare({"old": model, "new": SGDClassifier().fit(X, X[:, 0] > 0)}, X)
-    with pytest.raises(TypeError, match="model: a fitted EBM"):
+    with pytest.raises(TypeError, match="models: 'new' must be a fitted model"):
         compare({"old": model, "new": "a model"}, X)
     glm = Ridge().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="a linear model needs numbers without missing"):

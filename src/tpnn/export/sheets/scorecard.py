@@ -246,6 +246,14 @@ class ScoreCard:
         return cls(**read_card(path, verify))
 
     @property
+    def in_log_odds(self) -> BandedModel:
+        """The points as log-odds of the second class, on the same bands."""
+        sign = _direction(self)
+        unit, base = sign * np.log(2) / self.pdo, self.odds_of(np.array(float(self.base_points)))
+        tables = {s: unit * points for s, points in self.points.items()}
+        return replace(self.banded, tables=tables, intercept=float(sign * base))
+
+    @property
     def names(self) -> dict[Component, str]:
         """Name of each component."""
         return {component: self.banded.name(component) for component in self.points}

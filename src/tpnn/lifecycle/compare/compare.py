@@ -17,10 +17,15 @@ from tpnn.anova.components import ComponentSet
 from tpnn.anova.trees import joined
 from tpnn.explain.metrics.estimates import estimate, standard_error
 from tpnn.explain.report.writing import Report
-from tpnn.export.sheets.rating import RatingTables
+from tpnn.lifecycle.compare.by_rows import (
+    RowComparison,
+    RowTables,
+    compare_rows,
+    has_components,
+)
 from tpnn.lifecycle.compare.comparison_page import comparison_page, with_rows
 from tpnn.lifecycle.foreign.purified import purified, reweighted
-from tpnn.lifecycle.foreign.table_sum import TableSum, is_linear, sum_of_linear, sum_of_rating
+from tpnn.lifecycle.foreign.table_sum import TableSum, is_linear, sum_of_linear
 from tpnn.lifecycle.merge import as_model, check_alike, common_encoder, sum_of_grids
 from tpnn.loss.links import LINKS
 from tpnn.model.constrain import rounding_error
@@ -49,8 +54,6 @@ def read_model(model: Any, X: Any) -> AnovaModel:
 
     A linear model is exact on the range of the rows X.
     """
-    if isinstance(model, RatingTables):
-        return pruned(purified(sum_of_rating(model)))
     if is_linear(model):
         return pruned(purified(sum_of_linear(model, X)))
     return pruned(as_model(model))
@@ -77,7 +80,7 @@ INTERCEPT = "(intercept)"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison:
+class Comparison(RowTables):
     """Two models on common nodes and masses, and their difference.
 
     Parameters
@@ -196,6 +199,13 @@ class Comparison:
         ]  # fmt: skip
         return pd.DataFrame(lines, columns=columns)
 
+    def _means(self) -> tuple[FloatArray, FloatArray]:
+        old, new = (task.link.inverse(raw) for task, raw in self._raw())
+        return old, new
+
+    def _tasks(self) -> list[Task]:
+        return [model.task for model in self.originals]
+
     def _raw(self) -> list[tuple[Task, FloatArray]]:
         """Tasks and raw scores of both models, offset included."""
         pure = (self.old, self.new)
@@ -266,7 +276,7 @@ def compare(
     *,
     offset: Any = None,
     threshold: float | None = None,
-) -> Comparison:
+) -> Comparison | RowComparison:
     """Compare an old model with a new one, exactly, component by component.
 
     Both are written on the same nodes and split into components under the same masses, those of the
@@ -278,9 +288,11 @@ def compare(
     ----------
     models : dict from str to model
         Two models by name, the old one first: AnovaModels, fitted estimators, loaded models, EBMs,
-        linear models of scikit-learn with numbers as features, or rating tables; all with the same
-        link, classes and outputs. Outputs of linear models have no names: they are those of the
-        other model, in order.
+        linear models of scikit-learn with numbers as features, rating tables or score cards; all
+        with the same link, classes and outputs. Outputs of linear models have no names: they are
+        those of the other model, in order. If one of the two is anything else, a fitted model, a
+        function of a table or an array with a score for each row, both are compared by their
+        predictions alone.
     X : table
         Rows to compare the models on. They have the columns that either model needs.
     y : array, optional
@@ -293,8 +305,9 @@ def compare(
 
     Returns
     -------
-    Comparison
-        With ``frame``, ``scores``, ``flips``, ``row_differences()`` and ``to_html(path)``.
+    Comparison or RowComparison
+        With ``scores``, ``swap_set()``, ``double_lift()``, ``dislocation()`` and ``to_html(path)``;
+        of two sums of components also with ``frame``, ``flips`` and ``row_differences()``.
 
     Examples
     --------
@@ -311,6 +324,8 @@ def compare(
             f"models: two are needed, the old one first, found {len(names)}. Compare more of them "
             "in pairs."
         )
+    if not all(map(has_components, models.values())):
+        return compare_rows(models, X, y, offset, threshold)
     frozen = read_models(list(models.values()), X)
     check_alike(frozen)
     old, new, difference = _on_common_nodes(frozen, X)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tpnn._utils.arrays import FloatArray, IntArray
 from tpnn.anova.components import Component
 from tpnn.anova.trees import Trees
-from tpnn.export.sheets.bins import Bands
-from tpnn.export.sheets.rating import RatingTables
+from tpnn.export.sheets.bins import BandedModel, Bands
 from tpnn.loss.links import CLASS_LINKS, LINKS
 from tpnn.model.codec import Label, storable_labels
 from tpnn.table.axis import Axis
@@ -117,9 +116,8 @@ def level_axis(levels: tuple[Label, ...], weights: FloatArray, is_open: bool = F
     )
 
 
-def sum_of_rating(rating: RatingTables) -> TableSum:
-    """Read rating tables; their base is the constant, their factors exp(effect)."""
-    banded = rating.banded
+def sum_of_bands(banded: BandedModel) -> TableSum:
+    """Read a tariff or a score card: constant on each band, with a jump at every cut."""
     encoder, used = banded.model.encoder, sorted(banded.bands)
     found = {j: _band_axis(banded.bands[j], encoder.features[j]) for j in used}
     place = {feature: number for number, feature in enumerate(used)}
@@ -143,7 +141,7 @@ def _band_axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     if bands.has_levels:
         axis = Axis(
             values=np.arange(float(bands.n_regular + 1)),
-            weights=np.full(bands.n_bands, 1 / bands.n_bands),
+            weights=bands.band_masses,
             kind=feature.kind,
             levels=(*bands.labels[: bands.n_regular], UNSEEN_WORD),
             groups=bands.of_point[: len(feature.levels)],
@@ -153,7 +151,8 @@ def _band_axis(bands: Bands, feature: Feature) -> tuple[Axis, IntArray]:
     else:
         sides = np.union1d(np.nextafter(bands.cuts, -np.inf), bands.cuts)
         values = sides if len(sides) else np.zeros(1)
-        weights = np.full(len(values) + 1, 1 / (len(values) + 1))
+        band = np.append(bands.locate(values), bands.n_bands - 1)  # of each node
+        weights = (bands.band_masses / np.bincount(band, minlength=bands.n_bands))[band]
         axis = Axis(values, weights, feature.kind, has_missing=True)
     return axis, bands.locate(axis.numbers)
 

@@ -26,6 +26,8 @@ from tpnn._utils.rules import is_not_negative
 from tpnn.explain.metrics import measure
 from tpnn.explain.metrics.estimates import estimate, with_power
 from tpnn.explain.report.writing import Report, finite
+from tpnn.export.sheets.rating import RatingTables
+from tpnn.export.sheets.scorecard import ScoreCard
 from tpnn.lifecycle.calibration import calibration_tests
 from tpnn.lifecycle.merge import as_model
 from tpnn.lifecycle.monitor import holm
@@ -165,6 +167,9 @@ class Validation:
         Rows, date, version, components, settings and provenance.
     false_alarm_rate : float
         Chance of any weak slice where the model is right everywhere.
+    sheets : dict of str to DataFrame
+        Of a score card its points with counts and its cut-offs, of rating tables all tables and the
+        steps to them; empty for other models.
     """
 
     scores: pd.DataFrame
@@ -176,6 +181,7 @@ class Validation:
     group_components: pd.DataFrame
     facts: Mapping[str, Any]
     false_alarm_rate: float
+    sheets: Mapping[str, pd.DataFrame]
 
     def __repr__(self) -> str:
         return f"Validation({self.facts['rows']} rows, {len(self.slices)} weak slices)"
@@ -183,13 +189,12 @@ class Validation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as values that JSON can hold, with empty fields for people."""
         frames = ("scores", "calibration", "slices", "groups", "group_components")
-        tables = {
-            name: json.loads(getattr(self, name).to_json(orient="records")) for name in frames
-        }
+        tables = {name: _records(getattr(self, name)) for name in frames}
         fields = {"EU AI Act, Annex IV": ANNEX_IV, "SR 26-2": SR_26_2}
         empty = {name: dict.fromkeys(headings, "") for name, headings in fields.items()}
         rest = {"n_slices": self.n_slices, "false_alarm_rate": self.false_alarm_rate,
                 "robustness": self.robustness.to_dict()}  # fmt: skip
+        rest["sheets"] = {name: _records(frame) for name, frame in self.sheets.items()}
         return {"facts": finite(dict(self.facts)), **tables, **rest, "to_write": empty}
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
@@ -217,8 +222,8 @@ def validate(
 
     Parameters
     ----------
-    model : AnovaModel, fitted estimator or loaded model
-        The model.
+    model : AnovaModel, fitted estimator, loaded model, score card or rating tables
+        The model. A card and a tariff are judged by their own scores, and are part of the report.
     X, y : table and targets
         Rows that it has not seen.
     protected : list of str, or dict from str to array of shape (n_rows,), optional
@@ -247,7 +252,10 @@ def validate(
         )
     frozen = as_model(model)
     table = frozen.encoder.read(X)
-    raw, task = frozen.raw_scores(table, offset), with_power(frozen.task, power).told(y)
+    # Points of rows tie, and the sum of the card's components would break ties by rounding.
+    is_card = isinstance(model, ScoreCard)
+    raw = model.log_odds(table) if is_card else frozen.raw_scores(table, offset)
+    task = with_power(frozen.task, power).told(y)
     slices, n_slices = weak_slices(frozen, table, y, raw, false_alarm_rate)
     attributes = _attributes(X, protected, len(raw))
     groups, parts = _group_differences(frozen, table, raw, attributes)
@@ -261,7 +269,21 @@ def validate(
         group_components=parts,
         facts=_facts(frozen, len(raw)),
         false_alarm_rate=false_alarm_rate,
+        sheets=_sheets(model, X, y),
     )
+
+
+def _records(frame: pd.DataFrame) -> Any:
+    return json.loads(frame.to_json(orient="records"))
+
+
+def _sheets(model: Any, X: Any, y: Any) -> dict[str, pd.DataFrame]:
+    """Tables of a score card or a tariff."""
+    if isinstance(model, ScoreCard):
+        return {"Score card": model.to_frame(X, y), "Cut-offs": model.cutoffs(X, y)}
+    if isinstance(model, RatingTables):
+        return {"Steps": model.steps, **model.frames}
+    return {}
 
 
 def _scores(task: Task, y: Any, raw: FloatArray) -> pd.DataFrame:

@@ -60,6 +60,7 @@ def validation_page(validation: Validation) -> str:
         Section("Groups", "Difference of each group's mean raw score from that of all other rows, "
                 "and the components and the remainder that it is the sum of.",
                 (table(validation.groups), table(validation.group_components))),
+        *(Section(name, "", (table(frame),)) for name, frame in validation.sheets.items()),
         Section("Settings and provenance", "",
                 (table(pd.DataFrame(lines, columns=["setting", "value"])),)),
         Section("EU AI Act, Annex IV", "To be written by a person.", tuple(map(field, ANNEX_IV))),
