@@ -335,7 +335,7 @@ def test_memory_counts_what_a_fit_may_need(table: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", [TPNNRegressor, TPNNClassifier, TPNNSurvival])
-def test_without_bands_the_model_is_the_same_and_none_are_computed(
+def test_without_bands_none_are_computed_and_components_stay_as_they_grew(
     kind: Any, table: Any, labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = table
@@ -348,7 +348,10 @@ def test_without_bands_the_model_is_the_same_and_none_are_computed(
     plain = kind(**QUICK, bands=False).fit(X, target)
     assert plain.model_.evidence.posteriors is None
     assert plain.path().model(2).evidence.posteriors is None
-    for one, other in zip(plain.model_.tables, fitted.model_.tables, strict=True):
+    solved = fitted._fitted_.solved
+    grown = solved.problem.freeze(solved.solution, fitted._fitted_.task)
+    assert plain.model_.components == grown.components == fitted.model_.components
+    for one, other in zip(plain.model_.tables, grown.tables, strict=True):
         assert np.array_equal(one, other)
 
 

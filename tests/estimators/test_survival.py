@@ -196,7 +196,7 @@ def test_survival_falls_with_time_and_with_risk(table: Any) -> None:
     times = np.quantile(np.exp(y), [0.1, 0.5, 0.9])
     lived = model.predict_survival(X, times)
     assert lived.shape == (400, 3)
-    assert (np.diff(lived, axis=1) < 0).all()
+    assert ((np.diff(lived, axis=1) < 0) | (lived[:, 1:] == 0)).all()  # it may underflow
     assert (np.diff(lived[np.argsort(model.predict(X))], axis=0) <= 0).all()
 
 

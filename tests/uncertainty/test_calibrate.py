@@ -66,6 +66,47 @@ def test_groups_are_covered_one_by_one(fitted: Any) -> None:
     assert np.array_equal(covered, same)
 
 
+def unbalanced(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Three classes, of which one has 6 % of the rows."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 2)), columns=["a", "b"])
+    scores = np.column_stack([X["a"], 0 * X["a"], X["b"] - 2.8]) + rng.gumbel(size=(n_rows, 3))
+    return X, np.array(["p", "q", "rare"])[scores.argmax(1)]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_each_class_is_covered_by_sets_of_its_own(classes: int, tmp_path: Path) -> None:
+    """Without it the rare class is in hardly any set. A saved model has the same sets."""
+
+    def labels(y: np.ndarray) -> np.ndarray:
+        return y if classes == 3 else np.where(y == "rare", "rare", "other")
+
+    X, y = unbalanced(2500, 0)
+    model = TPNNClassifier(**SETTINGS).fit(X, labels(y))
+    X, y = unbalanced(N_TEST, 1)
+    numbers = np.searchsorted(model.classes_, labels(y))
+    plain, sets = (model.predict_interval(X, 0.8, by=by) for by in (None, "class"))
+    n_held_out = 2500 / 3  # of four bags, each holding out a tenth; the share of the rare class
+    for number, name in enumerate(model.classes_):
+        here = numbers == number
+        error = np.sqrt(0.16 / (n_held_out * here.mean()))
+        assert sets[here, number].mean() > 0.8 - 3 * error
+        if name == "rare":
+            assert sets[here, number].mean() < 0.8 + 3 * error
+            assert plain[here, number].mean() < 0.35
+    model.model_.save(tmp_path / "model")
+    again = load(tmp_path / "model").model_.predict_interval(X, 0.8, by="class")
+    assert np.array_equal(again, sets)
+
+
+def test_a_feature_called_class_comes_before_the_classes() -> None:
+    X, y = unbalanced(600, 0)
+    X["class"] = np.random.default_rng(0).choice(["u", "v"], 600)
+    model = TPNNClassifier(**QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="in every group of 'class'"):
+        model.predict_interval(X, 0.9999, by="class")
+
+
 @pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie"])
 def test_intervals_of_amounts_cover_and_are_never_negative(objective: str) -> None:
     rng = np.random.default_rng(0)
@@ -103,7 +144,7 @@ def test_the_remainder_of_held_out_rows_counts(task: str) -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 6, (600, 4)).astype(float), columns=list("abcd"))
     y = X["a"] * X["b"] / 5 + (X["c"] > X["d"]) * X["a"] + rng.normal(size=600)
-    settings = {**QUICK, "n_bags": 1, "remainder": True, "max_components": 3}
+    settings = {**QUICK, "bands": False, "n_bags": 1, "remainder": True, "max_components": 3}
     if task == "classes":
         model: Any = TPNNClassifier(**settings).fit(X, np.digitize(y, [2.0, 4.0]))
     else:

@@ -106,6 +106,27 @@ def test_more_rows_of_the_same_kind_say_more(way: Maker) -> None:
     assert found.covariance.matrix == pytest.approx(thrice.covariance.matrix, abs=1e-12)
 
 
+@WAYS
+@pytest.mark.parametrize("n_left_out", [1, 5, 11])
+def test_what_some_rows_did_not_say(way: Maker, n_left_out: int) -> None:
+    """Fewer rows left out than functions, and more, against the dense matrix of the others."""
+    rows, response = linear_model(40, 8)
+    precision = np.linspace(0.5, 3.0, 8)
+    covariance, values = way(rows, response).solved(precision).covariance, np.linspace(-1, 1, 8)
+    others = rows[n_left_out:].T @ rows[n_left_out:] + np.diag(precision)
+    expected = np.linalg.solve(others, values)
+    assert covariance.without(rows[:n_left_out], values) == pytest.approx(expected, rel=2e-3)
+
+
+@WAYS
+def test_rows_that_claim_more_than_all_information_are_refused(way: Maker) -> None:
+    rows, response = linear_model(40, 8)
+    covariance = way(rows, response).solved(np.ones(8)).covariance
+    for n_rows in (5, 40):
+        with pytest.raises(np.linalg.LinAlgError, match="not positive"):
+            covariance.without(10 * rows[:n_rows], np.ones(8))
+
+
 def test_a_matrix_that_is_not_positive_is_refused() -> None:
     equations = ByFunctions(-2 * np.eye(3), np.ones(3))
     with pytest.raises(np.linalg.LinAlgError, match="not positive"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -38,6 +39,7 @@ N_RANKING_BAGS = 2  # whose trees rank the components
 LARGEST_CORE_ORDER = 3
 DEEP_TIME_SHARE = 0.5  # of a limited time
 FIT_SHARES = tuple(share / 10 for share in range(11))  # candidate weights of the fitted core
+MOVES = (0.0, 0.25, 0.5, 0.75, 1.0)  # candidate shares of the way to a better estimate
 SMALLEST_LOSS = 1e-300
 FARTHEST = 30.0  # standard errors: such a candidate counts for nothing
 SMALLEST_WORTH = 0.002  # of the held-out loss: a remainder that is worth less is left out
@@ -328,6 +330,20 @@ def mixed(fitted: Solution, deep: Solution, share: float) -> Solution:
         intercepts=_mean(fitted.intercepts, deep.intercepts, share),
         tables=[_mean(one, other, share) for one, other in tables],
     )
+
+
+def moved(problem: Problem, better: Solution, solution: Solution) -> Solution:
+    """Move a solution as far towards a better estimate as held-out rows allow.
+
+    They have decided when growth stopped, which favours the solution as it is. So the move goes on
+    until it is worse than the best one by more than the standard error of the difference.
+    """
+    between = Candidates(problem, better, solution)
+    losses = [between.loss(share) for share in MOVES]
+    best = between.at(MOVES[int(np.argmin(losses))])
+    errors = [best.change(between.at(share).raw)[1] for share in MOVES]
+    near = [loss - min(losses) <= error for loss, error in zip(losses, errors, strict=True)]
+    return mixed(better, solution, max(compress(MOVES, near)))
 
 
 def with_remainder(model: AnovaModel, problem: Problem, part: DeepPart) -> AnovaModel:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from tpnn.anova.shapes import LINEAR, check_shape
 from tpnn.estimators.fit_record import component_tests
 from tpnn.estimators.given_rows import with_known_values
 from tpnn.estimators.inputs import FitInputs, Settings, available_memory, limit_event, time_budget
-from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, with_remainder
+from tpnn.estimators.mixture import DeepPart, Mixture, is_deep, moved, with_remainder
 from tpnn.model.constrain import constrain
 from tpnn.model.model import AnovaModel, pruned
 from tpnn.model.remainder import measured
@@ -511,10 +512,11 @@ def with_bands(solved: Solved, limits: Limits) -> Solved:
             solved, events=[*solved.events, Event(stage="bands", note=note, seconds=0.0)]
         )
     try:
-        bands = infer(problem, solved.solution, limits)
+        bands = infer(problem, solved.solution, limits, partial(moved, problem))
         return replace(
-            solved, posteriors=bands.posteriors, tests=bands.tests, row_errors=bands.row_errors
-        )
+            solved, solution=bands.solution, posteriors=bands.posteriors, tests=bands.tests,
+            row_errors=bands.row_errors,
+        )  # fmt: skip
     except TimeoutError as error:
         event = limit_event(problem, str(error), began)
     except np.linalg.LinAlgError as error:  # raw scores beyond what single precision resolves

@@ -20,7 +20,7 @@ from tpnn.anova.shapes import SHAPES
 from tpnn.anova.trees import TreeFeature, Trees
 from tpnn.loss.links import LINKS
 from tpnn.model.edit_log import check_records
-from tpnn.model.evidence import Calibration, Scale, map_arrays
+from tpnn.model.evidence import OF_CLASS, Calibration, Scale, map_arrays
 from tpnn.table.axis import OTHERS, Axis
 from tpnn.table.encoder import Feature, TableEncoder
 from tpnn.table.table import DATE, DURATION, NOMINAL, NUMBER, ORDERED
@@ -295,7 +295,7 @@ def _check_calibration(model: AnovaModel) -> None:
     arrays: list[RealArray] = []
     map_arrays(arrays.append, calibration)
     _require(all(map(_is_finite, arrays)), "calibration: numbers must be finite")
-    _check_scores(calibration, sizes, len(model.intercepts))
+    _check_scores(model, calibration, sizes)
     means = all(len({array.shape for array in one}) == 1 for one in calibration.reliability)
     _require(means, "calibration: every group of rows must have its means")
     for scale in filter(None, (calibration.scale, calibration.errors)):
@@ -304,15 +304,16 @@ def _check_calibration(model: AnovaModel) -> None:
     _require(has_scale == (calibration.scale is not None), "a scale is for intervals of numbers")
 
 
-def _check_scores(calibration: Calibration, sizes: tuple[int, ...], n_outputs: int) -> None:
-    width = 1 if calibration.scale is None else n_outputs
+def _check_scores(model: AnovaModel, calibration: Calibration, sizes: tuple[int, ...]) -> None:
+    width = 1 if calibration.scale is None else len(model.intercepts)
     for scores in (calibration.scores, *(group.scores for group in calibration.groups)):
         _require(scores.ndim == 2 and scores.shape[1] == width, "scores must be those of outputs")
         rising = (np.diff(scores, axis=0) >= 0).all() and (scores >= 0).all()
         _require(bool(rising), "calibration: scores must be sorted and not negative")
+    n_nodes = dict(enumerate(sizes)) | {OF_CLASS: len(model.classes)}
     for feature, node, _ in calibration.groups:
-        inside = 0 <= feature < len(sizes) and 0 <= node < sizes[feature]
-        _require(inside, "calibration: groups must be nodes of features")
+        inside = 0 <= node < n_nodes.get(feature, 0)
+        _require(inside, "calibration: groups must be nodes of features, or classes")
 
 
 def _check_scale(scale: Scale, sizes: tuple[int, ...], n_outputs: int) -> None:

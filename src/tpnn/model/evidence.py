@@ -79,8 +79,11 @@ class Scale(NamedTuple):
     heights: FloatArray  # h at the knots, the constant included; linear between them
 
 
+OF_CLASS = -1  # in place of a feature: the node is the number of a class
+
+
 class GroupScores(NamedTuple):
-    """Scores of the held-out rows at one node of a feature."""
+    """Scores of the held-out rows at one node of a feature, or of one class."""
 
     feature: int
     node: int
@@ -113,15 +116,17 @@ class Calibration:
     @property
     def group_features(self) -> tuple[int, ...]:
         """Features by whose values the rows can be grouped."""
-        return tuple(dict.fromkeys(group.feature for group in self.groups))
+        features = dict.fromkeys(group.feature for group in self.groups)
+        return tuple(feature for feature in features if feature != OF_CLASS)
 
     def group_of(self, feature: int) -> dict[int, Float32Array]:
-        """Scores at each node of a feature."""
+        """Scores at each node of a feature, or of each class."""
         return {group.node: group.scores for group in self.groups if group.feature == feature}
 
     def renumbered(self, number: Mapping[int, int]) -> Calibration:
         """Give features other numbers."""
-        groups = tuple(group._replace(feature=number[group.feature]) for group in self.groups)
+        places = {OF_CLASS: OF_CLASS, **number}
+        groups = tuple(group._replace(feature=places[group.feature]) for group in self.groups)
         scale, errors = (
             one and one._replace(features=tuple(number[j] for j in one.features))
             for one in (self.scale, self.errors)

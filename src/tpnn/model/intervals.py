@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from tpnn._utils.arrays import FloatArray, IntArray, RealArray
 from tpnn.anova.components import Component, resolve_feature
-from tpnn.model.evidence import Calibration, Scale
+from tpnn.model.evidence import OF_CLASS, Calibration, Scale
 from tpnn.model.flat import flatten_tables
 from tpnn.model.interpolate import Predictor
 from tpnn.table.table import Table
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tpnn.model.model import AnovaModel
 
 EXAMPLE_COVERAGE = 0.9
+BY_CLASS = "class"  # unless a feature has this name
 
 
 def predict_interval(
@@ -39,7 +41,8 @@ def predict_interval(
     coverage : float, default=0.9
         Share of the targets that lie inside, between 0 and 1.
     by : str or int, optional
-        A feature with few values, by name or position, each value of which is a group.
+        A feature with few values, by name or position, each value of which is a group; or
+        "class", for sets that hold the class of a share ``coverage`` of the rows of each class.
     offset : array of shape (n_rows,), optional
         Known part of the raw score, as in ``predict``.
 
@@ -137,6 +140,8 @@ def _factors(
     """Score that a share ``coverage`` of rows do not exceed, (1, n_outputs) or (n_rows, ...)."""
     if by is None:
         return score_at(calibration.scores, coverage, "")[None]
+    if by == BY_CLASS and model.classes and by not in model.feature_names:
+        return _class_factors(calibration, model.classes, coverage)
     feature = resolve_feature(by, model.feature_names, "by")
     name, scores = model.feature_names[feature], calibration.group_of(feature)
     if not scores:
@@ -156,6 +161,16 @@ def _factors(
         )
     each = [score_at(scores[node], coverage, f" in every group of {name!r}") for node in present]
     return np.stack(each)[np.searchsorted(present, nodes)]
+
+
+def _class_factors(calibration: Calibration, classes: Sequence[Any], coverage: float) -> FloatArray:
+    """Score that a share ``coverage`` of the rows of each class do not exceed, (1, n_classes)."""
+    scores, none = calibration.group_of(OF_CLASS), np.empty((0, 1))
+    each = [
+        score_at(scores.get(number, none), coverage, f" of class {name!r}")
+        for number, name in enumerate(classes)
+    ]
+    return np.concatenate(each)[None]
 
 
 def score_at(scores: RealArray, coverage: float, where: str) -> FloatArray:

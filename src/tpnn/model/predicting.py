@@ -88,8 +88,9 @@ class Predicts:
         """Intervals that hold the targets of a share ``coverage`` of new rows, or sets of classes.
 
         They are calibrated on rows that bags held out, at no further fit. ``by`` names a feature
-        with few values, within each of which the share holds, too. A regressor returns lower and
-        upper ends, a classifier which classes are in the set of each row:
+        with few values, within each of which the share holds, too; with "class" it holds for the
+        rows of each class. A regressor returns lower and upper ends, a classifier which classes
+        are in the set of each row:
         :meth:`AnovaModel.predict_interval` has it in full.
         """
         table = self._read(X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tpnn._utils.arrays import BoolArray, CodeArray, Float32Array, FloatArray, IntArray
 from tpnn._utils.threads import ONE_BLAS_THREAD
 from tpnn.loss.objectives import weighted_quantiles
-from tpnn.model.evidence import Calibration, GroupScores, Scale
+from tpnn.model.evidence import OF_CLASS, Calibration, GroupScores, Scale
 from tpnn.model.flat import FlatTable, flatten_table
 from tpnn.model.model import AnovaModel, tables_by_component
 from tpnn.model.task import unit_of
@@ -23,7 +23,7 @@ from tpnn.uncertainty.equations import Blocks, ByFunctions, Coefficients, varian
 from tpnn.uncertainty.linear_model import RowErrors
 
 SMALLEST_SHARE = 0.01  # of the largest prior variance that are kept: a scale is smooth
-N_PASSES = 2  # of the scale of residuals
+N_PASSES = 8  # of the scale of residuals; with two, noisy rows are covered too rarely
 N_KNOTS = 64  # of the raw score
 LARGEST_LEVERAGE = 0.9
 SMALLEST_SCALE = 1e-9  # of the largest residual; residuals may all be zero
@@ -82,7 +82,7 @@ def residual_scale(
     """Fit the scale of residuals (n,).
 
     Small residuals say little about large ones, and large ones decide an interval. So residuals
-    below the median are raised to it; the second pass does so relative to the scale of the first.
+    below the median are raised to it; each pass does so relative to the scale of the one before.
     """
     sizes = np.abs(residuals)
     sizes = np.maximum(sizes, SMALLEST_SCALE * (sizes.max() or 1.0))
@@ -235,7 +235,7 @@ def _calibration(model: AnovaModel, problem: Problem, rows: HeldOutRows) -> Cali
         scores = np.abs(residuals) / at_rows
     return Calibration(
         scores=kept_scores(scores, rows.weights, MOST_SCORES),
-        groups=_groups(model, problem, rows, scores),
+        groups=(*_groups(model, problem, rows, scores), *_classes(model, rows, scores)),
         scale=scale,
         reliability=model.task.groups(rows.y, rows.raw, rows.offset, rows.weights),
     )
@@ -349,6 +349,16 @@ def _groups(
             kept = kept_scores(scores[here], rows.weights[here], MOST_GROUP_SCORES)
             groups.append(GroupScores(feature, node, kept))
     return tuple(groups)
+
+
+def _classes(model: AnovaModel, rows: HeldOutRows, scores: FloatArray) -> Iterator[GroupScores]:
+    """Scores of the rows of each class, where some were held out."""
+    if model.task.kind == "classes":
+        classes = rows.y[:, 0] > 0 if rows.y.shape[1] == 1 else rows.y.argmax(1)
+        for number in np.unique(classes).tolist():
+            here = classes == number
+            kept = kept_scores(scores[here], rows.weights[here], MOST_SCORES)
+            yield GroupScores(OF_CLASS, int(number), kept)
 
 
 def _are_nodes(problem: Problem, feature: int, rows: HeldOutRows) -> bool:

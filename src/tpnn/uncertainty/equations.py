@@ -135,6 +135,7 @@ def widened(equations: Equations, blocks: Blocks, tau: FloatArray) -> FloatArray
 RELATIVE_JITTER = 1e-10
 RELATIVE_ROUNDING = 1e-5  # of Gram matrices that are summed in single precision
 MANY_FUNCTIONS, MANY_ROWS = 200, 100  # for which single precision saves time
+SMALLEST_LEFT = 1e-3  # share of the information that is left without some rows
 LARGEST_SHARE = 1e5  # of information in prior precision for which it is enough
 
 
@@ -157,6 +158,12 @@ class Covariance(Protocol):
 
     def squares(self, rows: RealArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
+
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+        """(S^-1 - A' A)^-1 v, (K,): S as if it had not seen some scaled rows A (n, K).
+
+        Raises LinAlgError where these claim more than all of the information.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +194,13 @@ class Factored:
     def squares(self, rows: RealArray) -> FloatArray:
         """Variance x' S x of each row x of (n, K)."""
         return column_squares(self.whitened.astype(rows.dtype) @ rows.T)
+
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+        """(S^-1 - A' A)^-1 v, (K,), with B = A V': V' (I - B' B)^-1 V v."""
+        seen, right = rows @ self.whitened.T, self.whitened @ values
+        if len(seen) > seen.shape[1]:
+            return np.asarray(self.whitened.T @ _left(seen.T @ seen, right))
+        return np.asarray(self.whitened.T @ (right + seen.T @ _left(seen @ seen.T, seen @ right)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +234,17 @@ class Reduced:
         exact = rows.astype(np.float64)
         squares = exact**2 @ self.prior - column_squares(self.reduction @ exact.T)
         return np.maximum(squares, 0.0)
+
+    def without(self, rows: FloatArray, values: FloatArray) -> FloatArray:
+        """(S^-1 - A' A)^-1 v, (K,): S v + S A' (I - A S A')^-1 A S v."""
+        seen = rows * self.prior - (rows @ self.reduction.T) @ self.reduction
+        return self.times(values) + seen.T @ _left(seen @ rows.T, seen @ values)
+
+
+def _left(seen: FloatArray, values: FloatArray) -> FloatArray:
+    """(I - H)^-1 v for a share H of the information, whose eigenvalues are between 0 and 1."""
+    inverse = inverse_factor((1 + SMALLEST_LEFT) * np.eye(len(seen)) - seen)
+    return np.asarray(inverse.T @ (inverse @ values))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tpnn._utils.arrays import FloatArray, IntArray
+from tpnn._utils.arrays import BoolArray, FloatArray, IntArray
 from tpnn.solvers.solution import Limits
 from tpnn.uncertainty.design import Design
 from tpnn.uncertainty.equations import (
@@ -26,6 +26,7 @@ from tpnn.uncertainty.equations import (
 MOST_FUNCTIONS = 800  # per group; divided by sqrt(n_outputs), so many outputs take the time of two
 MOST_SHARED = 0.5  # share of a group that main effects may take; else they are not in all groups
 ENOUGH_ROWS = 20_000  # to choose variances and for a Gram matrix
+ENOUGH_LEFT_OUT = 2_000  # rows of a bag that say what the posterior is without them
 FEW_ROWS = 0.6  # per function, below which equations of rows are faster to solve
 PURPOSE = "bands"  # what a time limit may leave no time for
 N_SWEEPS = 2  # over the groups, if there are several
@@ -91,7 +92,7 @@ class LinearModel:
         self.beta: FloatArray = np.concatenate([np.empty(0), *scaled])
         self.step = -(-len(design.codes.rows) // ENOUGH_ROWS)
         self.posteriors: list[Coefficients] = []
-        self.information = 0.0  # about the intercept
+        self.residual, self.precision = np.empty((2, 0))  # (n,) of each row
         sizes, orders = [span.size for span in spans], [len(span.factors) for span in spans]
         strengths, places = [float(c @ c) for c in fitted], design.places
         self.groups = []
@@ -107,7 +108,6 @@ class LinearModel:
         solution: a posterior mean is no worse than zeros.
         """
         residual = response - self.design.values(self.beta)
-        self.information = float(precision.sum())
         by_number: dict[int, Coefficients] = {}
         for sweep in range(N_SWEEPS if len(self.groups) > 1 else 1):
             by_number = {}
@@ -125,7 +125,35 @@ class LinearModel:
             loss, loss_of_zeros = (precision @ rest**2 for rest in (residual - mean, response))
         if not loss <= LARGEST_LOSS * loss_of_zeros:
             raise np.linalg.LinAlgError("the posterior is lost in rounding")
+        self.residual, self.precision = residual - mean, precision
         return response - residual + mean
+
+    def left_out(self, held_out: BoolArray, limits: Limits) -> FloatArray:
+        """Posterior means (K, n_bags) without the rows (n, n_bags) that each bag holds out.
+
+        Variances and centres are those of all rows. With the residuals r of the rows and their
+        scaled functions A the means are lower by (S^-1 - A' A)^-1 A' r. Of many rows some stand
+        for all in A' A.
+        """
+        means = np.repeat(self.beta[:, None], held_out.shape[1], axis=1)
+        centres = [g.design.sums(self.precision) / float(self.precision.sum()) for g in self.groups]
+        for bag, rows in enumerate(map(np.flatnonzero, held_out.T)):
+            limits.check(PURPOSE)
+            codes, precision = self.design.codes.take(rows), self.precision[rows]
+            some = np.arange(0, len(rows), -(-len(rows) // ENOUGH_LEFT_OUT) or 1)
+            few, factor = codes.take(some), len(rows) / max(len(some), 1)
+            weighted = precision * self.residual[rows]
+            for group, centre in zip(reversed(self.groups), reversed(centres), strict=True):
+                right = replace(group.design, codes=codes, step=1).sums(weighted)
+                seen = replace(group.design, codes=few, step=1).block(0, len(some)) - centre
+                seen *= np.sqrt(factor * precision[some, None])
+                right -= weighted.sum() * centre
+                try:
+                    lost = group.covariance.without(seen, right)
+                except np.linalg.LinAlgError:  # some rows that do not stand for all
+                    lost = group.covariance.times(right)
+                means[group.columns, bag] = self.beta[group.columns] - lost
+        return means
 
     def _choose_variances(self, group: Group, residual: FloatArray, precision: FloatArray) -> None:
         """Let the evidence of some rows choose the variances; scale G up to all rows."""
@@ -218,7 +246,7 @@ def row_errors(
 
 def _smooth_variances(model: LinearModel, step: int) -> FloatArray:
     """Variance (n,) of the intercept and of the smooth parts of all components."""
-    squares, seen = np.array(1 / model.information), set[int]()
+    squares, seen = np.array(1 / float(model.precision.sum())), set[int]()
     for group in model.groups:
         squares = squares + _group_variances(group, seen, step)
         seen |= set(group.numbers)

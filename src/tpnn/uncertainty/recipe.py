@@ -10,7 +10,7 @@ c = <Phi, f> of the mean f,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +18,14 @@ import numpy as np
 from tpnn._utils.arrays import FloatArray
 from tpnn._utils.threads import ONE_BLAS_THREAD, Workers
 from tpnn.anova.components import Component
+from tpnn.anova.measure import centre
 from tpnn.anova.posterior import Posterior
 from tpnn.solvers.problem.problem import Problem
 from tpnn.solvers.solution import Limits, Solution
 from tpnn.uncertainty.design import Design, Span, WorkingRows, spans
 from tpnn.uncertainty.equations import Coefficients
 from tpnn.uncertainty.linear_model import (
+    ENOUGH_ROWS,
     PURPOSE,
     LinearModel,
     RowErrors,
@@ -36,6 +38,9 @@ from tpnn.uncertainty.linear_model import (
 MOST_REWEIGHTINGS = 4  # of losses other than squared error
 NEGLIGIBLE_CHANGE = 0.04  # of raw scores; curvatures change by about this share
 FEW_VALUES = 10**6  # of functions on rows, for which threads do not pay
+
+
+Move = Callable[[Solution, Solution], Solution]  # towards the first, from the second
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +62,16 @@ class Inference:
     posteriors: dict[Component, Posterior]  # in the user's order and scale
     tests: dict[Component, ZeroTest]
     row_errors: RowErrors  # of the sum of the components, in the user's scale
+    solution: Solution  # around which the posteriors are
 
 
-def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
+def infer(
+    problem: Problem, solution: Solution, limits: Limits, move: Move | None = None
+) -> Inference:
     """Posterior and test of every component of a solution, and errors of their sum.
+
+    With ``move`` the solution first moves towards its posterior means. One whose terms make up its
+    grids stays as it is.
 
     Raises LinAlgError where raw scores are so extreme that there is none in floating point, and
     TimeoutError if the limits are reached.
@@ -71,6 +82,12 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
         design = Design(solution.components, functions, problem.codes, workers)
         bags = split_bags(problem, solution, functions)
         models = smooth_posteriors(problem, design, bags, limits)
+        smooth = bags.smooth
+        if move is not None and solution.terms is None:
+            solution = better(problem, solution, design, models, move, limits)
+            tables = map(problem.by_bag, solution.components, solution.tables)
+            pairs = zip(tables, functions, strict=True)
+            smooth = [span.coefficients(table.mean(-2)) for table, span in pairs]
         trained = problem.trained_share
         posteriors, tests = {}, {}
         for number, (component, span) in enumerate(
@@ -78,7 +95,7 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
         ):
             outputs = [model.posteriors[number] for model in models]
             rough = rough_variance(bags.rests[number], span.weights, trained)
-            frozen = _frozen(problem, component, span, outputs, bags.smooth[number], rough)
+            frozen = _frozen(problem, component, span, outputs, smooth[number], rough)
             posteriors[tuple(sorted(component))] = frozen
             tests[tuple(sorted(component))] = ZeroTest.of(outputs)
         limits.check(PURPOSE)
@@ -86,7 +103,63 @@ def infer(problem: Problem, solution: Solution, limits: Limits) -> Inference:
         arrays = [joint.errors, *(array for p in posteriors.values() for array in p.arrays)]
         if not all(np.isfinite(array).all() for array in arrays):
             raise np.linalg.LinAlgError("the posterior is not finite")
-        return Inference(posteriors, tests, replace(joint, errors=problem.scale * joint.errors))
+        joint = replace(joint, errors=problem.scale * joint.errors)
+        return Inference(posteriors, tests, joint, solution)
+
+
+def better(
+    problem: Problem,
+    solution: Solution,
+    design: Design,
+    models: Sequence[LinearModel],
+    move: Move,
+    limits: Limits,
+) -> Solution:
+    """Move a solution towards its posterior means, order by order.
+
+    A bag moves towards the mean without the rows that it holds out. So these rows can say how far,
+    and stay held out for all that follows.
+    """
+    held_out = (problem.rows.validation > 0) & (problem.rows.training == 0)
+    by_output = np.stack([model.left_out(held_out, limits) for model in models], -1)
+    solution, means = replace(solution, tables=_unpadded(problem, solution)), {}
+    for component, table, span, place in zip(
+        solution.components, solution.tables, design.spans, design.places, strict=True
+    ):
+        grid = problem.by_bag(component, table)  # (M_1, ..., M_d, n_bags, K)
+        coefficients = span.deviations[:, None, None] * by_output[place]  # (k, n_bags, K)
+        shift = centre(span.tables(coefficients - span.coefficients(grid)), span.weights)
+        means[component] = table + shift.reshape(table.shape)
+    for order in sorted(set(map(len, means))):
+        limits.check(PURPOSE)
+        some = {s: mean for s, mean in means.items() if len(s) == order}
+        tables = zip(solution.components, solution.tables, strict=True)
+        candidate = replace(solution, tables=[some.get(s, table) for s, table in tables])
+        solution = move(_recentred(problem, candidate, solution), solution)
+    return solution
+
+
+def _unpadded(problem: Problem, solution: Solution) -> list[FloatArray]:
+    """Grids of a solution on the nodes that their features have."""
+    pairs = zip(solution.components, solution.tables, strict=True)
+    grids = (problem.by_bag(component, table) for component, table in pairs)
+    return [grid.reshape(*grid.shape[:-2], -1) for grid in grids]
+
+
+def _recentred(problem: Problem, candidate: Solution, solution: Solution) -> Solution:
+    """Move the intercepts of a candidate until its mean slopes are those of the solution."""
+    some = slice(None, None, -(-len(problem.rows.y) // ENOUGH_ROWS))
+    n_outputs, y = problem.objective.n_outputs, problem.rows.y[some].astype(np.float64)
+    raw, before = (problem.raw_scores(each, some) for each in (candidate, solution))
+    intercepts = candidate.intercepts.copy()
+    for bag in range(problem.n_bags):
+        lanes = slice(bag * n_outputs, (bag + 1) * n_outputs)
+        weights = problem.rows.training[some, bag].astype(np.float64)
+        working = WorkingRows(problem.objective, y, weights)
+        slope, curvature = working.slopes(raw[:, lanes])
+        change = slope - working.slopes(before[:, lanes])[0]
+        intercepts[lanes] -= weights @ change / (weights @ curvature)
+    return replace(candidate, intercepts=intercepts)
 
 
 def split_bags(problem: Problem, solution: Solution, functions: Sequence[Span]) -> Bags:
