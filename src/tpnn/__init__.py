@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tpnn.lifecycle.foreign.read import read
     from tpnn.lifecycle.merge import merge
     from tpnn.lifecycle.monitor import monitor
+    from tpnn.lifecycle.tariff import tariff
     from tpnn.lifecycle.validate.validate import validate
     from tpnn.model.loading import (
         LoadedClassifier,
@@ -71,6 +72,7 @@ __all__ = [
     "scorecard",
     "stability",
     "stability_scores",
+    "tariff",
     "validate",
 ]
 
@@ -106,6 +108,7 @@ _HOMES = {
     "scorecard": "tpnn.export.sheets.scorecard",
     "stability": "tpnn.explain.stability",
     "stability_scores": "tpnn.explain.stability",
+    "tariff": "tpnn.lifecycle.tariff",
     "validate": "tpnn.lifecycle.validate.validate",
 }
 

@@ -302,14 +302,7 @@ def merge(models: Sequence[Any], weights: Sequence[float] | None = None) -> Anov
     check_alike(frozen)
     shares = _relative_weights(weights, len(frozen))
     encoder = common_encoder([model.encoder for model in frozen], shares)
-    grids: dict[Component, FloatArray] = {}
-    intercepts = np.zeros(len(frozen[0].intercepts))
-    for model, share in zip(frozen, shares, strict=True):
-        constants, tables = beside_trees(model)
-        add_grids(grids, lifted_tables(model, tables, encoder), share)
-        intercepts += share * constants
-    trees = sum_of_trees(list(zip(shares, lifted_trees(frozen, encoder), strict=True)))
-    pure = purified(sum_of_grids(frozen[0], encoder, grids, intercepts, trees))
+    pure = weighted_sum(frozen, shares, encoder)
     baseline = _mean_baseline([model.evidence.baseline for model in frozen], shares)
     merged = replace(
         pure,
@@ -377,12 +370,19 @@ def check_alike(models: Sequence[AnovaModel]) -> None:
                 )
 
 
-def add_grids(
-    total: dict[Component, FloatArray], grids: Mapping[Component, FloatArray], share: float
-) -> None:
-    """Add the grids of one model, times its share, to those of all."""
-    for component, grid in grids.items():
-        total[component] = total.get(component, 0.0) + share * grid
+def weighted_sum(
+    models: Sequence[AnovaModel], weights: Sequence[float], encoder: TableEncoder
+) -> AnovaModel:
+    """Sum of raw scores times weights, as one model on common nodes."""
+    grids: dict[Component, FloatArray] = {}
+    intercepts = np.zeros(len(models[0].intercepts))
+    for model, weight in zip(models, weights, strict=True):
+        constants, tables = beside_trees(model)
+        for component, grid in lifted_tables(model, tables, encoder).items():
+            grids[component] = grids.get(component, 0.0) + weight * grid
+        intercepts += weight * constants
+    trees = sum_of_trees(list(zip(weights, lifted_trees(models, encoder), strict=True)))
+    return purified(sum_of_grids(models[0], encoder, grids, intercepts, trees))
 
 
 def sum_of_grids(
